@@ -1,0 +1,137 @@
+"""The settings of one agent, as typed records; unknown fields are errors (STYLE 3.6).
+
+Owns names, units, defaults and the relations between fields. It reads no file: `agents.validate` turns a TOML text
+into an `AgentConfig` and points at the place of a mistake.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+import msgspec
+
+from agents.errors import ConfigError
+
+OVERLAY_PORT = 4250
+API_PORT = 4260
+
+
+class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where one source's lines come from and how they are read."""
+
+    #: File or glob to tail; empty for a source that is only pushed to (`/v1/ingest/NAME`).
+    path: str = ""
+    #: json, combined, common, or a pasted nginx log_format / Apache LogFormat line.
+    format: str = "json"
+    #: JSON field that holds the event time (ISO-8601, or epoch seconds or milliseconds).
+    time: str = "ts"
+    #: Where a file that was never read begins: "beginning" (its backlog counts) or "end".
+    start: str = "beginning"
+    #: Column types of a JSON source (Spark names); those not listed are inferred from a sample at publish.
+    columns: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if self.start not in ("beginning", "end"):
+            raise ConfigError(f'start = {self.start!r}: use "beginning" or "end"')
+
+
+class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How this agent meets the others."""
+
+    #: HOST:PORT for UDP (DHT) and TCP (links), same number; port 0 takes a free one.
+    bind: str = f"127.0.0.1:{OVERLAY_PORT}"
+    #: HOST:PORT the others reach us at; empty: the bound address. The node id is its SHA-1 (paper, section 2.3).
+    advertise: str = ""
+    #: Agents to join through; any one that answers is enough.
+    join: list[str] = []
+    #: File with the cluster secret (16 bytes or more); without it only loopback addresses are allowed.
+    secret_file: str = ""
+    #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn (OVERLAY 5).
+    k: int = 20
+
+    def __post_init__(self) -> None:
+        if not self.secret_file and not is_loopback(split_address(self.bind)[0]):
+            raise ConfigError(
+                f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret; "
+                "create one with `elf keygen --out /etc/elf/secret` and set overlay.secret_file, or bind 127.0.0.1"
+            )
+
+
+class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The HTTP door for the command line, the library and dashboards."""
+
+    #: HOST:PORT; port 0 takes a free one.
+    bind: str = f"127.0.0.1:{API_PORT}"
+    #: File with the bearer token clients must send; required off loopback.
+    token_file: str = ""
+    #: Largest request body, and largest decompressed body, of one push.
+    request_bytes_max: int = 16 << 20
+
+    def __post_init__(self) -> None:
+        if not self.token_file and not is_loopback(split_address(self.bind)[0]):
+            raise ConfigError(
+                f"api.bind = {self.bind!r} is open to the network but there is no token; set api.token_file "
+                "(`elf keygen --out FILE` makes one), or bind 127.0.0.1"
+            )
+
+
+class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The Parquet copy of parsed events that Spark reads (DESIGN section 9)."""
+
+    #: Off: lines that no job wants may be skipped unparsed, and `elf verify` has nothing to read.
+    enabled: bool = True
+    #: Folder; empty: `archive` below the agent's data folder.
+    path: str = ""
+    #: A file is closed after this many events or this long, whichever comes first.
+    rows_max: int = 500_000
+    age_ms_max: int = 5_000
+
+
+class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The process itself."""
+
+    #: Shown to people; empty: the overlay address.
+    name: str = ""
+    #: Folder for durable state (checkpoints, snapshots, panes); created if missing.
+    data: str = "elf-data"
+    #: Bytes of whole lines read and parsed at a time: larger is faster per line, smaller keeps memory low.
+    chunk_bytes: int = 4 << 20
+    #: Longest time between two checkpoints while events flow; bounds what is read again after a crash.
+    checkpoint_ms: int = 1_000
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        if not 65_536 <= self.chunk_bytes <= 8 << 20:
+            raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 8388608")
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything one agent is told at start."""
+
+    agent: AgentSection = AgentSection()
+    overlay: OverlaySection = OverlaySection()
+    api: ApiSection = ApiSection()
+    archive: ArchiveSection = ArchiveSection()
+    sources: dict[str, SourceConfig] = {}
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Split HOST:PORT or [IPv6]:PORT.
+
+    Raises:
+        ConfigError: the text is not an address with a port from 0 to 65535.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address never leaves this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

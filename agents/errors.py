@@ -1,0 +1,70 @@
+"""Every error an agent raises on purpose, sorted by whose fault it is (STYLE 3.5).
+
+`ConfigError` is the operator's, `JobError` the publisher's. Trouble that is expected while running (a peer is away,
+a source is idle) is an input or a counter, never an exception.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+EXIT_USAGE = 2
+EXIT_CONFIG = 78
+
+
+class ElfError(Exception):
+    """The root of all errors that elf raises on purpose; its text is one clear sentence for a person."""
+
+
+class ConfigError(ElfError):
+    """A setting is wrong or unknown: the operator's fault, raised at start only."""
+
+
+class JobError(ElfError):
+    """A job, or what was asked of it, is wrong: the publisher's fault."""
+
+
+class JobSpecError(JobError):
+    """A job definition cannot run as written.
+
+    Args:
+        message: what is wrong and what would be right, without the place.
+        line: 1-based line in the job's SQL or TOML text, or None where no single place is wrong.
+        column: 1-based column in that line.
+        hint: the nearest valid word or a valid form, shown after the message.
+    """
+
+    def __init__(
+        self, message: str, *, line: int | None = None, column: int | None = None, hint: str | None = None
+    ) -> None:
+        self.message, self.line, self.column, self.hint = message, line, column, hint
+        place = f"{line}:{column}: " if line is not None else ""
+        super().__init__(place + message + (f" ({hint})" if hint else ""))
+
+
+class UnknownJobError(JobError):
+    """No such job; `nearest` lists the names that look most like it."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"there is no job {name!r}" + did_you_mean(self.nearest))
+
+
+class JobConflictError(JobError):
+    """A job of this name and creator exists with another definition."""
+
+
+class UnavailableError(ElfError):
+    """The answer exists but nobody who has it can be reached now; asking again later may work."""
+
+
+def nearest(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
+    """Return up to `most` known words that look most like `word`, best first."""
+    return tuple(difflib.get_close_matches(word, sorted(set(known)), n=most, cutoff=0.5))
+
+
+def did_you_mean(words: Sequence[str]) -> str:
+    """Render the nearest words as the tail of an error sentence; empty when there are none."""
+    return f"; did you mean {' or '.join(repr(w) for w in words)}?" if words else ""
