@@ -1,0 +1,39 @@
+"""Every error the overlay raises on purpose, sorted by whose fault it is (STYLE 3.5).
+
+A silent peer, a lost datagram or a stale message is an input or a counter, never an exception; these types are for
+the edge of the package and for decoders.
+"""
+
+from __future__ import annotations
+
+
+class OverlayError(Exception):
+    """The root of all errors that the overlay raises on purpose; its text is one clear sentence for a person."""
+
+
+class SecretError(OverlayError):
+    """The cluster secret is missing, unreadable or too weak: the operator's fault, raised at start only."""
+
+
+class NotJoinedError(OverlayError):
+    """The overlay was asked for something that needs `start()` first."""
+
+
+class NotFoundError(OverlayError):
+    """The request reached the agent closest to the key and nobody on the way owned the key."""
+
+
+class UnreachableError(OverlayError):
+    """No answer came in time; asking again later may work."""
+
+
+class RemoteProtocolError(OverlayError):
+    """A peer sent nonsense: drop it, count it, go on."""
+
+
+class DecodeError(RemoteProtocolError):
+    """Bytes from a peer are not a message; the text says which field is wrong."""
+
+
+class UnsupportedVersionError(RemoteProtocolError):
+    """A peer speaks a version of the wire format that we do not know."""

@@ -1,0 +1,123 @@
+"""160-bit identifiers, the XOR metric over them, and the address of one agent.
+
+Owns how names and addresses become ids; knows nothing of routing tables or sockets. Paper: §2.3 (appId is the SHA-1
+of the application's name and its creator's; the agent closest to it becomes the job's master). OVERLAY section 3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from dataclasses import dataclass
+
+ID_BYTES = 20
+ID_BITS = 8 * ID_BYTES
+
+
+def canonical_host(host: str) -> str:
+    """Return the one spelling of an IP address under which all agents hash it; other names are only lower-cased.
+
+    An IPv4 address mapped into IPv6 is the IPv4 address: a dual-stack socket reports the former for the latter.
+
+    >>> canonical_host("[2001:DB8:0::1]"), canonical_host("::ffff:10.0.0.7")
+    ('2001:db8::1', '10.0.0.7')
+    """
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return bare.lower()
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def format_address(host: str, port: int) -> str:
+    """Render `host:port`, with brackets around an IPv6 address."""
+    name = canonical_host(host)
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split `host:port` or `[ipv6]:port`.
+
+    Raises:
+        ValueError: `text` is not such an address; whoever wrote it is at fault.
+    """
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or (":" in bare and bare == host) or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"{text!r} is not an address; write HOST:PORT or [IPV6]:PORT")
+    return canonical_host(bare), int(port)
+
+
+def node_id(host: str, port: int) -> bytes:
+    """Return the id of the agent at an address: SHA-1 of `ip:port`, so nobody can choose where to sit."""
+    return hashlib.sha1(format_address(host, port).encode()).digest()
+
+
+def app_id(name: str, creator: str) -> bytes:
+    """Return the key of a job: SHA-1 of name || creator, as in the paper.
+
+    Differs from the paper: a NUL stands between the two, since plain concatenation gives ("ab", "c") and ("a", "bc")
+    the same job. NUL is legal in neither part, so distinct pairs stay distinct.
+    """
+    return hashlib.sha1(_part(name) + b"\x00" + _part(creator)).digest()
+
+
+def source_id(source: str) -> bytes:
+    """Return the key of the tree that joins all agents with this source.
+
+    The leading NUL keeps it apart from every `app_id`, whose input never starts with one.
+    """
+    return hashlib.sha1(b"\x00source\x00" + _part(source)).digest()
+
+
+def distance(a: bytes, b: bytes) -> int:
+    """Return the XOR distance of two ids."""
+    return int.from_bytes(a) ^ int.from_bytes(b)
+
+
+def prefix_bits(a: bytes, b: bytes) -> int:
+    """Return how many leading bits two ids share, 0..160.
+
+    >>> prefix_bits(bytes(20), bytes([0b00010000]) + bytes(19))
+    3
+    """
+    return ID_BITS - distance(a, b).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Where an agent is reached: UDP for the DHT and TCP for links share the port number.
+
+    `host` is an IP address in canonical spelling; build one with `Contact.at`.
+    """
+
+    id: bytes
+    host: str
+    port: int
+
+    @classmethod
+    def at(cls, host: str, port: int) -> Contact:
+        """Build the contact of the agent at an address."""
+        name = canonical_host(host)
+        return cls(node_id(name, port), name, port)
+
+    @property
+    def address(self) -> str:
+        """The address as people write it: `host:port`, IPv6 in brackets."""
+        return format_address(self.host, self.port)
+
+    @property
+    def genuine(self) -> bool:
+        """Whether the id is the one that this address must have."""
+        return self.id == node_id(self.host, self.port)
+
+    def __str__(self) -> str:
+        return f"{self.id.hex()[:8]}@{self.address}"
+
+
+def _part(text: str) -> bytes:
+    if not text or "\x00" in text:
+        raise ValueError(f"{text!r} cannot be part of an id: it must be non-empty, without NUL")
+    return text.encode()
