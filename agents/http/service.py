@@ -1,0 +1,110 @@
+"""What the HTTP door asks of the agent behind it: one protocol, no web in it.
+
+The runtime implements `AgentService`; tests use an in-memory one. Every method may raise the errors of
+`agents.errors` and the two below; `agents.http.problems` turns them into problem+json. Dictionaries are JSON-ready:
+text, numbers, booleans, None, lists and dictionaries of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Protocol
+
+from agents.errors import ElfError, did_you_mean, nearest
+
+Json = dict[str, Any]
+
+
+class BadRequestError(ElfError):
+    """The request itself is wrong (a parameter, the body): the caller's fault. HTTP 400."""
+
+
+class UnknownSourceError(ElfError):
+    """This agent has no source of that name; `nearest` lists the ones that look most like it. HTTP 404."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"this agent has no source {name!r}" + did_you_mean(self.nearest))
+
+
+class AgentService(Protocol):
+    """One agent as its HTTP API sees it."""
+
+    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+        """Check and publish a job from the text of its file.
+
+        Args:
+            text: TOML job file or bare SQL.
+            filename: its name; the suffix tells the kind, the stem is the default name of a bare SQL job.
+            name: replaces the name in the file.
+            creator: replaces the creator in the file.
+
+        Returns:
+            `{"creator", "name", "app_id" (hex), "master", "columns", ...}`.
+
+        Raises:
+            JobSpecError: the job cannot run as written.
+            JobConflictError: the same creator runs another job of this name.
+        """
+        ...
+
+    async def jobs(self) -> list[Json]:
+        """List the jobs this agent knows: `{creator, name, source, master, state, version, query}` each."""
+        ...
+
+    async def job(self, creator: str, name: str) -> Json:
+        """Describe one job: its definition, master and status; UnknownJobError if there is none."""
+        ...
+
+    async def stop(self, creator: str, name: str) -> None:
+        """Stop a job on all agents; UnknownJobError if there is none."""
+        ...
+
+    async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
+        """Ask the job's master for one result, from anywhere.
+
+        Args:
+            creator: of the job.
+            name: of the job.
+            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.http.windows` checked it).
+            key: only rows whose first group key has this text; None: all.
+            limit: most rows to return; None: all.
+
+        Returns:
+            The Result of the contract: job, window, columns, rows, completeness, master, hops.
+        """
+        ...
+
+    def results(self, creator: str, name: str) -> AsyncIterator[Json]:
+        """Follow a job: the newest result at once, then each new or revised one. Errors surface on the first step."""
+        ...
+
+    async def tree(self, creator: str, name: str) -> Json:
+        """Describe the job's reducer tree: `{"root": id, "nodes": [{id, address, name, parent, role}]}`."""
+        ...
+
+    async def members(self) -> list[Json]:
+        """List the agents this one knows: `{id, address, name, sources, is_self}` each."""
+        ...
+
+    async def ingest(self, source: str, ndjson: bytes) -> int:
+        """Take whole lines for a source; return how many, only after they are safe on disk (fsync).
+
+        Raises:
+            UnknownSourceError: no such source here.
+            UnavailableError: the agent is full; the caller should come again later.
+        """
+        ...
+
+    def health(self) -> Json:
+        """Tell that the process lives, and what it is (name, version, node id)."""
+        ...
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Tell whether the agent makes progress: joined, reading, committing; if not, the reasons."""
+        ...
+
+    def metrics(self) -> bytes:
+        """Render all metrics in the Prometheus text format."""
+        ...
