@@ -1,1 +1,11 @@
-"""Placeholder."""
+"""The data structure: partial aggregation objects (PAOs), their laws, their bytes, and the buffer tree that holds them.
+
+Paper: section 2.1 (CBTs). This package knows nothing of agents, jobs, networks or clocks.
+"""
+
+from cbt.aggregates import Aggregate
+from cbt.codec import PaoDecodeError, decode, encode
+from cbt.schema import INTERVAL, PaoSchema
+from cbt.tree import BufferTree
+
+__all__ = ["INTERVAL", "Aggregate", "BufferTree", "PaoDecodeError", "PaoSchema", "decode", "encode"]

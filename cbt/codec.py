@@ -1,0 +1,145 @@
+"""PAO frames as bytes, for the wire and the disk, safe to read from anyone.
+
+A block is a msgpack header and per column one validity bitmap (only where there are nulls) and one value buffer; all
+is compressed as one lz4 frame. Integers travel in the smallest width that holds them. A reader checks every length
+against caps before it allocates, so bytes from a hostile peer cost at most `BLOCK_BYTES_MAX` of memory and raise
+`PaoDecodeError`; they can neither crash the process nor produce a frame of another shape than the schema's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lz4.frame
+import msgpack
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cbt.schema import PaoSchema
+
+VERSION = 1
+#: Largest decompressed block; a snapshot of a few million keys.
+BLOCK_BYTES_MAX = 256 << 20
+ROWS_MAX = 16 << 20
+
+_NUMPY: dict[type[pl.DataType], str] = {
+    pl.Int64: "<i8",
+    pl.Int32: "<i4",
+    pl.Float64: "<f8",
+    pl.Boolean: "|u1",
+    pl.Date: "<i4",
+    pl.Datetime: "<i8",
+}
+_WIDTHS = ("|i1", "<i2", "<i4", "<i8")
+
+
+class PaoDecodeError(Exception):
+    """Bytes that are not a block of the expected schema: the sender's fault."""
+
+
+def encode(frame: pl.DataFrame) -> bytes:
+    """Encode a frame; O(rows)."""
+    columns = [_encode_column(series) for series in frame]
+    body = msgpack.packb([VERSION, frame.height, frame.columns, columns])
+    return bytes(lz4.frame.compress(body, store_size=True))
+
+
+def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
+    """Decode a block of exactly this schema; O(rows).
+
+    Raises:
+        PaoDecodeError: anything about the bytes is not as `encode` of such a frame makes it.
+    """
+    try:
+        version, height, names, columns = msgpack.unpackb(_decompress(data))
+        if version != VERSION:
+            raise PaoDecodeError(f"block version {version!r}, expected {VERSION}")
+        if names != list(schema.columns) or len(columns) != len(names) or not 0 <= height <= ROWS_MAX:
+            raise PaoDecodeError(f"block columns {names!r} are not the job's {list(schema.columns)!r}")
+        pairs = zip(schema.columns.items(), columns, strict=True)
+        return pl.DataFrame([_decode_column(name, dtype, column, height) for (name, dtype), column in pairs])
+    except PaoDecodeError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        RuntimeError,
+        EOFError,
+        OverflowError,
+        msgpack.UnpackException,
+    ) as error:
+        raise PaoDecodeError(f"not a PAO block: {error}") from None
+    except pl.exceptions.PolarsError as error:
+        raise PaoDecodeError(f"not a PAO block: {error}") from None
+
+
+def _decompress(data: bytes) -> bytes:
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    body = bytes(decompressor.decompress(data, max_length=BLOCK_BYTES_MAX))
+    if not decompressor.eof or decompressor.unused_data:
+        raise PaoDecodeError("the block is cut short, too large or followed by other bytes")
+    return body
+
+
+def _encode_column(series: pl.Series) -> list[Any]:
+    """Return [validity or None, *value buffers]."""
+    validity = np.packbits(series.is_not_null().to_numpy()).tobytes() if series.null_count() else None
+    if series.dtype == pl.String:
+        lengths = series.cast(pl.Binary).bin.size().fill_null(0).to_numpy()
+        text = series.fill_null("").str.join("").item() if series.len() else ""
+        return [validity, *_narrow(lengths.astype("<i8")), text.encode()]
+    code = _NUMPY[series.dtype.base_type()]
+    values = series.to_physical().cast(pl.UInt8 if series.dtype == pl.Boolean else series.to_physical().dtype)
+    array = values.fill_null(0).to_numpy().astype(code)
+    return [validity, *(_narrow(array.astype("<i8")) if code in ("<i4", "<i8") else (code, array.tobytes()))]
+
+
+def _narrow(values: npt.NDArray[np.int64]) -> tuple[str, bytes]:
+    """Cast integers to the smallest width that holds all of them."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for code in _WIDTHS:
+        limits = np.iinfo(code)
+        if limits.min <= low and high <= limits.max:
+            return code, values.astype(code).tobytes()
+    raise AssertionError("every int64 fits the last width")
+
+
+def _decode_column(name: str, dtype: pl.DataType, column: list[Any], height: int) -> pl.Series:
+    validity, code, raw, *rest = column
+    if dtype == pl.String:
+        series = _decode_strings(_array(code, raw, height, _WIDTHS).astype(np.int64), rest[0])
+    else:
+        own = _NUMPY[dtype.base_type()]
+        allowed = _WIDTHS if own in ("<i4", "<i8") else (own,)
+        array = _array(code, raw, height, allowed)
+        if dtype == pl.Boolean:
+            series = pl.Series(array != 0)
+        else:
+            series = pl.Series(array).cast(pl.Int32 if own == "<i4" else pl.Float64 if own == "<f8" else pl.Int64)
+            series = series.cast(dtype)
+    if validity is not None:
+        if len(validity) != (height + 7) // 8:
+            raise PaoDecodeError(f"column {name!r}: validity of {len(validity)} bytes for {height} rows")
+        valid = pl.Series(np.unpackbits(np.frombuffer(validity, np.uint8), count=height).astype(bool))
+        series = series.zip_with(valid, pl.Series([None], dtype=dtype).new_from_index(0, height))
+    return series.alias(name)
+
+
+def _array(code: str, raw: bytes, height: int, allowed: tuple[str, ...]) -> npt.NDArray[Any]:
+    if code not in allowed:
+        raise PaoDecodeError(f"value type {code!r} is not one of {allowed}")
+    array = np.frombuffer(raw, dtype=code)
+    if array.size != height:
+        raise PaoDecodeError(f"{array.size} values for {height} rows")
+    return array
+
+
+def _decode_strings(lengths: npt.NDArray[np.int64], text: bytes) -> pl.Series:
+    if (lengths.size and (lengths.min() < 0 or lengths.max() > len(text))) or int(lengths.sum()) != len(text):
+        raise PaoDecodeError("string lengths do not add up to the text")
+    offsets = np.cumsum(lengths) - lengths
+    places = pl.DataFrame({"offset": offsets, "length": lengths})
+    sliced = pl.lit(text, dtype=pl.Binary).bin.slice(pl.col("offset"), pl.col("length")).cast(pl.String)
+    return places.select(sliced.alias("value"))["value"]

@@ -1,0 +1,66 @@
+"""PAO blocks round-trip; any other bytes raise the one error."""
+
+import datetime
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from cbt import Aggregate, PaoDecodeError, PaoSchema, decode, encode
+
+SCHEMA = PaoSchema(
+    keys=(("k0", pl.String()), ("k1", pl.Int32()), ("k2", pl.Boolean()), ("k3", pl.Date()), ("k4", pl.Datetime("us"))),
+    aggregates=(
+        ("a0", Aggregate("count")),
+        ("a1", Aggregate("avg", pl.Float64())),
+        ("a2", Aggregate("max", pl.String())),
+    ),
+)
+
+i64 = st.integers(-(2**63), 2**63 - 1)
+text = st.none() | st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
+row = st.tuples(
+    i64,
+    text,
+    st.none() | st.integers(-(2**31), 2**31 - 1),
+    st.none() | st.booleans(),
+    st.none() | st.dates(),
+    st.none() | st.datetimes(min_value=datetime.datetime(1700, 1, 1), max_value=datetime.datetime(2200, 1, 1)),
+    i64,
+    st.floats(allow_nan=False),
+    i64,
+    text,
+)
+
+
+@given(st.lists(row, max_size=30))
+def test_round_trip(rows: list[tuple[object, ...]]) -> None:
+    frame = pl.DataFrame(rows, schema=SCHEMA.columns, orient="row")
+    assert_frame_equal(decode(encode(frame), SCHEMA), frame)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_raise_the_one_error(data: bytes) -> None:
+    with pytest.raises(PaoDecodeError):
+        decode(data, SCHEMA)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 10_000), st.integers(0, 255))
+def test_a_flipped_byte_raises_or_decodes_to_the_same_shape(place: int, value: int) -> None:
+    frame = pl.DataFrame([(1, "é", 2, True, None, None, 3, 0.5, 4, "z")] * 9, schema=SCHEMA.columns, orient="row")
+    data = bytearray(encode(frame))
+    data[place % len(data)] = value
+    try:
+        decoded = decode(bytes(data), SCHEMA)
+    except PaoDecodeError:
+        return
+    assert decoded.schema == frame.schema
+
+
+def test_a_block_of_another_job_is_refused() -> None:
+    other = PaoSchema(keys=(("k0", pl.String()),), aggregates=())
+    with pytest.raises(PaoDecodeError, match="columns"):
+        decode(encode(other.empty()), SCHEMA)
