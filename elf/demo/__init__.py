@@ -1,0 +1,1 @@
+"""A small shop to try elf on: its catalogue and its click stream."""
