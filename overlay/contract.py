@@ -1,0 +1,264 @@
+"""What the overlay and the agent runtime promise each other: the values that cross the border and the `Handler`.
+
+Owns no behaviour. The runtime implements `Handler` and calls `overlay.node.OverlayNode`; payloads are bytes the overlay
+never looks into. DESIGN section 2: imports run one way, so the runtime's decisions come in through `Handler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from overlay.errors import OverlayError
+from overlay.ids import Contact
+
+#: "Nothing was ever committed": lower than any interval index.
+NEVER = -(1 << 62)
+
+
+class Record(msgspec.Struct, frozen=True, array_like=True):
+    """One control record of an application, flooded over its tree; the highest (version, digest of body) of a key wins."""
+
+    key: str
+    version: int
+    body: bytes
+
+
+class Absence(msgspec.Struct, frozen=True, array_like=True):
+    """A run of commits that did not contain an agent: those with after < interval <= through."""
+
+    after: int
+    through: int
+
+
+class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
+    """What a root knows of one member: commits up to `admitted` never counted it, later ones all but its absences."""
+
+    admitted: int
+    absences: tuple[Absence, ...] = ()
+
+
+class RollupState(msgspec.Struct, frozen=True, array_like=True):
+    """The durable part of a job's roll-up.
+
+    A root persists the one that arrives with each `Commit`, in the same transaction. A member that is not the root hands
+    in `RollupState(committed=...)` with the `through` of the last verdict it made durable.
+    """
+
+    committed: int = NEVER
+    roster: dict[str, RosterEntry] = {}
+
+    def encode(self) -> bytes:
+        """Return the state as bytes for a store."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, data: bytes) -> RollupState:
+        """Read what `encode` wrote.
+
+        Raises:
+            msgspec.DecodeError: the bytes are no such state.
+        """
+        return msgspec.msgpack.decode(data, type=cls)
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """One interval of a job, complete as far as it ever gets at first try; only the root sees it.
+
+    `payload` is the merge of the snapshots of all agents in `reported` that sealed exactly `through` with data; None if
+    nobody had any. `previous` is the `through` of the commit before.
+    """
+
+    previous: int
+    through: int
+    payload: bytes | None
+    reported: tuple[str, ...]
+    missing: tuple[str, ...]
+    state: RollupState
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The fate of this agent's own snapshots with previous < interval <= through.
+
+    Not missing: they are in commits, discard them. Missing: they are in no commit and never will be under their own
+    interval; carry their data in the next snapshot.
+    """
+
+    previous: int
+    through: int
+    missing: bool
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer to a routed request and the addresses of the hops after us that it took, in order."""
+
+    body: bytes
+    path: tuple[str, ...]
+
+
+class TreeView(msgspec.Struct, frozen=True):
+    """One node's view of an application's tree; `role` is out, joining, member or root."""
+
+    role: str
+    member: bool
+    root: Contact | None
+    parent: Contact | None
+    children: tuple[Contact, ...]
+
+
+class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one node takes part in the overlay; the runtime fills it from the agent's configuration."""
+
+    #: HOST:PORT of UDP (DHT) and TCP (links), same number; port 0 takes one that is free for both.
+    bind: str = "127.0.0.1:0"
+    #: HOST:PORT the others reach us at; empty: the bound address.
+    advertise: str = ""
+    #: Addresses of agents to join through.
+    join: tuple[str, ...] = ()
+    #: File with the cluster secret; empty: unauthenticated, for loopback only.
+    secret_file: str = ""
+    #: File in which known contacts survive a restart; empty: none.
+    contacts_file: str = ""
+    #: Kademlia's k.
+    k: int = 20
+    #: Name of this agent in contributor lists; must be unique and survive restarts. Empty: the advertised address.
+    agent_id: str = ""
+    #: Every edge and link says something at least this often; a sixth of the lease, so five losses in a row are needed.
+    heartbeat_ms: int = 500
+    #: An edge or link silent for this long is lost. Shorter repairs faster and suspects busy agents wrongly more often.
+    lease_ms: int = 3_000
+    #: A JOIN unanswered for this long goes to the next candidate.
+    join_timeout_ms: int = 1_000
+    #: How long a new root collects members before its first commit, so that a fresh job does not start incomplete.
+    grace_ms: int = 1_000
+    #: Default of `join_tree(leap_after_ms=...)`: how long a root waits for members that others are ahead of.
+    leap_after_ms: int = 10_000
+    #: A forwarder without children and membership leaves a tree after this long.
+    linger_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        if self.heartbeat_ms * 3 > self.lease_ms:
+            raise OverlayError(
+                f"lease_ms = {self.lease_ms}: must be at least three heartbeats ({self.heartbeat_ms} ms)"
+            )
+
+
+class Handler(Protocol):
+    """What the overlay asks of the agent runtime. Exceptions are logged and counted; those of `on_commit` are retried."""
+
+    async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
+        """Answer a request: bytes are the answer, a contact sends it there, None says "not ours, route on"."""
+        ...
+
+    def on_record(self, app: bytes, record: Record) -> None:
+        """Take note of a control record that is new here, on any node of the tree, forwarders included."""
+        ...
+
+    async def on_commit(self, app: bytes, commit: Commit) -> None:
+        """Make a commit and its state durable, then return; only then do verdicts go down. Root only, ascending."""
+        ...
+
+    async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
+        """Settle own snapshots; members only, ascending, never twice within one run of the process."""
+        ...
+
+    def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
+        """Merge two or more payloads; called in a worker thread; commutative and associative."""
+        ...
+
+
+class Overlay(Protocol):
+    """What the runtime calls; `overlay.node.OverlayNode(settings, handler, rng)` is the real one."""
+
+    @property
+    def contact(self) -> Contact:
+        """This node; known after `start`."""
+        ...
+
+    def contacts(self) -> list[Contact]:
+        """Return every agent we know, ourselves not included."""
+        ...
+
+    async def start(self) -> None:
+        """Open UDP and TCP."""
+        ...
+
+    async def stop(self) -> None:
+        """Leave all trees and close everything."""
+        ...
+
+    async def join(self) -> int:
+        """Contact the configured agents and fill the routing table; returns how many agents are known. Call again if 0."""
+        ...
+
+    async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
+        """Look up the agents closest to a key that respond, nearest first, this node included where it belongs."""
+        ...
+
+    def join_tree(
+        self,
+        app: bytes,
+        *,
+        member: bool,
+        root: Contact | None = None,
+        state: RollupState | None = None,
+        leap_after_ms: int | None = None,
+    ) -> None:
+        """Take part in an application's tree; calling again updates membership and root.
+
+        `root`: the recorded master (job trees, which roll up); None: whoever is closest to `app` (source trees, records
+        only). `state`: at the root what the last commit carried, at others the last durable verdict.
+        """
+        ...
+
+    def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
+        """Leave; with `retire` the root stops expecting this agent (a stop for good, not a restart)."""
+        ...
+
+    def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
+        """Hand over a durable snapshot, ascending `through`; None is an empty one.
+
+        False: a verdict was given through `through` already, so this snapshot can never be counted under its interval;
+        carry its data in the next one. (A verdict that is on its way covers snapshots accepted with True.)
+        """
+        ...
+
+    def add_record(self, app: bytes, record: Record) -> bool:
+        """Apply a control record here and flood it; False if we hold a newer one. Our own `on_record` is not called."""
+        ...
+
+    def records(self, app: bytes) -> list[Record]:
+        """Return the records of an application that we hold, by key."""
+        ...
+
+    async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:
+        """Send a request hop by hop toward a key; the first agent whose handler answers ends it (ours is asked first).
+
+        Raises:
+            NotFoundError: nobody up to the agent closest to the key answers for it.
+            UnreachableError: no answer in time; asking again later may work.
+        """
+        ...
+
+    async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 5_000) -> bytes:
+        """Send a request to one agent; its handler sees its own id as the key.
+
+        Raises:
+            NotFoundError: the agent has no answer.
+            UnreachableError: no answer in time.
+        """
+        ...
+
+    def tree(self, app: bytes) -> TreeView:
+        """Return this node's place in an application's tree."""
+        ...
+
+    def settled(self, app: bytes) -> int:
+        """Return how far verdicts are known here (NEVER before the first)."""
+        ...
+
+    def counters(self) -> dict[str, int]:
+        """Return statistics: frames, bytes, drops by reason, commits, leaps; names are stable."""
+        ...
