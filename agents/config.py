@@ -16,6 +16,28 @@ OVERLAY_PORT = 4250
 API_PORT = 4260
 
 
+def split_address(text: str) -> tuple[str, int]:
+    """Split HOST:PORT or [IPv6]:PORT.
+
+    Raises:
+        ConfigError: the text is not an address with a port from 0 to 65535.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise ConfigError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address never leaves this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one source's lines come from and how they are read."""
 
@@ -113,25 +135,3 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     api: ApiSection = ApiSection()
     archive: ArchiveSection = ArchiveSection()
     sources: dict[str, SourceConfig] = {}
-
-
-def split_address(text: str) -> tuple[str, int]:
-    """Split HOST:PORT or [IPv6]:PORT.
-
-    Raises:
-        ConfigError: the text is not an address with a port from 0 to 65535.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address never leaves this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
