@@ -1,0 +1,56 @@
+"""Who may ask: the bearer token, and the Host and Origin check that stops DNS rebinding (DESIGN section 8).
+
+Without a token the API listens on loopback only, yet any web page the operator visits may try to reach it through
+his browser. Such a page gives itself away: its Host is not a loopback name, or its Origin is another one.
+"""
+
+from __future__ import annotations
+
+import hmac
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from agents.config import is_loopback
+from agents.http.problems import problem
+
+#: Probes must work for an orchestrator that holds no token; they tell nothing about data.
+OPEN_PATHS = frozenset({"/healthz", "/readyz"})
+
+
+def require_token(token: str) -> Middleware:
+    """Make a middleware that lets only holders of the token in."""
+    expected = token.encode()
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected)
+        if known or request.path in OPEN_PATHS:
+            return await handler(request)
+        response = problem(401, "unauthorized", "this agent wants its API token: Authorization: Bearer TOKEN")
+        response.headers["WWW-Authenticate"] = 'Bearer realm="elf"'
+        return response
+
+    return check
+
+
+@web.middleware
+async def require_local_host(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse requests that a foreign web page makes through a browser on this machine."""
+    host = request.headers.get("Host", "")
+    if not is_loopback(_host_name(f"//{host}")):
+        return problem(403, "forbidden-host", f"Host {host[:100]!r} is not this machine; use 127.0.0.1 or localhost")
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        return problem(403, "forbidden-origin", f"pages of {origin[:100]!r} may not use this agent")
+    return await handler(request)
+
+
+def _host_name(url: str) -> str:
+    """Return the host of a URL without its port; empty if it makes no sense."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

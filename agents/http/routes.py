@@ -1,0 +1,193 @@
+"""The routes of the API, version 1: each reads its request, asks the agent, and answers JSON.
+
+Routes: see `ROUTES` at the end. Decisions about jobs and windows are the agent's; only the form is checked here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from agents.errors import UnavailableError
+from agents.http.bodies import read_body, require_type
+from agents.http.service import AgentService, BadRequestError, Json
+from agents.http.stream import send_results
+from agents.http.windows import parse_window
+
+SERVICE: web.AppKey[AgentService] = web.AppKey("service")
+STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
+
+#: Readers of streams at a time; each costs a connection and a copy of every result.
+STREAMS_MAX = 256
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_KEY_CHARS_MAX = 4096
+_NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
+
+
+class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/jobs`."""
+
+    definition: str
+    filename: str = "job.toml"
+    name: str | None = None
+    creator: str | None = None
+
+
+async def publish(request: web.Request) -> web.Response:
+    """POST /v1/jobs."""
+    require_type(request, "application/json")
+    try:
+        body = msgspec.json.decode(await read_body(request), type=Publication)
+    except msgspec.DecodeError as error:
+        raise BadRequestError(f"the body is not what /v1/jobs takes: {error}") from None
+    job = await _service(request).publish(body.definition, body.filename, body.name, body.creator)
+    place = f"/v1/jobs/{job['creator']}/{job['name']}"
+    return _json(job, status=201, headers={"Location": place})
+
+
+async def list_jobs(request: web.Request) -> web.Response:
+    """GET /v1/jobs."""
+    return _json({"jobs": await _service(request).jobs()})
+
+
+async def show_job(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}."""
+    return _json(await _service(request).job(*_job_names(request)))
+
+
+async def stop_job(request: web.Request) -> web.Response:
+    """DELETE /v1/jobs/{creator}/{name}."""
+    creator, name = _job_names(request)
+    await _service(request).stop(creator, name)
+    return _json({"creator": creator, "name": name, "state": "stopping"})
+
+
+async def show_result(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}/result?window=&key=&limit=."""
+    creator, name = _job_names(request)
+    _known_parameters(request, "window", "key", "limit")
+    window = request.query.get("window", "latest")
+    parse_window(window)
+    key = request.query.get("key")
+    if key is not None and len(key) > _KEY_CHARS_MAX:
+        raise BadRequestError(f"key is longer than {_KEY_CHARS_MAX} characters")
+    result = await _service(request).result(creator, name, window, key, _limit(request))
+    tag = _tag_of(result)
+    headers = {"ETag": f'W/"{tag}"', "Cache-Control": "no-cache"}
+    if any(known.value in (tag, "*") for known in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    return _json(result, headers=headers)
+
+
+async def stream_results(request: web.Request) -> web.StreamResponse:
+    """GET /v1/jobs/{creator}/{name}/stream."""
+    creator, name = _job_names(request)
+    streams = request.app[STREAMS]
+    if len(streams) >= STREAMS_MAX:
+        raise UnavailableError(f"{STREAMS_MAX} readers follow results here already; ask another agent or come later")
+    task = asyncio.current_task()
+    assert task is not None
+    streams.add(task)
+    try:
+        return await send_results(request, _service(request).results(creator, name))
+    finally:
+        streams.discard(task)
+
+
+async def show_tree(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}/tree."""
+    return _json(await _service(request).tree(*_job_names(request)))
+
+
+async def list_members(request: web.Request) -> web.Response:
+    """GET /v1/members."""
+    return _json({"members": await _service(request).members()})
+
+
+async def ingest(request: web.Request) -> web.Response:
+    """POST /v1/ingest/{source}."""
+    require_type(request, *_NDJSON_TYPES)
+    body = await read_body(request)
+    if not body.strip():
+        return _json({"accepted": 0})
+    whole = body if body.endswith(b"\n") else body + b"\n"
+    return _json({"accepted": await _service(request).ingest(request.match_info["source"], whole)})
+
+
+async def show_health(request: web.Request) -> web.Response:
+    """GET /healthz: the process lives."""
+    return _json(_service(request).health())
+
+
+async def show_readiness(request: web.Request) -> web.Response:
+    """GET /readyz: the agent makes progress, or the reasons why not."""
+    ready, reasons = _service(request).ready()
+    return _json({"ready": ready, "reasons": reasons}, status=200 if ready else 503)
+
+
+async def show_metrics(request: web.Request) -> web.Response:
+    """GET /metrics in the Prometheus text format."""
+    headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    return web.Response(body=_service(request).metrics(), headers=headers)
+
+
+def _service(request: web.Request) -> AgentService:
+    return request.app[SERVICE]
+
+
+def _json(value: Json, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    body = msgspec.json.encode(value)
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")
+
+
+def _job_names(request: web.Request) -> tuple[str, str]:
+    creator, name = request.match_info["creator"], request.match_info["name"]
+    for what, word in (("creator", creator), ("job name", name)):
+        if not NAME.fullmatch(word):
+            raise BadRequestError(
+                f"{what} {word[:100]!r} is not possible: use up to 63 of a-z 0-9 . _ - and begin with a letter or digit"
+            )
+    return creator, name
+
+
+def _known_parameters(request: web.Request, *known: str) -> None:
+    for parameter in request.query:
+        if parameter not in known:
+            raise BadRequestError(f"unknown parameter {parameter[:100]!r}; there are {', '.join(known)}")
+
+
+def _limit(request: web.Request) -> int | None:
+    text = request.query.get("limit")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
+        raise BadRequestError(f"limit = {text[:100]!r}: use a number of rows, 1 or more")
+    return int(text)
+
+
+def _tag_of(result: Json) -> str:
+    """Digest an answer's content; how the query travelled is no part of it, hence the weak ETag."""
+    content = {name: value for name, value in result.items() if name not in ("hops", "master")}
+    return hashlib.sha1(msgspec.json.encode(content), usedforsecurity=False).hexdigest()
+
+
+_JOB = "/v1/jobs/{creator}/{name}"
+ROUTES = (
+    web.post("/v1/jobs", publish),
+    web.get("/v1/jobs", list_jobs),
+    web.get(_JOB, show_job),
+    web.delete(_JOB, stop_job),
+    web.get(f"{_JOB}/result", show_result),
+    web.get(f"{_JOB}/stream", stream_results, allow_head=False),
+    web.get(f"{_JOB}/tree", show_tree),
+    web.get("/v1/members", list_members),
+    web.post("/v1/ingest/{source}", ingest),
+    web.get("/healthz", show_health),
+    web.get("/readyz", show_readiness),
+    web.get("/metrics", show_metrics),
+)

@@ -1,0 +1,152 @@
+"""An agent in memory behind the `AgentService` protocol, for tests of the API, the client and the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from agents.errors import ElfError, JobConflictError, JobSpecError, UnknownJobError
+from agents.http.service import Json, UnknownSourceError
+
+ADDRESS = "127.0.0.1:4250"
+
+
+def make_result(job: str = "shop/top", *, end_ms: int = 60_000, revision: int = 1, **changes: Any) -> Json:
+    """Make a valid result of two rows."""
+    return {
+        "job": job,
+        "window": {"start_ms": end_ms - 30_000, "end_ms": end_ms},
+        "columns": [{"name": "product", "type": "STRING"}, {"name": "clicks", "type": "BIGINT"}],
+        "rows": [{"product": "tetris", "clicks": 7}, {"product": "zelda", "clicks": 5}],
+        "completeness": {
+            "expected": 5,
+            "reported": 5,
+            "missing": [],
+            "late": 0,
+            "shed": 0,
+            "gaps": 0,
+            "revision": revision,
+            "status": "final",
+        },
+        "master": ADDRESS,
+        "hops": ["127.0.0.1:4251", ADDRESS],
+        **changes,
+    }
+
+
+class FakeService:
+    """Holds jobs and results in dictionaries; `fail` makes the next calls raise it."""
+
+    def __init__(self) -> None:
+        self.fail: Exception | None = None
+        self.published: dict[tuple[str, str], Json] = {}
+        self.result_of: dict[tuple[str, str], Json] = {}
+        self.asked: list[tuple[str, str | None, int | None]] = []
+        self.ingested: list[bytes] = []
+        self.reasons: list[str] = []
+        self.followers: list[asyncio.Queue[Json | ElfError | None]] = []
+        self._changed = asyncio.Event()
+        self.add("shop", "top")
+
+    def add(self, creator: str, name: str, query: str = "SELECT 1") -> Json:
+        job = {
+            "creator": creator,
+            "name": name,
+            "app_id": "ab" * 20,
+            "source": "clicks",
+            "master": ADDRESS,
+            "state": "running",
+            "version": 1,
+            "query": query,
+            "columns": {},
+        }
+        self.published[creator, name] = job
+        self.result_of[creator, name] = make_result(f"{creator}/{name}")
+        return job
+
+    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+        self._maybe_fail()
+        if "SELEC " in text:
+            raise JobSpecError("unexpected word SELEC", line=1, column=1, hint="SELECT")
+        key = (creator or "nobody", name or filename.rpartition(".")[0])
+        if key in self.published and self.published[key]["query"] != text:
+            raise JobConflictError(f"{key[0]}/{key[1]} runs with another definition; stop it first")
+        return self.add(*key, query=text)
+
+    async def jobs(self) -> list[Json]:
+        self._maybe_fail()
+        return list(self.published.values())
+
+    async def job(self, creator: str, name: str) -> Json:
+        return self._find(creator, name)
+
+    async def stop(self, creator: str, name: str) -> None:
+        self._find(creator, name)
+        del self.published[creator, name]
+
+    async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
+        self._find(creator, name)
+        self.asked.append((window, key, limit))
+        result = self.result_of[creator, name]
+        rows = [row for row in result["rows"] if key is None or row["product"] == key]
+        return {**result, "rows": rows[:limit]}
+
+    async def results(self, creator: str, name: str) -> AsyncGenerator[Json, None]:
+        self._find(creator, name)
+        queue: asyncio.Queue[Json | ElfError | None] = asyncio.Queue()
+        self.followers.append(queue)
+        self._changed.set()
+        try:
+            while (item := await queue.get()) is not None:
+                if isinstance(item, ElfError):
+                    raise item
+                yield item
+        finally:
+            self.followers.remove(queue)
+            self._changed.set()
+
+    async def wait_followers(self, count: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.followers) != count:
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def tree(self, creator: str, name: str) -> Json:
+        self._find(creator, name)
+        nodes = [
+            {"id": "aa", "address": ADDRESS, "name": "web1", "parent": None, "role": "master"},
+            {"id": "bb", "address": "127.0.0.1:4251", "name": "web2", "parent": "aa", "role": "reducer"},
+            {"id": "cc", "address": "127.0.0.1:4252", "name": "web3", "parent": "bb", "role": "worker"},
+        ]
+        return {"root": "aa", "nodes": nodes}
+
+    async def members(self) -> list[Json]:
+        self._maybe_fail()
+        return [{"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True}]
+
+    async def ingest(self, source: str, ndjson: bytes) -> int:
+        if source != "clicks":
+            raise UnknownSourceError(source, ["clicks"])
+        self.ingested.append(ndjson)
+        return ndjson.count(b"\n")
+
+    def health(self) -> Json:
+        return {"name": "web1"}
+
+    def ready(self) -> tuple[bool, list[str]]:
+        return not self.reasons, self.reasons
+
+    def metrics(self) -> bytes:
+        return b"elf_build_info 1\n"
+
+    def _find(self, creator: str, name: str) -> Json:
+        self._maybe_fail()
+        try:
+            return self.published[creator, name]
+        except KeyError:
+            raise UnknownJobError(f"{creator}/{name}", [f"{c}/{n}" for c, n in self.published]) from None
+
+    def _maybe_fail(self) -> None:
+        if self.fail is not None:
+            raise self.fail

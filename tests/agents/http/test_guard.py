@@ -1,0 +1,53 @@
+"""Who may ask: token, Host and Origin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from agents.http.app import make_app
+from tests.agents.http.fake_service import FakeService
+
+Client = TestClient[Any, Any]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:4260", "[::1]:4260", "127.8.8.8"])
+async def test_names_of_this_machine(client: Client, host: str) -> None:
+    assert (await client.get("/v1/jobs", headers={"Host": host})).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "10.0.0.1:4260", "", "[::1", "127.0.0.1.nip.io"]
+)
+async def test_rebound_names_are_refused(client: Client, host: str) -> None:
+    response = await client.get("/v1/jobs", headers={"Host": host})
+    assert response.status in (400, 403)
+
+
+async def test_pages_of_other_origins_are_refused(client: Client) -> None:
+    mine = f"{client.host}:{client.port}"
+    assert (await client.get("/v1/jobs", headers={"Origin": f"http://{mine}"})).status == 200
+    for origin in ("http://evil.example", "null", f"http://{client.host}:1", "http://["):
+        response = await client.get("/v1/jobs", headers={"Origin": origin})
+        assert response.status == 403, origin
+
+
+async def test_the_token_opens_all_but_the_probes_need_none() -> None:
+    app = make_app(FakeService(), token="s3cret", request_bytes_max=1000)
+    async with TestClient(TestServer(app)) as client:
+        for bad in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": "Basic s3cret"},
+            {"Authorization": "s3cret"},
+        ):
+            response = await client.get("/v1/jobs", headers=bad)
+            assert response.status == 401
+            assert "Bearer" in response.headers["WWW-Authenticate"]
+        good = {"Authorization": "Bearer s3cret", "Host": "elf.internal"}
+        assert (await client.get("/v1/jobs", headers=good)).status == 200
+        assert (await client.get("/metrics")).status == 401
+        assert (await client.get("/healthz")).status == 200
+        assert (await client.get("/readyz")).status == 200

@@ -1,0 +1,78 @@
+"""Every error has its status and its members, and none tells secrets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from agents.errors import ConfigError, JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
+from agents.http.service import BadRequestError
+from tests.agents.http.fake_service import FakeService
+
+Client = TestClient[Any, Any]
+
+ERRORS = [
+    (UnknownJobError("shop/tip", ["shop/top"]), 404, "unknown-job", {"nearest": ["shop/top"], "name": "shop/tip"}),
+    (JobSpecError("no column x", line=2, column=5, hint="y"), 422, "job-spec", {"line": 2, "column": 5, "hint": "y"}),
+    (JobSpecError("no FROM"), 422, "job-spec", {}),
+    (JobConflictError("other definition"), 409, "job-conflict", {}),
+    (UnavailableError("master is away"), 503, "unavailable", {}),
+    (BadRequestError("bad"), 400, "bad-request", {}),
+    (JobError("window is not whole intervals"), 400, "bad-request", {}),
+    (ConfigError("bad"), 400, "bad-request", {}),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "kind", "extra"), ERRORS, ids=lambda v: getattr(v, "kind", None))
+async def test_errors_of_the_agent(
+    client: Client, service: FakeService, error: Exception, status: int, kind: str, extra: dict[str, Any]
+) -> None:
+    service.fail = error
+    response = await client.get("/v1/jobs/shop/top/result")
+    assert response.status == status
+    assert response.content_type == "application/problem+json"
+    body = await response.json(content_type=None)
+    assert body.pop("type") == f"urn:elf:problem:{kind}"
+    assert body.pop("status") == status
+    assert body.pop("title")
+    assert body.pop("detail") in (str(error), getattr(error, "message", ""))
+    assert body == extra
+    assert ("Retry-After" in response.headers) == (status == 503)
+
+
+async def test_a_mistake_of_ours_is_logged_and_not_shown(
+    client: Client, service: FakeService, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.fail = RuntimeError("password=hunter2")
+    response = await client.get("/v1/jobs")
+    assert response.status == 500
+    assert "hunter2" not in await response.text()
+    assert "hunter2" in caplog.text
+
+
+async def test_unknown_path(client: Client) -> None:
+    response = await client.get("/v2/jobs")
+    assert response.status == 404
+    assert response.content_type == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/jobs", "GET, HEAD, POST"),
+        ("POST", "/v1/jobs/a/b", "DELETE, GET, HEAD"),
+        ("POST", "/healthz", "GET, HEAD"),
+    ],
+)
+async def test_wrong_method_names_the_right_ones(client: Client, method: str, path: str, allowed: str) -> None:
+    response = await client.request(method, path)
+    assert response.status == 405
+    assert response.headers["Allow"] == allowed
+
+
+async def test_too_large_a_body(client: Client) -> None:
+    response = await client.post("/v1/ingest/clicks", data=b"x" * 600_000, headers={"Content-Type": "text/plain"})
+    assert response.status == 413
+    assert "524288 bytes" in (await response.json(content_type=None))["detail"]

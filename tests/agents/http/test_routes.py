@@ -1,0 +1,128 @@
+"""The routes of the contract, one by one, through a real server."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from tests.agents.http.fake_service import FakeService
+
+Client = TestClient[Any, Any]
+
+
+async def test_publish_answers_201_and_the_place(client: Client, service: FakeService) -> None:
+    body = {"definition": "SELECT 2", "filename": "visits.sql", "creator": "shop"}
+    response = await client.post("/v1/jobs", json=body)
+    assert response.status == 201
+    assert response.headers["Location"] == "/v1/jobs/shop/visits"
+    assert (await response.json())["name"] == "visits"
+    assert ("shop", "visits") in service.published
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "truncated"),
+        (b"{}", "definition"),
+        (b'{"definition": 1}', "$.definition"),
+        (b'{"definition": "x", "force": true}', "force"),
+        (b"[1]", "array"),
+    ],
+)
+async def test_publish_says_what_is_wrong_with_the_body(client: Client, body: bytes, said: str) -> None:
+    response = await client.post("/v1/jobs", data=body, headers={"Content-Type": "application/json"})
+    assert response.status == 400
+    assert said in (await response.json(content_type=None))["detail"]
+
+
+async def test_publish_takes_json_only(client: Client) -> None:
+    response = await client.post("/v1/jobs", data={"definition": "SELECT 1"})
+    assert response.status == 415
+
+
+async def test_list_show_and_stop(client: Client) -> None:
+    assert [job["name"] for job in (await (await client.get("/v1/jobs")).json())["jobs"]] == ["top"]
+    assert (await (await client.get("/v1/jobs/shop/top")).json())["query"] == "SELECT 1"
+    assert (await client.delete("/v1/jobs/shop/top")).status == 200
+    assert (await client.get("/v1/jobs/shop/top")).status == 404
+    assert (await client.delete("/v1/jobs/shop/top")).status == 404
+
+
+async def test_result_passes_its_parameters_on(client: Client, service: FakeService) -> None:
+    url = "/v1/jobs/shop/top/result"
+    result = await (await client.get(url, params={"window": "300s", "key": "zelda", "limit": "3"})).json()
+    assert result["rows"] == [{"product": "zelda", "clicks": 5}]
+    await client.get(url)
+    assert service.asked == [("300s", "zelda", 3), ("latest", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("window=yesterday", "latest"),
+        ("window=2/1", "ends before"),
+        ("window=0s", "no length"),
+        ("limit=0", "1 or more"),
+        ("limit=-1", "1 or more"),
+        ("limit=9999999999", "1 or more"),
+        ("key=" + "k" * 5000, "longer than"),
+        ("windw=latest", "'windw'"),
+    ],
+)
+async def test_result_refuses_bad_parameters(client: Client, query: str, said: str) -> None:
+    response = await client.get(f"/v1/jobs/shop/top/result?{query}")
+    assert response.status == 400
+    assert said in (await response.json(content_type=None))["detail"]
+
+
+@pytest.mark.parametrize("place", ["Shop/top", "shop/-top", "shop/" + "t" * 64, "shop/%2e%2e%2fetc", "shop/t%00"])
+async def test_names_outside_the_pattern_are_refused(client: Client, place: str) -> None:
+    assert (await client.get(f"/v1/jobs/{place}")).status in (400, 404)
+
+
+async def test_etag_changes_with_content_and_not_with_the_path_of_the_query(
+    client: Client, service: FakeService
+) -> None:
+    url = "/v1/jobs/shop/top/result"
+    tag = (await client.get(url)).headers["ETag"]
+    service.result_of["shop", "top"]["hops"] = ["127.0.0.1:9"]
+    same = await client.get(url, headers={"If-None-Match": f'"other", {tag}'})
+    assert (same.status, await same.read(), same.headers["ETag"]) == (304, b"", tag)
+    service.result_of["shop", "top"]["rows"][0]["clicks"] = 8
+    assert (await client.get(url, headers={"If-None-Match": tag})).status == 200
+
+
+async def test_tree_members_probes_and_metrics(client: Client, service: FakeService) -> None:
+    assert (await (await client.get("/v1/jobs/shop/top/tree")).json())["root"] == "aa"
+    assert (await (await client.get("/v1/members")).json())["members"][0]["is_self"]
+    assert (await client.get("/healthz")).status == 200
+    assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": []}
+    service.reasons = ["source clicks grows but nothing was committed for 30 s"]
+    response = await client.get("/readyz")
+    assert (response.status, (await response.json())["reasons"]) == (503, service.reasons)
+    metrics = await client.get("/metrics")
+    assert metrics.content_type == "text/plain"
+    assert await metrics.read() == b"elf_build_info 1\n"
+
+
+async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> None:
+    lines = b'{"a":1}\n{"a":2}'
+    plain = await client.post("/v1/ingest/clicks", data=lines, headers={"Content-Type": "application/x-ndjson"})
+    assert await plain.json() == {"accepted": 2}
+    headers = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    packed = await client.post("/v1/ingest/clicks", data=gzip.compress(lines), headers=headers)
+    assert await packed.json() == {"accepted": 2}
+    assert service.ingested == [lines + b"\n"] * 2
+
+
+async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, service: FakeService) -> None:
+    headers = {"Content-Type": "application/x-ndjson"}
+    empty = await client.post("/v1/ingest/clicks", data=b"\n", headers=headers)
+    assert await empty.json() == {"accepted": 0}
+    unknown = await client.post("/v1/ingest/click", data=b"{}\n", headers=headers)
+    assert unknown.status == 404
+    assert (await unknown.json(content_type=None))["nearest"] == ["clicks"]
+    assert service.ingested == []

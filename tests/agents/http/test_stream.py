@@ -1,0 +1,129 @@
+"""Server-sent events: order, cursors, heartbeats, errors, and no reader left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient
+
+from agents.errors import UnavailableError
+from agents.http import routes, stream
+from tests.agents.http.fake_service import FakeService, make_result
+
+Client = TestClient[Any, Any]
+URL = "/v1/jobs/shop/top/stream"
+
+
+@pytest.fixture(autouse=True)
+def quick_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(stream.send_results.__kwdefaults__, "heartbeat_s", 0.05)
+
+
+async def read_event(response: ClientResponse) -> dict[str, str]:
+    """Read up to the next event, heartbeats skipped."""
+    fields: dict[str, str] = {}
+    async with asyncio.timeout(5):
+        while True:
+            line = (await response.content.readline()).decode()
+            if not line:
+                return fields
+            name, _, value = line.rstrip("\n").partition(": ")
+            if name:
+                fields[name] = value
+            elif "event" in fields:
+                return fields
+
+
+async def follower(service: FakeService) -> asyncio.Queue[Any]:
+    await service.wait_followers(1)
+    return service.followers[-1]
+
+
+async def test_results_come_in_order_with_cursors(client: Client, service: FakeService) -> None:
+    async with client.get(URL) as response:
+        queue = await follower(service)
+        assert response.content_type == "text/event-stream"
+        for revision in (1, 2):
+            queue.put_nowait(make_result(revision=revision))
+            event = await read_event(response)
+            assert (event["event"], event["id"]) == ("result", f"60000.{revision}")
+            assert json.loads(event["data"]) == make_result(revision=revision)
+        queue.put_nowait(None)
+        assert await read_event(response) == {}
+
+
+async def test_heartbeats_while_nothing_happens(client: Client, service: FakeService) -> None:
+    async with client.get(URL) as response, asyncio.timeout(5):
+        assert await response.content.readline() == b": alive\n"
+
+
+async def test_a_reader_that_comes_back_gets_only_news(client: Client, service: FakeService) -> None:
+    async with client.get(URL, headers={"Last-Event-ID": "60000.1"}) as response:
+        queue = await follower(service)
+        queue.put_nowait(make_result(revision=1))
+        queue.put_nowait(make_result(end_ms=90_000))
+        assert (await read_event(response))["id"] == "90000.1"
+
+
+async def test_unknown_job_is_an_ordinary_404(client: Client) -> None:
+    response = await client.get("/v1/jobs/shop/tip/stream")
+    assert response.status == 404
+    assert (await response.json(content_type=None))["nearest"] == ["shop/top"]
+
+
+async def test_a_later_error_is_an_event(client: Client, service: FakeService) -> None:
+    async with client.get(URL) as response:
+        queue = await follower(service)
+        queue.put_nowait(make_result())
+        await read_event(response)
+        queue.put_nowait(UnavailableError("the master left"))
+        event = await read_event(response)
+        assert event["event"] == "problem"
+        assert json.loads(event["data"])["detail"] == "the master left"
+
+
+async def test_a_reader_that_goes_away_is_forgotten(client: Client, service: FakeService) -> None:
+    async with client.get(URL) as response:
+        queue = await follower(service)
+        queue.put_nowait(make_result())
+        await read_event(response)
+        response.close()
+    await service.wait_followers(0)
+
+
+async def test_stopping_the_agent_ends_streams_at_once(client: Client, service: FakeService) -> None:
+    async with client.get(URL) as response:
+        await follower(service)
+        async with asyncio.timeout(2):
+            await client.server.close()
+        assert response.status == 200
+
+
+async def test_the_number_of_readers_is_bounded(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "STREAMS_MAX", 1)
+    async with client.get(URL):
+        await follower(service)
+        assert (await client.get(URL)).status == 503
+
+
+async def test_heartbeats_do_not_lose_a_result() -> None:
+    gate = asyncio.Event()
+
+    async def results() -> AsyncGenerator[dict[str, Any], None]:
+        await gate.wait()
+        yield {"n": 1}
+        yield {"n": 2}
+
+    seen = []
+    async for item in stream._with_heartbeats(results(), 0.01):
+        seen.append(item)
+        gate.set()
+    assert [item for item in seen if item] == [{"n": 1}, {"n": 2}]
+    assert seen[0] is None
