@@ -1,0 +1,234 @@
+"""A job's master: panes in, results out (paper: section 3.1, "Job master"; DESIGN 3.6).
+
+A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
+label. Late rows find the pane of their own interval and raise its revision. A window is answered by merging its panes,
+whenever it is asked for, so any whole number of intervals is a window. Every commit is durable before the overlay may
+tell the agents to forget their snapshots.
+
+Methods may be called from worker threads; a lock keeps commits and answers apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import polars as pl
+from sortedcontainers import SortedDict
+
+from agents.errors import JobError
+from agents.jobs.plan import Plan
+from agents.payload import Notes, unpack
+from agents.results import Label, Result, Span, label_of, result_of
+from agents.store.panes import Panes
+from cbt import INTERVAL, decode, encode
+from overlay.contract import NEVER, Commit, RollupState
+
+#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
+RETAIN_MS = 86_400_000
+
+
+class MasterState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a master must remember besides its panes."""
+
+    rollup: RollupState = RollupState()
+    #: agent id -> first interval it has all events of.
+    partial_before: Mapping[str, int] = {}
+    #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
+    too_late: int = 0
+    #: Panes up to this interval are no longer retained.
+    expired: int = NEVER
+
+
+class Pane(msgspec.Struct, frozen=True):
+    """One commit's PAOs and label; `rows` keeps the `interval` column, for a run may hold several intervals."""
+
+    label: Label
+    rows: pl.DataFrame
+
+
+class _StoredPane(msgspec.Struct, frozen=True, array_like=True):
+    label: Label
+    block: bytes
+
+
+class Master:
+    """The root's side of one job.
+
+    Args:
+        plan: the compiled job.
+        store: where commits become durable.
+        state: None for a new job, else what the store had.
+        blocks: the store's panes.
+    """
+
+    def __init__(self, plan: Plan, store: Panes, state: bytes | None, blocks: Mapping[int, bytes]) -> None:
+        self.plan = plan
+        self.app = plan.definition.app_id
+        self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
+        self._store = store
+        self._lock = threading.Lock()
+        self._panes: SortedDict[int, Pane] = SortedDict()
+        self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
+        #: Rises with every commit; followers compare it.
+        self.edition = 0
+        for through, data in blocks.items():
+            stored = msgspec.msgpack.decode(data, type=_StoredPane)
+            self._panes[through] = Pane(stored.label, decode(stored.block, plan.schema))
+
+    @property
+    def through_ms(self) -> int | None:
+        """End of the last committed interval; None before the first commit."""
+        committed = self.state.rollup.committed
+        return None if committed == NEVER else (committed + 1) * self.plan.interval_ms
+
+    def commit(self, commit: Commit) -> None:
+        """Take one commit into the panes, durably. Raises PaoDecodeError on bytes that are not this job's."""
+        with self._lock:
+            notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
+            state = msgspec.structs.replace(
+                self.state, rollup=commit.state, partial_before={**self.state.partial_before, **notes.partial_before}
+            )
+            changed: dict[int, Pane] = {}
+            self._open_pane(commit, notes, changed)
+            self._settle(notes, changed)
+            if rows is not None:
+                state = self._add_rows(rows, changed, state)
+            expired = self._expired(commit.through)
+            state = msgspec.structs.replace(state, expired=max([state.expired, *expired]))
+            self._store.commit(self.app, msgspec.msgpack.encode(state), self._stored(changed, expired), expired)
+            self.state = state
+            self._panes.update(changed)
+            for through in expired:
+                self._panes.pop(through, None)
+            self._cache.clear()
+            self.edition += 1
+
+    def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
+        """Answer one window, or the whole job so far for a query without window.
+
+        Args:
+            span: half-open window in event time, whole intervals; None for a cumulative job.
+            key: only PAOs whose first key has this text.
+            limit: most rows.
+            names: turns an agent id into a name for people.
+
+        Raises:
+            JobError: the window begins before the oldest pane still retained.
+        """
+        if span is not None and span.start_ms // self.plan.interval_ms <= self.state.expired:
+            oldest_ms = (self.state.expired + 1) * self.plan.interval_ms
+            raise JobError(f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains")
+        with self._lock:
+            merged = self._cache.get(span)
+            if merged is None:
+                merged = self._cache[span] = self._merge(span)
+            through_ms = self.through_ms
+        paos, label = merged
+        if key is not None and self.plan.schema.keys:
+            paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
+        rows = self.plan.finish(paos, None if span is None else (span.start_ms, span.end_ms))
+        return result_of(self.plan, span, rows if limit is None else rows.head(limit), label, through_ms, names)
+
+    def latest(self) -> Span | None:
+        """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
+        window = self.plan.window
+        if window is None:
+            return None
+        slides = (self.through_ms or 0) // window.slide_ms
+        end_ms = slides * window.slide_ms
+        return Span(end_ms - window.size_ms, end_ms)
+
+    def closed(self, after_ms: int) -> list[Span]:
+        """Return the windows that closed after event time `after_ms`, oldest first, as far as panes are retained."""
+        window, through_ms = self.plan.window, self.through_ms
+        if window is None or through_ms is None or not self._panes:
+            return []
+        first: Label = self._panes.peekitem(0)[1].label
+        start_ms = max(after_ms, first.through * self.plan.interval_ms)
+        first_end = start_ms // window.slide_ms + 1
+        return [
+            Span(end * window.slide_ms - window.size_ms, end * window.slide_ms)
+            for end in range(first_end, through_ms // window.slide_ms + 1)
+        ]
+
+    def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
+        if span is None:
+            panes: Sequence[Pane] = list(self._panes.values())
+            frames = [pane.rows for pane in panes]
+        else:
+            first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+            later = (self._panes[through] for through in self._panes.irange(first))
+            panes = list(itertools.takewhile(lambda pane: pane.label.previous < last, later))
+            inside = pl.col(INTERVAL).is_between(first, last)
+            frames = [pane.rows.filter(inside) for pane in panes]
+        return self.plan.schema.merge_window(frames), label_of([p.label for p in panes], self.state, span, self.plan)
+
+    def _open_pane(self, commit: Commit, notes: Notes, changed: dict[int, Pane]) -> None:
+        label = Label(
+            previous=commit.previous,
+            through=commit.through,
+            expected=len(commit.reported) + len(commit.missing),
+            missing=commit.missing,
+            late=notes.late,
+            shed=notes.shed,
+            gap_bytes=notes.gap_bytes,
+        )
+        rows = self.plan.schema.empty()
+        if self.plan.window is None and self._panes:
+            old = self._panes.peekitem(0)[1]
+            label, rows = old.label.extended(label), old.rows
+        changed[self._key(commit.through)] = Pane(label, rows)
+
+    def _settle(self, notes: Notes, changed: dict[int, Pane]) -> None:
+        """Strike agents off the missing lists of commits whose data they bring now."""
+        for agent, runs in notes.settles.items():
+            for after, through in runs:
+                for key in list(self._panes.irange(self._key(after + 1), self._key(through))):
+                    pane = changed.get(key) or self._panes[key]
+                    if agent in pane.label.missing:
+                        changed[key] = Pane(pane.label.found(agent), pane.rows)
+
+    def _add_rows(self, rows: pl.DataFrame, changed: dict[int, Pane], state: MasterState) -> MasterState:
+        newest = max(changed)
+        if self.plan.window is None:
+            pane = changed[newest]
+            total = self.plan.schema.merge([pane.rows, rows.with_columns(pl.lit(0, pl.Int64).alias(INTERVAL))])
+            changed[newest] = Pane(pane.label, total)
+            return state
+        for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
+            key = self._pane_of(interval, newest, changed)
+            if key is None:
+                state = msgspec.structs.replace(state, too_late=state.too_late + part.height)
+                continue
+            pane = changed.get(key) or self._panes[key]
+            label = pane.label if key == newest else pane.label.revised()
+            changed[key] = Pane(label, self.plan.schema.merge([pane.rows, part]))
+        return state
+
+    def _pane_of(self, interval: int, newest: int, changed: Mapping[int, Pane]) -> int | None:
+        """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
+        if changed[newest].label.previous < interval:
+            return newest
+        key = next(self._panes.irange(interval), None)
+        return None if key is None or self._panes[key].label.previous >= interval else int(key)
+
+    def _key(self, through: int) -> int:
+        """A cumulative job has one pane, which every commit extends."""
+        return 0 if self.plan.window is None else through
+
+    def _expired(self, through: int) -> list[int]:
+        window = self.plan.window
+        if window is None:
+            return []
+        retain_ms = self.plan.definition.options.retain_ms or max(RETAIN_MS, 2 * window.size_ms)
+        return list(self._panes.irange(maximum=through - retain_ms // self.plan.interval_ms - 1))
+
+    def _stored(self, changed: Mapping[int, Pane], expired: Sequence[int]) -> dict[int, bytes]:
+        return {
+            key: msgspec.msgpack.encode(_StoredPane(pane.label, encode(pane.rows)))
+            for key, pane in changed.items()
+            if key not in expired
+        }

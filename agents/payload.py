@@ -1,0 +1,77 @@
+"""What one snapshot says besides its PAOs, and the bytes of both: the payload that rolls up a job's tree.
+
+The overlay carries payloads and merges them through `merge`, without knowing what is inside (DESIGN section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import polars as pl
+
+from cbt import PaoDecodeError, PaoSchema, decode, encode
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Facts about a snapshot that end up in the completeness label; they merge like PAOs."""
+
+    #: Events that came after their interval was sealed; they ride in this snapshot.
+    late: int = 0
+    #: Events dropped on purpose because an intake was full.
+    shed: int = 0
+    #: Bytes of log that vanished before they were read (copytruncate).
+    gap_bytes: int = 0
+    #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
+    partial_before: Mapping[str, int] = {}
+    #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
+    settles: Mapping[str, tuple[tuple[int, int], ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.late or self.shed or self.gap_bytes or self.partial_before or self.settles)
+
+    def __add__(self, other: Notes) -> Notes:
+        settles = dict(self.settles)
+        for agent, runs in other.settles.items():
+            settles[agent] = (*settles.get(agent, ()), *runs)
+        return Notes(
+            late=self.late + other.late,
+            shed=self.shed + other.shed,
+            gap_bytes=self.gap_bytes + other.gap_bytes,
+            partial_before={**self.partial_before, **other.partial_before},
+            settles=settles,
+        )
+
+
+class _Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    notes: Notes
+    block: bytes
+
+
+def pack(notes: Notes, frame: pl.DataFrame) -> bytes | None:
+    """Encode a snapshot's payload; None when there is nothing to say."""
+    if not notes and frame.height == 0:
+        return None
+    return msgspec.msgpack.encode(_Wire(notes, encode(frame)))
+
+
+def unpack(payload: bytes, schema: PaoSchema) -> tuple[Notes, pl.DataFrame]:
+    """Decode a payload of a job with this schema.
+
+    Raises:
+        PaoDecodeError: the bytes are not such a payload.
+    """
+    try:
+        wire = msgspec.msgpack.decode(payload, type=_Wire)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise PaoDecodeError(f"not a payload: {error}") from None
+    return wire.notes, decode(wire.block, schema)
+
+
+def merge(payloads: Sequence[bytes], schema: PaoSchema) -> bytes:
+    """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`."""
+    notes, frames = Notes(), []
+    for payload in payloads:
+        more, frame = unpack(payload, schema)
+        notes, frames = notes + more, [*frames, frame]
+    return msgspec.msgpack.encode(_Wire(notes, encode(schema.merge(frames))))

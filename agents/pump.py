@@ -1,0 +1,195 @@
+"""One source at one agent: lines read, parsed once for all jobs, handed to the workers, and checkpointed (DESIGN 3.1-3.4).
+
+Runs in the agent's data thread, one call at a time; the event loop only awaits it. A checkpoint is one transaction:
+positions, counters, open PAOs and sealed snapshots of all jobs on this source. A checkpoint that could not be written
+(disk full) is tried again before anything else happens, so nothing is sealed twice and nothing is read past it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from agents.archive import Archive
+from agents.jobs.types import SqlType
+from agents.sources.counters import Counters
+from agents.sources.format import Format
+from agents.sources.rejects import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
+from agents.worker import Worker
+
+#: A log's clock may run ahead of ours by this much before its time stops moving the watermark.
+AHEAD_MS_MAX = 60_000
+#: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
+CHECKPOINT_SPACING = 20
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    """What a source's checkpoint holds besides positions."""
+
+    counters: Counters
+    newest_ms: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed:
+    """A durable snapshot, ready to roll up."""
+
+    app: bytes
+    snapshot: Snapshot
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pending:
+    source: SourceState
+    workers: tuple[WorkerState, ...]
+
+
+class Pump:
+    """Drives one source.
+
+    Args:
+        source: its name.
+        tail: its files, not yet restored.
+        format: how its lines become events.
+        columns: types of the columns that are always parsed (declared, or the format's own), for the archive.
+        checkpoints: where progress becomes durable.
+        archive: the Parquet copy, or None when off.
+        rejected: where lines that do not parse are kept.
+        now_ms: wall clock.
+        chunk_bytes: bytes of lines per step.
+        checkpoint_ms: longest time between checkpoints while events flow.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        tail: Tail,
+        format: Format,
+        columns: Mapping[str, SqlType],
+        checkpoints: Checkpoints,
+        archive: Archive | None,
+        rejected: RejectedLines,
+        now_ms: Callable[[], int],
+        chunk_bytes: int,
+        checkpoint_ms: int,
+    ) -> None:
+        self.source, self.format, self.columns = source, format, columns
+        self.tail = tail
+        self.counters = Counters()
+        self.newest_ms: int | None = None
+        self.workers: dict[bytes, Worker] = {}
+        self.progressed_ms = now_ms()
+        self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
+        self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
+        self._idle_since_ms: int | None = None
+        self._sequence = 0
+        self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
+        self._pending: _Pending | None = None
+        self._restore()
+
+    def _restore(self) -> None:
+        state = self._checkpoints.source(self.source)
+        if state is not None:
+            self.tail.restore(state.positions)
+            progress = msgspec.json.decode(state.counters, type=_Progress)
+            self.counters, self.newest_ms, self._sequence = progress.counters, progress.newest_ms, state.sequence
+        if self._archive is not None:
+            self._archive.recover(self._sequence)
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nothing was read yet, so that a job attached now has all events from the beginning."""
+        return self.counters.read == 0
+
+    def attach(self, worker: Worker) -> None:
+        """Feed a worker from the next line on."""
+        self.workers[worker.app] = worker
+
+    def detach(self, app: bytes) -> None:
+        """Stop feeding a worker."""
+        self.workers.pop(app, None)
+
+    def step(self) -> bool:
+        """Read and process one chunk; return whether there was one. Without workers nothing is read."""
+        if self._pending is not None or not self.workers:
+            return False
+        before_ms = self._now_ms()
+        chunk = self.tail.read(self._chunk_bytes)
+        for gap in self.tail.take_gaps():
+            for worker in self.workers.values():
+                worker.note_gap(gap.bytes)
+        if chunk is None:
+            self._idle_since_ms = before_ms if self.tail.at_end else None
+            return False
+        self._idle_since_ms = None
+        self.progressed_ms = before_ms
+        wanted = dict(self.columns) if self._archive is not None else {}
+        for worker in self.workers.values():
+            wanted |= worker.plan.columns
+        literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
+        parsed = self.format.parse(chunk.data, wanted, literals)
+        self.counters += parsed.counters
+        self._rejected.keep(parsed.rejects)
+        events = parsed.events
+        if events.height:
+            newest_ms = int(events["ts"].dt.epoch("ms").max())  # type: ignore[arg-type]
+            self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+            for worker in self.workers.values():
+                worker.insert(events)
+            if self._archive is not None:
+                self._archive.append(events)
+        return True
+
+    def watermark_ms(self) -> int | None:
+        """Return the event time before which no more events are expected; None before there is any sign of it.
+
+        While lines wait to be read it follows the newest event. At the end of every file it follows the wall clock, so
+        that an idle source closes its intervals too.
+        """
+        now_ms = self._now_ms()
+        newest_ms = None if self.newest_ms is None else min(self.newest_ms, now_ms + AHEAD_MS_MAX)
+        if self._idle_since_ms is None:
+            return newest_ms
+        return self._idle_since_ms if newest_ms is None else max(newest_ms, self._idle_since_ms)
+
+    def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
+        """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots."""
+        if self._pending is None:
+            now_ms = self._now_ms()
+            since_ms = now_ms - self._checkpointed_ms
+            if not force and since_ms < CHECKPOINT_SPACING * self._checkpoint_cost_ms:
+                return ()
+            watermark_ms = self.watermark_ms()
+            sealed = {
+                app: [] if watermark_ms is None else worker.seal(watermark_ms) for app, worker in self.workers.items()
+            }
+            overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
+            if not (force or overdue or any(sealed.values())):
+                return ()
+            self._pending = self._collect(sealed)
+        started = time.monotonic()
+        pending = self._pending
+        if self._archive is not None:
+            self._archive.prepare(pending.source.sequence)
+        self._checkpoints.write(pending.source, pending.workers)
+        self._pending = None
+        if self._archive is not None:
+            self._archive.commit(pending.source.sequence)
+        self._checkpointed_ms = self._now_ms()
+        self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
+        return [Sealed(state.app, snapshot) for state in pending.workers for snapshot in state.sealed]
+
+    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]]) -> _Pending:
+        self._sequence += 1
+        states = []
+        for app, worker in self.workers.items():
+            if worker.dirty or sealed[app]:
+                states.append(worker.state(sealed[app]))
+                worker.dirty = False
+        progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms))
+        return _Pending(SourceState(self.source, self.tail.positions(), progress, self._sequence), tuple(states))

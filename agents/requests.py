@@ -1,0 +1,189 @@
+"""What agents ask each other over the overlay: one record per question, one reply form.
+
+Bodies are msgpack, decoded into these types and nothing else; bytes that fit none are a `Failure`, never an exception.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agents.errors import ElfError, JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
+from agents.jobs.definition import Definition
+from overlay.ids import Contact
+
+#: Longest list of names one reply carries.
+NAMES_MAX = 10_000
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A published job as its source's tree spreads it and its master keeps it."""
+
+    definition: Definition
+    master_host: str
+    master_port: int
+    published_ms: int
+    stopped: bool = False
+
+    @property
+    def master(self) -> Contact:
+        """The agent that the publisher's lookup found closest to the job's id."""
+        return Contact.at(self.master_host, self.master_port)
+
+    def encode(self) -> bytes:
+        """Return the record's body on the wire and on disk."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def decode(cls, body: bytes) -> JobRecord:
+        """Read a body; raises msgspec.DecodeError on anything else."""
+        return msgspec.msgpack.decode(body, type=cls)
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent as it introduces itself; also the body of its record in each of its sources' trees."""
+
+    agent_id: str
+    name: str
+    address: str
+    sources: tuple[str, ...]
+
+
+class Request(msgspec.Struct, frozen=True, tag_field="ask"):
+    """The base of all questions."""
+
+
+class Install(Request, frozen=True, tag="install"):
+    """Become this job's master; `roster` are the agents expected from the first commit on."""
+
+    job: JobRecord
+    roster: tuple[str, ...]
+
+
+class Describe(Request, frozen=True, tag="describe"):
+    """Describe a job; asked of its master."""
+
+    app: bytes
+
+
+class Query(Request, frozen=True, tag="query"):
+    """Answer one window; asked of the job's master."""
+
+    app: bytes
+    window: str
+    key: str | None = None
+    limit: int | None = None
+
+
+class Follow(Request, frozen=True, tag="follow"):
+    """Answer as soon as the master's edition is beyond `edition`, or with nothing new after `wait_ms`."""
+
+    app: bytes
+    edition: int
+    wait_ms: int
+
+
+class Stop(Request, frozen=True, tag="stop"):
+    """Stop a job; asked of its master."""
+
+    app: bytes
+
+
+class Spread(Request, frozen=True, tag="spread"):
+    """Add a job record to its source's tree; asked of whoever is closest to the source's id."""
+
+    source: str
+    key: str
+    version: int
+    body: bytes
+
+
+class DescribeSource(Request, frozen=True, tag="source"):
+    """Tell a source's columns (of those named) and members; asked of an agent that has it."""
+
+    source: str
+    names: tuple[str, ...]
+
+
+class ListJobs(Request, frozen=True, tag="jobs"):
+    """List the jobs an agent knows."""
+
+
+class Introduce(Request, frozen=True, tag="introduce"):
+    """Tell who an agent is."""
+
+
+class ViewTree(Request, frozen=True, tag="tree"):
+    """Tell an agent's place in a job's tree."""
+
+    app: bytes
+
+
+AnyRequest = Install | Describe | Query | Follow | Stop | Spread | DescribeSource | ListJobs | Introduce | ViewTree
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that crosses the network and is raised again where the question came from."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    nearest: tuple[str, ...] = ()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer (plain data) or a failure."""
+
+    value: Any = None
+    failure: Failure | None = None
+
+
+def encode(message: AnyRequest | Reply) -> bytes:
+    """Encode a request or reply."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode_request(body: bytes) -> AnyRequest:
+    """Decode a request; raises msgspec.DecodeError (ValidationError among them) on anything else."""
+    return msgspec.msgpack.decode(body, type=AnyRequest)
+
+
+def reply_of_error(error: ElfError) -> Reply:
+    """Wrap an error for the way back."""
+    kind = type(error).__name__
+    if isinstance(error, JobSpecError):
+        return Reply(
+            failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
+        )
+    if isinstance(error, UnknownJobError):
+        return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
+    return Reply(failure=Failure(kind=kind, message=str(error)))
+
+
+def value_of(body: bytes) -> Any:
+    """Decode a reply and return its value, or raise the error it carries.
+
+    Raises:
+        ElfError: the failure the other agent sent, of the same type; UnavailableError when the bytes are no reply.
+    """
+    try:
+        reply = msgspec.msgpack.decode(body, type=Reply)
+    except msgspec.DecodeError as error:
+        raise UnavailableError(f"the other agent sent something that is no reply: {error}") from None
+    failure = reply.failure
+    if failure is None:
+        return reply.value
+    match failure.kind:
+        case "JobSpecError":
+            raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
+        case "UnknownJobError":
+            raise UnknownJobError(failure.message, failure.nearest)
+        case "JobConflictError":
+            raise JobConflictError(failure.message)
+        case "JobError":
+            raise JobError(failure.message)
+        case _:
+            raise UnavailableError(failure.message)

@@ -1,0 +1,126 @@
+"""Results and their completeness labels, as they leave the master (DESIGN section 6, last line).
+
+Pure. A label may be pessimistic, never optimistic: whoever is missing, late, shed or lost in any pane of a window is
+named or counted in the window's label, and only a window with none of these is `final`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import polars as pl
+from msgspec.structs import replace
+
+from agents.jobs.plan import Plan
+
+if TYPE_CHECKING:
+    from agents.master import MasterState
+
+Json = dict[str, Any]
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """A window of event time, half-open, in ms."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What is known about the commit of the intervals (previous, through]; `missing` are agent ids."""
+
+    previous: int
+    through: int
+    expected: int
+    missing: tuple[str, ...] = ()
+    late: int = 0
+    shed: int = 0
+    gap_bytes: int = 0
+    revision: int = 0
+
+    def revised(self) -> Label:
+        """Count one more change after the commit."""
+        return replace(self, revision=self.revision + 1)
+
+    def found(self, agent: str) -> Label:
+        """Strike an agent off the missing list: its data has come."""
+        return replace(self, missing=tuple(m for m in self.missing if m != agent), revision=self.revision + 1)
+
+    def extended(self, later: Label) -> Label:
+        """Join a later commit of a cumulative job to this one."""
+        return replace(
+            self,
+            through=later.through,
+            expected=max(self.expected, later.expected),
+            missing=tuple(sorted({*self.missing, *later.missing})),
+            late=self.late + later.late,
+            shed=self.shed + later.shed,
+            gap_bytes=self.gap_bytes + later.gap_bytes,
+        )
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One answer: JSON-ready, with rows as dictionaries in output order."""
+
+    window: Json | None
+    through_ms: int | None
+    columns: list[Json]
+    rows: list[Json]
+    completeness: Json
+
+
+def label_of(labels: Sequence[Label], state: MasterState, span: Span | None, plan: Plan) -> Label:
+    """Join the labels of a window's panes, and name the agents that do not have all of the window's events."""
+    first = 0 if span is None else span.start_ms // plan.interval_ms
+    joined = Label(previous=first, through=state.rollup.committed, expected=len(state.rollup.roster))
+    partial = [a for a, since in state.partial_before.items() if a in state.rollup.roster and first < since]
+    return replace(
+        joined,
+        expected=max((label.expected for label in labels), default=joined.expected),
+        missing=tuple(sorted({*partial, *(agent for label in labels for agent in label.missing)})),
+        late=sum(label.late for label in labels),
+        shed=sum(label.shed for label in labels),
+        gap_bytes=sum(label.gap_bytes for label in labels),
+        revision=sum(label.revision for label in labels),
+    )
+
+
+def result_of(
+    plan: Plan,
+    span: Span | None,
+    rows: pl.DataFrame,
+    label: Label,
+    through_ms: int | None,
+    names: Callable[[str], str],
+) -> Result:
+    """Render rows and label as the API's Result."""
+    closed = span is not None and through_ms is not None and span.end_ms <= through_ms
+    lacking = bool(label.missing or label.shed or label.gap_bytes)
+    status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
+    completeness = {
+        "expected": label.expected,
+        "reported": label.expected - len(label.missing),
+        "missing": [names(agent) for agent in label.missing],
+        "late": label.late,
+        "shed": label.shed,
+        "gaps": label.gap_bytes,
+        "revision": label.revision,
+        "status": status,
+    }
+    return Result(
+        window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
+        through_ms=through_ms,
+        columns=[{"name": name, "type": kind.ddl} for name, kind in plan.output],
+        rows=[{name: _json(value) for name, value in row.items()} for row in rows.to_dicts()],
+        completeness=completeness,
+    )
+
+
+def _json(value: Any) -> Any:
+    """Dates and times as ISO-8601 (UTC), everything else as it is."""
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(timespec="microseconds") + "Z"
+    return value.isoformat() if isinstance(value, datetime.date) else value

@@ -1,0 +1,110 @@
+"""What the worker side must not lose: read positions, open PAOs and sealed snapshots, in one transaction (DESIGN 3.4).
+
+The rule: a position on disk never runs ahead of the PAOs on disk, nor behind them. Each checkpoint writes, together,
+how far a source was read and everything that was made of the lines up to there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import msgspec
+
+from agents.store.database import Database
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one worker has come, in interval indexes."""
+
+    #: Last interval sealed; None before the first.
+    sealed: int | None = None
+    #: Last interval the master has settled, as far as we know.
+    settled: int | None = None
+    #: First interval we have all events of, until the master knows it; None when we read the source from its beginning.
+    partial_before: int | None = None
+    #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
+    owed: tuple[tuple[int, int], ...] = ()
+    #: Late events, and bytes lost to truncation, not reported in a snapshot yet.
+    late: int = 0
+    gap_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """The sealed PAOs of one job up to and including interval `through`; payload None when there were none."""
+
+    through: int
+    payload: bytes | None
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerState:
+    """One worker's part of a checkpoint; `open_block` holds its unsealed PAOs."""
+
+    app: bytes
+    progress: Progress
+    open_block: bytes
+    sealed: Sequence[Snapshot] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceState:
+    """One source's part of a checkpoint: positions and counters as JSON, and the checkpoint's number."""
+
+    source: str
+    positions: bytes
+    counters: bytes
+    sequence: int
+
+
+class Checkpoints:
+    """Reads and writes checkpoints in a database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def write(self, source: SourceState | None, workers: Sequence[WorkerState]) -> None:
+        """Make a checkpoint durable, all of it or nothing."""
+        with self._database.transaction() as sql:
+            if source is not None:
+                row = (source.source, source.positions, source.counters, source.sequence)
+                sql.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?)", row)
+            for worker in workers:
+                progress = msgspec.json.encode(worker.progress)
+                sql.execute(
+                    "INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.app, progress, worker.open_block)
+                )
+                rows = [(worker.app, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
+                sql.executemany("INSERT INTO snapshots VALUES (?, ?, ?)", rows)
+
+    def settle(self, worker: WorkerState, through: int) -> None:
+        """Forget the snapshots up to `through`: they are committed, or carried in `worker`'s open block from now on."""
+        with self._database.transaction() as sql:
+            progress = msgspec.json.encode(worker.progress)
+            sql.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.app, progress, worker.open_block))
+            sql.execute("DELETE FROM snapshots WHERE app = ? AND through <= ?", (worker.app, through))
+
+    def forget(self, app: bytes) -> None:
+        """Drop all worker state of a stopped job."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM workers WHERE app = ?", (app,))
+            sql.execute("DELETE FROM snapshots WHERE app = ?", (app,))
+
+    def source(self, source: str) -> SourceState | None:
+        """Return a source's last checkpoint."""
+        with self._database.transaction() as sql:
+            row = sql.execute("SELECT * FROM sources WHERE source = ?", (source,)).fetchone()
+        return SourceState(*row) if row else None
+
+    def worker(self, app: bytes) -> WorkerState | None:
+        """Return a worker's last checkpoint with its unsettled snapshots, ascending."""
+        with self._database.transaction() as sql:
+            row = sql.execute("SELECT progress, open FROM workers WHERE app = ?", (app,)).fetchone()
+            if row is None:
+                return None
+            found = sql.execute(
+                "SELECT through, payload FROM snapshots WHERE app = ? ORDER BY through", (app,)
+            ).fetchall()
+        progress = msgspec.json.decode(row[0], type=Progress)
+        return WorkerState(app, progress, row[1], tuple(Snapshot(*snapshot) for snapshot in found))

@@ -1,0 +1,25 @@
+"""The control records an agent has applied, kept so that it brings them back after a restart."""
+
+from __future__ import annotations
+
+from agents.store.database import Database
+from overlay.contract import Record
+
+
+class Records:
+    """Records by tree (`app`) and key; the overlay decides which version wins, this only remembers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, app: bytes, record: Record) -> None:
+        """Remember the winning version of a record."""
+        with self._database.transaction() as sql:
+            row = (app, record.key, record.version, record.body)
+            sql.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
+
+    def all(self, app: bytes) -> list[Record]:
+        """Return the records of one tree, by key."""
+        with self._database.transaction() as sql:
+            rows = sql.execute("SELECT key, version, body FROM records WHERE app = ? ORDER BY key", (app,)).fetchall()
+        return [Record(*row) for row in rows]

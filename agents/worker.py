@@ -1,0 +1,130 @@
+"""One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
+
+Pure: no clock, no file. A worker holds one buffer tree per open interval. An interval is sealed once the watermark has
+passed its end by the job's lateness; what comes later rides in the next snapshot, whose rows carry their own interval,
+and revises the result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back
+through `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+from msgspec.structs import replace
+
+from agents.jobs.plan import Plan
+from agents.payload import Notes, pack, unpack
+from agents.store.checkpoints import Progress, Snapshot, WorkerState
+from cbt import INTERVAL, BufferTree, decode, encode
+from overlay.contract import Verdict
+
+
+class Worker:
+    """A job's open intervals at one agent.
+
+    Args:
+        plan: the compiled job.
+        agent_id: this agent's name in the job's roster.
+        progress: how far this worker had come at its last checkpoint.
+    """
+
+    def __init__(self, plan: Plan, agent_id: str, progress: Progress = Progress()) -> None:  # noqa: B008 - frozen
+        self.plan = plan
+        self.app = plan.definition.app_id
+        self.agent_id = agent_id
+        self.progress = progress
+        self._trees: dict[int, BufferTree] = {}
+        #: Changed since the last checkpoint.
+        self.dirty = True
+
+    @classmethod
+    def restore(cls, plan: Plan, agent_id: str, state: WorkerState) -> Worker:
+        """Bring a worker back as its last checkpoint left it."""
+        worker = cls(plan, agent_id, state.progress)
+        worker._insert(decode(state.open_block, plan.schema))
+        return worker
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
+        paos = self.plan.reduce(events)
+        if paos.height == 0:
+            return
+        self.dirty = True
+        sealed = self.progress.sealed
+        if sealed is not None:
+            sealed_before_ms = (sealed + 1) * self.plan.interval_ms
+            late = int((events["ts"].dt.epoch("ms") < sealed_before_ms).sum())
+            if late:
+                self.progress = replace(self.progress, late=self.progress.late + late)
+        self._insert(paos)
+
+    def note_gap(self, gap_bytes: int) -> None:
+        """Remember bytes of log that vanished unread, for the label of the next snapshot."""
+        self.progress = replace(self.progress, gap_bytes=self.progress.gap_bytes + gap_bytes)
+        self.dirty = True
+
+    def seal(self, watermark_ms: int) -> list[Snapshot]:
+        """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
+
+        The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody.
+        """
+        closed = (watermark_ms - self.plan.definition.options.lateness_ms) // self.plan.interval_ms - 1
+        floor = max(i for i in (self.progress.sealed, self.progress.settled, -(2**62)) if i is not None)
+        if closed <= floor:
+            return []
+        throughs = sorted({interval for interval in self._trees if floor < interval < closed} | {closed})
+        return [self._seal_one(through) for through in throughs]
+
+    def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
+        """Take the master's verdict on what was sealed up to `verdict.through`.
+
+        Args:
+            verdict: our snapshots of that run are in the master's result, or are missing from it.
+            snapshots: those snapshots; when missing, their rows ride in the next snapshot.
+        """
+        progress = self.progress
+        if progress.settled is not None and verdict.through <= progress.settled:
+            return
+        self.dirty = True
+        if not verdict.missing:
+            self.progress = replace(progress, settled=verdict.through, partial_before=None)
+            return
+        owed = (*progress.owed, (verdict.previous, verdict.through))
+        late, gap_bytes = progress.late, progress.gap_bytes
+        for snapshot in snapshots:
+            if snapshot.payload is not None:
+                notes, frame = unpack(snapshot.payload, self.plan.schema)
+                self._insert(frame)
+                late, gap_bytes = late + notes.late, gap_bytes + notes.gap_bytes
+                owed = (*owed, *notes.settles.get(self.agent_id, ()))
+        self.progress = replace(progress, settled=verdict.through, owed=owed, late=late, gap_bytes=gap_bytes)
+
+    def state(self, sealed: Sequence[Snapshot] = ()) -> WorkerState:
+        """Return what a checkpoint must hold to bring this worker back."""
+        frames = [tree.snapshot() for tree in self._trees.values()]
+        block = encode(pl.concat([self.plan.schema.empty(), *frames]))
+        return WorkerState(self.app, self.progress, block, tuple(sealed))
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held in open intervals."""
+        return sum(tree.memory_bytes for tree in self._trees.values())
+
+    def _insert(self, paos: pl.DataFrame) -> None:
+        for (interval,), part in paos.partition_by(INTERVAL, as_dict=True).items():
+            tree = self._trees.get(interval)
+            if tree is None:
+                tree = self._trees[interval] = BufferTree(self.plan.schema)
+            tree.insert(part)
+
+    def _seal_one(self, through: int) -> Snapshot:
+        due = sorted(interval for interval in self._trees if interval <= through)
+        frame = pl.concat([self.plan.schema.empty(), *(self._trees.pop(interval).snapshot() for interval in due)])
+        progress, agent = self.progress, self.agent_id
+        partial = {} if progress.partial_before is None else {agent: progress.partial_before}
+        settles = {agent: progress.owed} if progress.owed else {}
+        notes = Notes(late=progress.late, gap_bytes=progress.gap_bytes, partial_before=partial, settles=settles)
+        self.progress = replace(progress, sealed=through, late=0, gap_bytes=0, owed=())
+        self.dirty = True
+        return Snapshot(through, pack(notes, frame))
