@@ -1,0 +1,164 @@
+"""The cluster secret: keyed BLAKE2b tags over bytes, and sealed datagrams built from them.
+
+Owns keys, tags, the replay window and the sealed form; not what the bytes mean. One secret proves membership of the
+cluster, not which agent speaks: that follows from the address checked in `protocol`. OVERLAY section 1.2 (a).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from overlay.errors import SecretError
+
+KEY_BYTES: Final = 32
+KEY_ID_BYTES: Final = 4
+MAC_BYTES: Final = 16
+TAG_BYTES: Final = KEY_ID_BYTES + MAC_BYTES
+#: How far two agents' clocks may differ; also how long a datagram could be replayed if we kept no window.
+SKEW_MS: Final = 30_000
+#: Datagrams remembered per generation of the window (2 x SKEW_MS each): 4,300 a second, 16 MB at worst.
+SEEN_MAX: Final = 1 << 18
+
+PLAIN: Final = b"\x01"
+SEALED: Final = b"\x02"
+_TIME_BYTES: Final = 8
+_SEALED_HEAD: Final = 1 + _TIME_BYTES + TAG_BYTES
+
+
+class Secret:
+    """One or two live cluster keys: the first one signs, each of them verifies.
+
+    To rotate without an outage: append the new key everywhere, then put it first everywhere, then drop the old one.
+    """
+
+    __slots__ = ("_keys", "_signer")
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        if not 1 <= len(keys) <= 2:
+            raise SecretError(f"{len(keys)} cluster keys; one is right, or two while keys are being changed")
+        if any(len(key) != KEY_BYTES for key in keys):
+            raise SecretError(f"a cluster key must be {KEY_BYTES} bytes long")
+        self._keys = {_key_id(key): key for key in keys}
+        self._signer = _key_id(keys[0])
+
+    @classmethod
+    def parse(cls, text: str, *, where: str = "secret") -> Secret:
+        """Read keys as text: 64 hexadecimal digits a line, blank lines and lines starting with `#` skipped.
+
+        Raises:
+            SecretError: the operator's fault; the text names `where` and the line, never the key.
+        """
+        keys = []
+        for number, line in enumerate(text.splitlines(), 1):
+            word = line.strip()
+            if not word or word.startswith("#"):
+                continue
+            try:
+                key = bytes.fromhex(word)
+            except ValueError:
+                key = b""
+            if len(key) != KEY_BYTES:
+                raise SecretError(f"{where}:{number}: a cluster key is {2 * KEY_BYTES} hexadecimal digits")
+            keys.append(key)
+        return cls(keys)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Secret:
+        """Read keys from a file that other users cannot read.
+
+        Raises:
+            SecretError: the file is missing, unreadable, open to other users, or not a secret.
+        """
+        file = Path(path)
+        try:
+            mode, data = file.stat().st_mode, file.read_bytes()
+        except OSError as error:
+            raise SecretError(f"{file}: cannot read the cluster secret: {error.strerror}") from None
+        if mode & 0o007:
+            raise SecretError(
+                f"{file}: other users of this machine can read the cluster secret; run `chmod 600 {file}`"
+            )
+        return cls.parse(data[:4096].decode("utf-8", "replace"), where=str(file))
+
+    def text(self) -> str:
+        """Return the keys in the form that `parse` reads."""
+        return "".join(key.hex() + "\n" for key in self._keys.values())
+
+    def tag(self, data: bytes, context: bytes) -> bytes:
+        """Return TAG_BYTES that prove `data` was said by a member in this `context` (purpose, direction, challenge)."""
+        return self._signer + _mac(self._keys[self._signer], data, context)
+
+    def verify(self, data: bytes, context: bytes, tag: bytes) -> bool:
+        """Tell whether `tag` was made by any live key over this data and context; takes any bytes."""
+        key = self._keys.get(tag[:KEY_ID_BYTES])
+        return key is not None and hmac.compare_digest(_mac(key, data, context), tag[KEY_ID_BYTES:])
+
+    def __repr__(self) -> str:
+        return f"Secret({len(self._keys)} keys)"
+
+
+class Gate:
+    """Seals the datagrams of one agent and opens those that reach it.
+
+    The tag covers time, body and *destination*, so a datagram can be neither reflected nor sent on to a third agent.
+    Without a secret, datagrams are only marked with the version of the wire format. A datagram of the last SKEW_MS
+    can be replayed once after our restart; every request is idempotent, so that changes nothing.
+    """
+
+    def __init__(self, secret: Secret | None, own_address: str, *, skew_ms: int = SKEW_MS) -> None:
+        self._secret, self._skew_ms = secret, skew_ms
+        self._context = _context(own_address)
+        self._seen: set[bytes] = set()
+        self._seen_before: set[bytes] = set()
+        self._turned_ms: int | None = None
+
+    def seal(self, body: bytes, to_address: str, now_ms: int) -> bytes:
+        """Return the datagram that carries `body` to the agent at `to_address`."""
+        if self._secret is None:
+            return PLAIN + body
+        time = now_ms.to_bytes(_TIME_BYTES)
+        return SEALED + time + self._secret.tag(time + body, _context(to_address)) + body
+
+    def open(self, datagram: bytes, now_ms: int) -> bytes | None:
+        """Return the body, or None for anything not sealed for us, out of time or seen before."""
+        if self._secret is None:
+            return datagram[1:] if datagram[:1] == PLAIN else None
+        if datagram[:1] != SEALED or len(datagram) < _SEALED_HEAD:
+            return None
+        time, tag = datagram[1 : 1 + _TIME_BYTES], datagram[1 + _TIME_BYTES : _SEALED_HEAD]
+        body = datagram[_SEALED_HEAD:]
+        if abs(int.from_bytes(time) - now_ms) > self._skew_ms or not self._secret.verify(
+            time + body, self._context, tag
+        ):
+            return None
+        return body if self._first_sight(tag, now_ms) else None
+
+    def _first_sight(self, tag: bytes, now_ms: int) -> bool:
+        # Sent at t, a datagram is in time until t + skew and may arrive from t - skew on: remembering it for two
+        # skews is enough, and two generations turned at that pace hold it at least so long, at O(1) a datagram.
+        if self._turned_ms is None:
+            self._turned_ms = now_ms
+        elif now_ms - self._turned_ms >= 2 * self._skew_ms:
+            self._seen_before, self._seen, self._turned_ms = self._seen, set(), now_ms
+        if tag in self._seen or tag in self._seen_before or len(self._seen) >= SEEN_MAX:
+            return False
+        self._seen.add(tag)
+        return True
+
+
+def _context(address: str) -> bytes:
+    return b"elf datagram to " + address.encode()
+
+
+def _key_id(key: bytes) -> bytes:
+    return hashlib.blake2b(b"", digest_size=KEY_ID_BYTES, key=key, person=b"elf key id").digest()
+
+
+def _mac(key: bytes, data: bytes, context: bytes) -> bytes:
+    digest = hashlib.blake2b(len(context).to_bytes(4) + context, digest_size=MAC_BYTES, key=key, person=b"elf tag")
+    digest.update(data)
+    return digest.digest()

@@ -1,0 +1,352 @@
+"""`Dht`: one agent's place among all agents; who is near a key, kept true in the background.
+
+Owns the tasks (join, refresh, keeping alive) and the public interface of the DHT; decisions are in `table`, `lookup`
+and `hints`, datagrams in `protocol`. It finds agents and holds small hints, nothing more: data and results travel on
+links. OVERLAY sections 0, 1 and 3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from kademlia.network import Server
+from kademlia.utils import digest
+
+from overlay.dht import state
+from overlay.dht.auth import Gate, Secret
+from overlay.dht.hints import Hint, Hints
+from overlay.dht.lookup import Lookup
+from overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
+from overlay.dht.protocol import Answer, Counters, DhtProtocol
+from overlay.dht.table import Table
+from overlay.errors import DecodeError, NotJoinedError
+from overlay.ids import Contact
+
+log = logging.getLogger(__name__)
+
+#: Agents that hold a copy of each hint.
+HINT_COPIES: Final = 8
+#: Given-up contacts and seeds tried again at each refresh: after a network split heals, one answer is enough.
+RETRIED: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class DhtTimes:
+    """How patient an agent is."""
+
+    #: A call without answer for so long is a strike; 1 s is many round trips in any one datacentre.
+    request_ms: int = 1000
+    #: A call is repeated after so long: above the round trip, well below `request_ms`.
+    hedge_ms: int = 300
+    #: Pace of looking after contacts.
+    keepalive_ms: int = 2000
+    #: A contact unheard for so long is pinged. A dead one leaves after about idle + 2 x (request + keepalive).
+    idle_ms: int = 20_000
+    #: Pace of filling empty levels.
+    refresh_ms: int = 60_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.hedge_ms < self.request_ms:
+            raise ValueError(f"hedge_ms = {self.hedge_ms} must lie between 0 and request_ms = {self.request_ms}")
+
+
+def wall_ms() -> int:
+    """Return the wall clock in ms."""
+    return time.time_ns() // 1_000_000
+
+
+class Dht(Server):  # type: ignore[misc]  # kademlia has no types
+    """One agent in the DHT; lives on one event loop and is called from there only.
+
+    Args:
+        contact: where others reach us; its host must be the IP address our datagrams come from.
+        k: contacts kept per level.
+        secret: the cluster secret; without it nothing is authenticated, so bind loopback only.
+        rng: source of call ids and targets; a `random.SystemRandom` in production, seeded in a simulation.
+        clock: wall clock in ms, to date datagrams.
+        on_change: called on the loop soon after the set of contacts changed, once for a burst of changes.
+        times: how patient we are.
+        state_path: file that keeps known contacts over a restart; None keeps none.
+    """
+
+    protocol: DhtProtocol | None
+
+    def __init__(
+        self,
+        contact: Contact,
+        *,
+        k: int = 20,
+        secret: Secret | None = None,
+        rng: random.Random,
+        clock: Callable[[], int] = wall_ms,
+        on_change: Callable[[], None] | None = None,
+        times: DhtTimes | None = None,
+        state_path: Path | None = None,
+    ) -> None:
+        if not 1 <= k <= CONTACTS_MAX:
+            raise ValueError(f"k = {k} must lie between 1 and {CONTACTS_MAX}")
+        try:
+            genuine = contact.genuine and unpack(pack(contact)) == contact
+        except (ValueError, DecodeError):
+            genuine = False
+        if not genuine:
+            raise ValueError(f"{contact} cannot be reached: it needs an IP address, a port, and the id that follows")
+        self.contact, self.table, self.hints = contact, Table(contact, k), Hints(contact.id)
+        super().__init__(ksize=k, node_id=contact.id, storage=self.hints)
+        self.on_change = on_change
+        self.times = times or DhtTimes()
+        self._secret, self._rng, self._clock = secret, rng, clock
+        self._state_path = state_path
+        self._seeds: list[tuple[str, int]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.counters = Counters()
+        self._change_told = True
+
+    # -- life
+
+    async def start(self, bind: tuple[str, int] | None = None) -> None:
+        """Open the socket, at the contact's own address unless told otherwise.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        host, port = bind or (self.contact.host, self.contact.port)
+        await self.listen(port, host)
+
+    def stop(self) -> None:
+        """Leave: close the socket, cancel every task, keep the known contacts. Others notice by our silence."""
+        if self.protocol is None:
+            return
+        self.save_state()
+        super().stop()
+        self.protocol.close()
+        self.protocol = None
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait_stopped(self) -> None:
+        """Wait until the tasks that `stop` cancelled have ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def join(self, seeds: Iterable[tuple[str, int]]) -> int:
+        """Enter the DHT by way of any agent that answers; return how many contacts we then have.
+
+        Seeds may be DNS names; a name with several addresses is several seeds. Contacts kept from the last run count
+        as seeds. With 0 the caller tries again later. Joining again is harmless.
+        """
+        protocol = self._running()
+        self._seeds = list(dict.fromkeys([*self._seeds, *seeds]))
+        known = state.load(self._state_path) if self._state_path else []
+        await self._ping_all([*await self._resolve(self._seeds), *known[:CONTACTS_MAX]])
+        if len(self.table):
+            await self._search(self.contact.id, self.ksize)
+            for target in self.table.targets(self._rng, only_empty=False):
+                await self._search(target, 2)
+            self.save_state()
+        log.debug("%s joined: %d contacts, %s", self.contact, len(self.table), protocol.counters)
+        return len(self.table)
+
+    # -- who is near
+
+    def contacts(self) -> list[Contact]:
+        """Return all contacts."""
+        return self.table.contacts()
+
+    def next_hop(self, key: bytes, bits: int | None = None) -> Contact | None:
+        """Return a contact strictly closer to `key` than we are, None if we know of none; see `Table.next_hop`."""
+        return self.table.next_hop(key, bits)
+
+    async def lookup(self, key: bytes, width: int = 3) -> list[Contact]:
+        """Return the `width` agents nearest to `key` that answer, ourselves among them, nearest first."""
+        self._running()
+        return await self._search(key, width)
+
+    def observe(self, contact: Contact) -> None:
+        """Take note that a link heard `contact`; one whose id does not follow from its address is ignored."""
+        if self.protocol is not None and contact.genuine:
+            self.protocol.welcome_if_new(contact)
+
+    def suspect(self, contact: Contact) -> None:
+        """Take note that a link lost `contact`: it is passed over at once, and given up unless it answers a ping."""
+        if self.protocol is not None and contact in self.table:
+            self.table.doubt(contact)
+            self.protocol.call_ping(contact)
+
+    # -- hints
+
+    async def set_hint(self, key: bytes, value: bytes) -> int:
+        """Leave a small value near `key`; return how many agents hold it now.
+
+        Raises:
+            ValueError: the value is longer than HINT_BYTES_MAX.
+        """
+        if len(value) > HINT_BYTES_MAX:
+            raise ValueError(f"a hint of {len(value)} bytes; at most {HINT_BYTES_MAX} are kept")
+        protocol = self._running()
+        before = await self._newest(key)
+        hint = Hint(max(self._clock(), before.version + 1 if before else 0), value)
+        near = await self._search(key, HINT_COPIES)
+        held = self.contact in near and self.hints.put(key, hint, protocol.now_ms())
+        answers = [protocol.call_store(contact, key, hint) for contact in near if contact != self.contact]
+        taken = [reply for reply in await asyncio.gather(*answers) if isinstance(reply, Stored) and reply.taken]
+        return len(taken) + held
+
+    async def get_hint(self, key: bytes) -> bytes | None:
+        """Return the newest value left near `key` that the agents there still hold."""
+        hint = await self._newest(key)
+        return hint.value if hint else None
+
+    # -- the library's names for the above
+
+    async def bootstrap(self, addrs: Sequence[tuple[str, int]]) -> int:
+        """Join; the library's name for it."""
+        return await self.join(addrs)
+
+    async def get(self, key: str) -> bytes | None:
+        """Return the hint under the digest of `key`; the library's name for it."""
+        return await self.get_hint(digest(key))
+
+    async def set(self, key: str, value: bytes) -> bool:
+        """Leave a hint under the digest of `key`; the library's name for it."""
+        return await self.set_digest(digest(key), value)
+
+    async def set_digest(self, dkey: bytes, value: bytes) -> bool:
+        """Leave a hint under a key that is already a digest; the library's name for it."""
+        return await self.set_hint(dkey, value) > 0
+
+    @classmethod
+    async def load_state(cls, fname: str, port: int, interface: str = "") -> NoReturn:
+        """Refuse: the library unpickles the file here; hand `state_path` to the constructor instead."""
+        raise TypeError("load_state is not supported; give Dht(state_path=...) and join")
+
+    def save_state(self, fname: Path | None = None) -> None:
+        """Write the known contacts as JSON; a full disk is logged, not raised, since the file is only a cache."""
+        path = fname or self._state_path
+        if path is None or not len(self.table):
+            return
+        try:
+            state.save(path, self.table.contacts())
+        except OSError as error:
+            log.warning("%s: known contacts not saved: %s", path, error)
+
+    # -- inside
+
+    def _create_protocol(self) -> DhtProtocol:
+        return DhtProtocol(
+            self.contact,
+            self.table,
+            self.hints,
+            gate=Gate(self._secret, self.contact.address),
+            rng=self._rng,
+            clock=self._clock,
+            on_change=self._changed,
+            request_ms=self.times.request_ms,
+            hedge_ms=self.times.hedge_ms,
+        )
+
+    def refresh_table(self, interval: int = 0) -> None:
+        """Start the background tasks; `listen` calls this once the socket is open."""
+        protocol = self._running()
+        self.counters = protocol.counters
+        for period_ms, step in ((self.times.keepalive_ms, self._keep_alive), (self.times.refresh_ms, self._refresh)):
+            task = asyncio.get_running_loop().create_task(self._every(period_ms, step))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _every(self, period_ms: int, step: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            # Jitter, so that agents started together do not speak together for ever.
+            await asyncio.sleep(period_ms / 1000 * self._rng.uniform(0.8, 1.2))
+            try:
+                await step()
+            except Exception:
+                log.exception("%s: %s failed; it runs again", self.contact, step.__name__)
+
+    async def _keep_alive(self) -> None:
+        """Ping the longest unseen contacts, few enough a time that a round over all takes about `idle_ms`."""
+        protocol, times = self._running(), self.times
+        most = -(-len(self.table) * times.keepalive_ms // times.idle_ms)
+        due = self.table.due(protocol.now_ms(), times.idle_ms, max(most, 1))
+        await asyncio.gather(*(protocol.call_ping(contact) for contact in due))
+
+    async def _refresh(self) -> None:
+        """Look for agents that we should know: on empty levels, near us, and those we once gave up."""
+        lost = list(self.table.lost.values())
+        retried = self._rng.sample(lost, min(RETRIED, len(lost)))
+        seeds = self._rng.sample(self._seeds, min(RETRIED, len(self._seeds)))
+        known = set(self.table.contacts())
+        await self._ping_all(contact for contact in [*retried, *await self._resolve(seeds)] if contact not in known)
+        await self._search(self.contact.id, self.ksize)
+        for target in self.table.targets(self._rng, only_empty=True):
+            await self._search(target, 2)
+        self.save_state()
+
+    async def _ping_all(self, contacts: Iterable[Contact]) -> None:
+        protocol = self._running()
+        others = [contact for contact in dict.fromkeys(contacts) if contact != self.contact]
+        await asyncio.gather(*(protocol.call_ping(contact) for contact in others))
+
+    async def _resolve(self, seeds: Iterable[tuple[str, int]]) -> list[Contact]:
+        family = socket.AF_INET6 if ":" in self.contact.host else socket.AF_INET
+        found = []
+        for host, port in seeds:
+            try:
+                infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+            except (OSError, UnicodeError) as error:
+                log.warning("seed %s: %s", host, error)
+                continue
+            found += [Contact.at(str(info[4][0]), port) for info in infos if info[0] == family]
+        return list(dict.fromkeys(found))
+
+    async def _search(self, key: bytes, width: int) -> list[Contact]:
+        protocol = self._running()
+        lookup = Lookup(self.contact, key, self.table.nearest(key), width=width)
+        waiting: dict[Answer, Contact] = {}
+        while True:
+            waiting |= {protocol.call_find_node(contact, key): contact for contact in lookup.to_ask()}
+            if not waiting:
+                return lookup.result()
+            hedge_s = self.times.hedge_ms / 1000
+            done, _ = await asyncio.wait(waiting, timeout=hedge_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                lookup.on_stall()
+            # `done` is a set in no order; `waiting` is in the order of asking, the same in every run.
+            for answer in [answer for answer in waiting if answer in done]:
+                contact, reply = waiting.pop(answer), answer.result()
+                if isinstance(reply, Found):
+                    lookup.on_answer(contact, [unpack(address) for address in reply.addresses])
+                else:
+                    lookup.on_failure(contact)
+
+    async def _newest(self, key: bytes) -> Hint | None:
+        protocol = self._running()
+        near = await self._search(key, HINT_COPIES)
+        answers = [protocol.call_find_value(contact, key) for contact in near if contact != self.contact]
+        replies = await asyncio.gather(*answers)
+        hints = [Hint(r.version, r.value) for r in replies if isinstance(r, Fetched) and r.value is not None]
+        own = self.hints.fetch(key, protocol.now_ms())
+        return max([*hints, own] if own else hints, default=None)
+
+    def _running(self) -> DhtProtocol:
+        if self.protocol is None:
+            raise NotJoinedError(f"{self.contact} is not started")
+        return self.protocol
+
+    def _changed(self) -> None:
+        # Later and once: a lookup can bring twenty contacts at a time, and the callback must not run inside the table.
+        if self._change_told and self.on_change is not None:
+            self._change_told = False
+            asyncio.get_running_loop().call_soon(self._tell_change)
+
+    def _tell_change(self) -> None:
+        self._change_told = True
+        if self.on_change is not None and self.protocol is not None:
+            self.on_change()

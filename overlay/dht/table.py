@@ -1,0 +1,193 @@
+"""The routing table: which contacts are kept, which is next on the way to a key, which one is given up.
+
+Owns every decision over contacts; sends nothing and reads no clock. One level per length of the prefix shared with our
+own id, k contacts on each. OVERLAY sections 1 (what is wrong with the library's table), 1.2 and 3.
+
+Invariants: a level holds only contacts of its prefix length, at most k, least recently seen first; a contact leaves
+after `STRIKES_MAX` calls in a row without an answer, never after one lost datagram.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+
+from kademlia.node import Node
+from kademlia.routing import KBucket, RoutingTable
+
+from overlay.ids import ID_BITS, ID_BYTES, Contact, distance, prefix_bits
+
+STRIKES_MAX = 2
+#: Contacts remembered after they were given up: enough to find the others again when a split network heals.
+LOST_MAX = 64
+
+
+class Peer(Node):  # type: ignore[misc]  # kademlia has no types
+    """A contact in the table, with what we know of its health."""
+
+    def __init__(self, contact: Contact, seen_ms: int) -> None:
+        super().__init__(contact.id, contact.host, contact.port)
+        self.contact = contact
+        self.seen_ms = seen_ms
+        self.strikes = 0
+        self.number: int = self.long_id
+
+
+class Level(KBucket):  # type: ignore[misc]
+    """All contacts that share a prefix of one length with us, and the replacements waiting for a place."""
+
+    nodes: OrderedDict[bytes, Peer]
+    replacement_nodes: OrderedDict[bytes, Peer]
+
+    def touch_last_updated(self) -> None:
+        """Do nothing: refresh follows empty levels, not the library's process-wide clock."""
+
+
+class Table(RoutingTable):  # type: ignore[misc]
+    """The contacts of one agent.
+
+    Differs from kademlia's table: levels never split, so that the contacts (hence the trees) depend on the members
+    and not on past traffic; every search looks at all contacts, so the answer is exact; adding one sends nothing.
+    """
+
+    buckets: list[Level]
+
+    def __init__(self, own: Contact, k: int = 20) -> None:
+        self.own = own
+        self._number = int.from_bytes(own.id)
+        self.lost: OrderedDict[bytes, Contact] = OrderedDict()
+        super().__init__(None, k, Node(own.id, own.host, own.port))
+
+    def flush(self) -> None:
+        """Forget every contact."""
+        self.buckets = []
+
+    def peers(self) -> Iterator[Peer]:
+        """Yield all contacts with their health, farthest level first."""
+        for level in self.buckets:
+            yield from level.nodes.values()
+
+    def contacts(self) -> list[Contact]:
+        """Return all contacts, farthest level first."""
+        return [peer.contact for peer in self.peers()]
+
+    def __len__(self) -> int:
+        return sum(len(level) for level in self.buckets)
+
+    def __contains__(self, contact: Contact) -> bool:
+        return self._peer(contact.id) is not None
+
+    def get_bucket_for(self, node: Node) -> int:
+        """Return the index of the level of `node`, which must not have our own id."""
+        return prefix_bits(self.own.id, node.id)
+
+    def is_new_node(self, node: Node) -> bool:
+        """Tell whether `node` is not among the contacts."""
+        return self._peer(node.id) is None
+
+    def saw(self, contact: Contact, now_ms: int) -> bool:
+        """Take note that `contact` is alive at this address; return whether the set of contacts changed."""
+        if contact.id == self.own.id:
+            return False
+        self.lost.pop(contact.id, None)
+        peer = self._peer(contact.id)
+        if peer is None:
+            return bool(self._level(contact.id).add_node(Peer(contact, now_ms)))
+        moved = peer.contact != contact
+        if moved:
+            peer.contact, peer.ip, peer.port = contact, contact.host, contact.port
+        peer.seen_ms, peer.strikes = now_ms, 0
+        self._level(contact.id).nodes.move_to_end(contact.id)
+        return moved
+
+    def strike(self, contact: Contact) -> bool:
+        """Take note that a call to `contact` got no answer; return whether it was given up for it."""
+        peer = self._peer(contact.id)
+        if peer is None or peer.contact != contact:
+            return False
+        peer.strikes += 1
+        if peer.strikes < STRIKES_MAX:
+            return False
+        self.remove_contact(peer)
+        self.lost[contact.id] = contact
+        while len(self.lost) > LOST_MAX:
+            self.lost.popitem(last=False)
+        return True
+
+    def doubt(self, contact: Contact) -> None:
+        """Take note of a reason to think that `contact` is gone: it is passed over until it is heard again."""
+        peer = self._peer(contact.id)
+        if peer is not None and peer.contact == contact:
+            peer.strikes = max(peer.strikes, STRIKES_MAX - 1)
+
+    def find_neighbors(self, node: Node, k: int | None = None, exclude: Node | None = None) -> list[Peer]:
+        """Return exactly the k contacts nearest to `node`, one with its very id included. O(contacts)."""
+        target = int(node.long_id)
+        candidates = (peer for peer in self.peers() if exclude is None or not peer.same_home_as(exclude))
+        return heapq.nsmallest(k or self.ksize, candidates, key=lambda peer: peer.number ^ target)
+
+    def nearest(self, key: bytes, count: int | None = None, *, exclude: Contact | None = None) -> list[Contact]:
+        """Return the `count` contacts nearest to `key` (default k), nearest first. O(contacts)."""
+        away = None if exclude is None else Node(exclude.id, exclude.host, exclude.port)
+        return [peer.contact for peer in self.find_neighbors(Node(key), count, away)]
+
+    def next_hop(self, key: bytes, bits: int | None = None) -> Contact | None:
+        """Return a contact strictly closer to `key` than we are, or None when we know of none. O(contacts).
+
+        The closest one; with `bits`, the closest of those that gain at most so many bits of prefix, else one with the
+        smallest gain. A contact that just missed a call is taken only when there is no other: a lost datagram must
+        make nobody believe he is the root.
+        """
+        target = int.from_bytes(key)
+        reach = self._number ^ target
+        closer = [peer for peer in self.peers() if peer.number ^ target < reach]
+        sound = [peer for peer in closer if not peer.strikes] or closer
+        if not sound:
+            return None
+        if bits is None:
+            return min(sound, key=lambda peer: peer.number ^ target).contact
+        # How many bits are left to match: the gain is what that number falls by.
+        left = {peer.id: (peer.number ^ target).bit_length() for peer in sound}
+        modest = [peer for peer in sound if reach.bit_length() - left[peer.id] <= bits]
+        if modest:
+            return min(modest, key=lambda peer: peer.number ^ target).contact
+        return min(sound, key=lambda peer: (-left[peer.id], peer.number ^ target)).contact
+
+    def due(self, now_ms: int, idle_ms: int, most: int) -> list[Contact]:
+        """Return up to `most` contacts to ping: those under suspicion, then the longest unseen."""
+        tired = [peer for peer in self.peers() if peer.strikes or now_ms - peer.seen_ms >= idle_ms]
+        return [p.contact for p in heapq.nsmallest(most, tired, key=lambda peer: (-peer.strikes, peer.seen_ms))]
+
+    def targets(self, rng: random.Random, *, only_empty: bool) -> list[bytes]:
+        """Return one random key on every level up to the closest contact's, or on the empty ones of them.
+
+        Greedy routing ends at the true root if and only if no level that has agents is empty here (OVERLAY 3).
+        """
+        filled = [index for index, level in enumerate(self.buckets) if len(level)]
+        deepest = filled[-1] if filled else -1
+        levels = (level for level in range(deepest + 1) if not (only_empty and level in filled))
+        return [self._random_key(level, rng) for level in levels]
+
+    def _random_key(self, level: int, rng: random.Random) -> bytes:
+        free = ID_BITS - 1 - level
+        number = (self._number >> free ^ 1) << free | rng.getrandbits(free) if free else self._number ^ 1
+        return number.to_bytes(ID_BYTES)
+
+    def _level(self, key: bytes) -> Level:
+        index = prefix_bits(self.own.id, key)
+        while len(self.buckets) <= index:
+            free = ID_BITS - 1 - len(self.buckets)
+            lower = (self._number >> free ^ 1) << free
+            self.buckets.append(Level(lower, lower + (1 << free) - 1, self.ksize))
+        return self.buckets[index]
+
+    def _peer(self, key: bytes) -> Peer | None:
+        index = prefix_bits(self.own.id, key)
+        return self.buckets[index].nodes.get(key) if index < len(self.buckets) else None
+
+
+def by_distance(contacts: Iterable[Contact], key: bytes) -> list[Contact]:
+    """Return the contacts ordered by distance to `key`, nearest first."""
+    return sorted(contacts, key=lambda contact: distance(contact.id, key))
