@@ -19,7 +19,7 @@ NEVER = -(1 << 62)
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
-    """One control record of an application, flooded over its tree; the highest (version, digest of body) of a key wins."""
+    """One control record of an application, flooded over its tree; the highest (version, digest of body) wins."""
 
     key: str
     version: int
@@ -43,8 +43,8 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
 class RollupState(msgspec.Struct, frozen=True, array_like=True):
     """The durable part of a job's roll-up.
 
-    A root persists the one that arrives with each `Commit`, in the same transaction. A member that is not the root hands
-    in `RollupState(committed=...)` with the `through` of the last verdict it made durable.
+    A root persists the one that arrives with each `Commit`, in the same transaction. A member that is not the root
+    hands in `RollupState(committed=...)` with the `through` of the last verdict it made durable.
     """
 
     committed: int = NEVER
@@ -141,12 +141,12 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if self.heartbeat_ms * 3 > self.lease_ms:
             raise OverlayError(
-                f"lease_ms = {self.lease_ms}: must be at least three heartbeats ({self.heartbeat_ms} ms)"
+                f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"
             )
 
 
 class Handler(Protocol):
-    """What the overlay asks of the agent runtime. Exceptions are logged and counted; those of `on_commit` are retried."""
+    """What the overlay asks of the runtime. Exceptions are logged and counted; those of `on_commit` are retried."""
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
         """Answer a request: bytes are the answer, a contact sends it there, None says "not ours, route on"."""
@@ -165,7 +165,7 @@ class Handler(Protocol):
         ...
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
-        """Merge two or more payloads; called in a worker thread; commutative and associative."""
+        """Merge one or more payloads; called in a worker thread; commutative and associative; raises for bad bytes."""
         ...
 
 
@@ -190,7 +190,7 @@ class Overlay(Protocol):
         ...
 
     async def join(self) -> int:
-        """Contact the configured agents and fill the routing table; returns how many agents are known. Call again if 0."""
+        """Contact the configured agents, fill the routing table, return how many agents we know; call again if 0."""
         ...
 
     async def closest(self, key: bytes, width: int = 3) -> list[Contact]:

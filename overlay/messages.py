@@ -1,0 +1,241 @@
+"""Every message that travels on a link between two agents, as validated records.
+
+Owns the vocabulary and its limits; framing, compression and checksums are `overlay.wire`'s. Any bytes decode to a
+message or raise `DecodeError`. Senders are not named in messages: a link knows who is at its other end.
+OVERLAY sections 4 (tree) and 6 (roll-up).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from overlay.contract import Absence, Record
+from overlay.errors import DecodeError
+from overlay.ids import ID_BYTES, Contact, parse_address
+
+#: Largest message, before compression; also the most that a compressed one may grow to.
+MESSAGE_BYTES_MAX = 16 << 20
+#: Largest body of a record; job definitions are a few KiB.
+RECORD_BYTES_MAX = 256 << 10
+#: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
+HOPS_MAX = 32
+
+_I62 = 1 << 62
+AppId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=280)]
+Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-_I62, le=_I62)]
+Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_I62)]
+Agents: TypeAlias = Annotated[tuple[AgentId, ...], msgspec.Meta(max_length=1 << 20)]
+Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Path: TypeAlias = Annotated[tuple[Address, ...], msgspec.Meta(max_length=HOPS_MAX)]
+
+
+def contact_of(address: str) -> Contact:
+    """Return the contact at an address that passed validation."""
+    return Contact.at(*parse_address(address))
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True):
+    """Base of all messages; arrays on the wire, tagged by a small number."""
+
+
+class Join(_Message, frozen=True, tag=1):
+    """Ask to become a child. `root` is the recorded master the sender knows, None for a rendezvous tree."""
+
+    app: AppId
+    epoch: Serial
+    root: Address | None
+
+    def __post_init__(self) -> None:
+        _check(self.root)
+
+
+class Accept(_Message, frozen=True, tag=2):
+    """The edge of that epoch is up; the sender is the parent."""
+
+    app: AppId
+    epoch: Serial
+
+
+class Redirect(_Message, frozen=True, tag=3):
+    """Not here: try `to`; None says "nowhere I know, come back later"."""
+
+    app: AppId
+    epoch: Serial
+    to: Address | None
+
+    def __post_init__(self) -> None:
+        _check(self.to)
+
+
+class Heartbeat(_Message, frozen=True, tag=4):
+    """The edge is alive. `down`: from parent to child, then with the root's term and the last commit known."""
+
+    app: AppId
+    epoch: Serial
+    down: bool
+    term: Serial
+    committed: Interval
+
+
+class Unlink(_Message, frozen=True, tag=5):
+    """There is no such edge between us (any more): a good-bye, or the answer to a message that assumed one."""
+
+    app: AppId
+    epoch: Serial
+
+
+class RecordMark(msgspec.Struct, frozen=True, array_like=True):
+    """Which record of a key a node holds, without its body."""
+
+    key: Key
+    version: Serial
+    digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
+
+
+class Digest(_Message, frozen=True, tag=6):
+    """All records the sender holds; the receiver answers with those the sender lacks."""
+
+    app: AppId
+    marks: Annotated[tuple[RecordMark, ...], msgspec.Meta(max_length=1 << 16)]
+
+
+class Records(_Message, frozen=True, tag=7):
+    """Control records to apply and to flood on."""
+
+    app: AppId
+    records: Annotated[tuple[Record, ...], msgspec.Meta(max_length=1 << 16)]
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True):
+    """What a subtree says about its agents' snapshots with since < interval <= through.
+
+    For every agent named: there is data at `through` only, and all of it is in `payload` (None: no data at all).
+    Claims stay true for ever, because snapshots are durable and immutable before they are first sent.
+    """
+
+    since: Interval
+    through: Interval
+    agents: Agents
+    payload: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)] | None
+
+    def __post_init__(self) -> None:
+        if self.since >= self.through:
+            raise ValueError(f"since = {self.since} must be below through = {self.through}")
+        if not self.agents or len(set(self.agents)) != len(self.agents):
+            raise ValueError("agents must be named, each once")
+
+
+class Contribution(_Message, frozen=True, tag=8):
+    """One claim on its way up the edge of that epoch."""
+
+    app: AppId
+    epoch: Serial
+    claim: Claim
+
+
+class Announce(_Message, frozen=True, tag=9):
+    """A member tells the root that it exists and how far its verdicts are known; `fresh`: first since its start."""
+
+    app: AppId
+    agent: AgentId
+    settled: Interval
+    fresh: bool
+
+
+class Status(_Message, frozen=True, tag=10):
+    """The root's answer to `Announce`: all commits through `committed` counted the agent, but for these runs."""
+
+    app: AppId
+    agent: AgentId
+    term: Serial
+    committed: Interval
+    absences: Annotated[tuple[Absence, ...], msgspec.Meta(max_length=1 << 16)]
+
+
+class Settle(_Message, frozen=True, tag=11):
+    """A commit's verdict, multicast: previous < interval <= through counted everyone on the roster but the missing."""
+
+    app: AppId
+    term: Serial
+    previous: Interval
+    through: Interval
+    missing: Agents
+
+
+class Retire(_Message, frozen=True, tag=12):
+    """A member leaves for good."""
+
+    app: AppId
+    agent: AgentId
+
+
+class Request(_Message, frozen=True, tag=13):
+    """A question on its way to a key. `direct`: for the receiver alone. `path`: hops so far, receiver included."""
+
+    id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
+    key: AppId
+    body: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
+    path: Path
+    direct: bool
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)]
+
+
+class Reply(_Message, frozen=True, tag=14):
+    """The answer to a `Request`, back along the same links; `status` 0 found, 1 not found, 2 unreachable."""
+
+    id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
+    status: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    body: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
+    path: Path
+
+
+class Ping(_Message, frozen=True, tag=15):
+    """The link is alive; nothing else to say."""
+
+
+_EdgeMessage: TypeAlias = Join | Accept | Redirect | Heartbeat | Unlink
+_RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire
+TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | Digest | Records
+Message: TypeAlias = TreeMessage | Request | Reply | Ping
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Return the bytes of a message."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """Read a message.
+
+    Raises:
+        DecodeError: the bytes are none; the peer is at fault.
+    """
+    if len(data) > MESSAGE_BYTES_MAX:
+        raise DecodeError(f"a message of {len(data)} bytes is over the limit of {MESSAGE_BYTES_MAX}")
+    try:
+        message = _decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise DecodeError(f"not a message: {error}") from error
+    if isinstance(message, Records):
+        _check_records(message.records)
+    return message
+
+
+def _check(address: str | None) -> None:
+    if address is not None:
+        parse_address(address)
+
+
+def _check_records(records: tuple[Record, ...]) -> None:
+    for record in records:
+        if not 1 <= len(record.key) <= 256 or not 0 <= record.version <= _I62:
+            raise DecodeError(f"record {record.key[:32]!r} has an illegal key or version {record.version}")
+        if len(record.body) > RECORD_BYTES_MAX:
+            raise DecodeError(f"record {record.key!r} has {len(record.body)} bytes, over {RECORD_BYTES_MAX}")
