@@ -1,1 +1,56 @@
-"""Placeholder."""
+"""elf: a stream processor with no cluster; publish a job by name, query it from anywhere.
+
+import elf
+
+with elf.connect() as client:
+client.publish("job.toml")
+print(client.query("micro-promotion").to_polars())
+
+async with elf.connect("http://127.0.0.1:4260") as client:
+async for result in client.watch("micro-promotion"):
+print(result.rows, result.completeness.status)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Window
+
+__version__ = "0.1.0"
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Completeness",
+    "Job",
+    "Member",
+    "Result",
+    "Tree",
+    "Window",
+    "__version__",
+    "connect",
+]
+
+
+def connect(url: str = "http://127.0.0.1:4260", token: str | None = None, *, creator: str | None = None) -> Client:
+    """Return a client of the agent at `url`; nothing is sent yet.
+
+    Works alone, under `with` (blocking) and under `async with` (asynchronous).
+
+    Args:
+        url: an agent's HTTP API; any agent answers for all.
+        token: its API token, if it has one.
+        creator: whose jobs a bare name means first; default: $ELF_CREATOR, else the operating system's user.
+    """
+    from elf.client import Client
+
+    return Client(url, token, creator=creator)
+
+
+def __getattr__(name: str) -> Any:
+    """Load the client's names on first use: the command line must start without the HTTP library."""
+    if name in __all__:
+        return getattr(import_module("elf.client"), name)
+    raise AttributeError(f"module 'elf' has no attribute {name!r}")

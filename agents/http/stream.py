@@ -25,9 +25,10 @@ _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X
 
 
 def cursor_of(result: Json) -> str:
-    """Name one revision of one window: `END_MS.REVISION` (`0.REVISION` for a job without windows)."""
+    """Name one revision of one window, `END_MS.REVISION`; a job without windows goes by how far it has counted."""
     window = result.get("window") or {}
-    return f"{window.get('end_ms', 0)}.{result['completeness']['revision']}"
+    end_ms = window.get("end_ms", result.get("through_ms")) or 0
+    return f"{end_ms}.{result['completeness']['revision']}"
 
 
 async def send_results(

@@ -6,14 +6,12 @@ retained) is the master's to say; here only the text is read.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agents.http.service import BadRequestError
+from agents.jobs.durations import parse_duration_ms
 
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_LENGTH = re.compile(r"(\d{1,15})\s*(ms|s|sec|seconds?|m|min|minutes?|h|hours?|d|days?)", re.IGNORECASE | re.ASCII)
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
 _TEXT_CHARS_MAX = 100
 
@@ -54,15 +52,12 @@ def parse_window(text: str) -> Latest | Last | Span:
         raise BadRequestError(f"window is longer than {_TEXT_CHARS_MAX} characters; {_FORMS}")
     if word.lower() == "latest":
         return Latest()
-    if match := _LENGTH.fullmatch(word):
-        number, unit = int(match[1]), match[2].lower()
-        length_ms = number * _UNITS_MS["ms" if unit == "ms" else unit[0]]
-        if length_ms == 0:
-            raise BadRequestError(f"window = {text!r} has no length; {_FORMS}")
-        return Last(length_ms)
     start, slash, end = word.partition("/")
     if not slash:
-        raise BadRequestError(f"window = {text!r} is not a window; {_FORMS}")
+        try:
+            return Last(parse_duration_ms(word))
+        except ValueError:
+            raise BadRequestError(f"window = {text!r} is not a window; {_FORMS}") from None
     span = Span(_instant_ms(start), _instant_ms(end))
     if span.start_ms >= span.end_ms:
         raise BadRequestError(f"window = {text!r} ends before it starts; {_FORMS}")

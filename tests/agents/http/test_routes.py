@@ -64,7 +64,7 @@ async def test_result_passes_its_parameters_on(client: Client, service: FakeServ
     [
         ("window=yesterday", "latest"),
         ("window=2/1", "ends before"),
-        ("window=0s", "no length"),
+        ("window=0s", "not a window"),
         ("limit=0", "1 or more"),
         ("limit=-1", "1 or more"),
         ("limit=9999999999", "1 or more"),

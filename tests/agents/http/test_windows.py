@@ -30,7 +30,7 @@ def test_windows(text: str, window: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "300", "s", "-5s", "1/1", "2/1", "a/b", "1/", "/", "1/2/3", "٣s", "1" * 101, "5 fortnights"]
+    "text", ["", "300", "s", "-5s", "1/1", "2/1", "a/b", "1/", "/", "1/2/3", "1" * 101, "5 fortnights"]
 )
 def test_what_is_no_window(text: str) -> None:
     with pytest.raises(BadRequestError):

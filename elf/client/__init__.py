@@ -1,0 +1,19 @@
+"""The application's side of the HTTP API: one client, blocking or asynchronous, and the records it returns."""
+
+from elf.client.asynchronous import DEFAULT_URL, AsyncClient
+from elf.client.blocking import Client
+from elf.client.results import Column, Completeness, Job, Member, Result, Tree, TreeNode, Window
+
+__all__ = [
+    "DEFAULT_URL",
+    "AsyncClient",
+    "Client",
+    "Column",
+    "Completeness",
+    "Job",
+    "Member",
+    "Result",
+    "Tree",
+    "TreeNode",
+    "Window",
+]

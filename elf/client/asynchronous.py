@@ -1,0 +1,258 @@
+"""The asynchronous client: one agent's HTTP API as methods with typed answers.
+
+Any agent will do: it routes each question to the job's master. Errors are those of `agents.errors`; an agent that
+cannot be reached is an `UnavailableError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import aiohttp
+import msgspec
+
+from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
+from elf.client.events import EventReader
+from elf.client.names import default_creator, names_its_creator, split_name
+from elf.client.problems import error_of
+from elf.client.results import Job, Member, Result, Tree, Window
+
+DEFAULT_URL = "http://127.0.0.1:4260"
+TIMEOUT_S = 30.0
+#: Three heartbeats of the agent: a stream that is silent for longer is dead.
+SILENCE_S = 30.0
+RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0)
+
+T = TypeVar("T")
+
+
+class _Jobs(msgspec.Struct):
+    jobs: list[Job]
+
+
+class _Members(msgspec.Struct):
+    members: list[Member]
+
+
+class _Accepted(msgspec.Struct):
+    accepted: int
+
+
+class AsyncClient:
+    """Talks to one agent; use it as `async with elf.connect(url) as client`.
+
+    Args:
+        url: the agent's API.
+        token: its API token, if it has one.
+        creator: whose jobs a bare name means first; default: $ELF_CREATOR, else the operating system's user.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ConfigError(f"{url!r} is not an agent's URL; write it like {DEFAULT_URL}")
+        self.url = url.rstrip("/")
+        self._creator = creator
+        self._creators: dict[str, str] = {}
+        headers = {"User-Agent": "elf"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._session = aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(TIMEOUT_S))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def publish(
+        self,
+        file: str | Path | None = None,
+        *,
+        text: str | None = None,
+        name: str | None = None,
+        creator: str | None = None,
+    ) -> Job:
+        """Publish a job from a file (TOML, or bare SQL ending in .sql), or from its text.
+
+        Args:
+            file: the job's file.
+            text: the job's text instead; SQL if it begins with SELECT or WITH, else TOML.
+            name: replaces the file's name; bare SQL in `text` needs it.
+            creator: replaces the file's creator.
+
+        Raises:
+            JobSpecError: the job cannot run as written; carries line, column and hint.
+            JobConflictError: another definition runs under this name and creator.
+        """
+        text, filename = _definition(file, text, name)
+        if creator is None and not names_its_creator(text, filename):
+            creator = self._own_creator()
+        body = {"definition": text, "filename": filename, "name": name, "creator": creator}
+        job = await self._ask("POST", "/v1/jobs", Job, json=body)
+        self._creators[job.name] = job.creator
+        return job
+
+    async def jobs(self) -> list[Job]:
+        """List the jobs that the agent knows."""
+        return (await self._ask("GET", "/v1/jobs", _Jobs)).jobs
+
+    async def describe(self, name: str) -> dict[str, Any]:
+        """Return everything the agent tells about one job."""
+        return await self._ask("GET", await self._path(name), dict[str, Any])
+
+    async def query(
+        self, name: str, window: str | Window = "latest", *, key: str | None = None, limit: int | None = None
+    ) -> Result:
+        """Ask a job's master for one result.
+
+        Args:
+            name: `name` or `creator/name`.
+            window: `latest`, `START/END` (ISO-8601 or epoch ms), a length such as `300s`, or another result's window.
+            key: only rows whose first group key is this.
+            limit: most rows to return.
+        """
+        options = {"window": str(window), "key": key, "limit": limit}
+        parameters = {option: str(value) for option, value in options.items() if value is not None}
+        try:
+            return await self._ask("GET", await self._path(name, "/result"), Result, params=parameters)
+        except UnknownJobError:
+            self._creators.pop(name, None)
+            raise
+
+    async def watch(self, name: str) -> AsyncGenerator[Result, None]:
+        """Follow a job: yield its newest result, then each new or revised one until the job is stopped.
+
+        A lost connection is taken up again where it was lost; each result comes once.
+
+        Raises:
+            UnavailableError: the agent is gone and did not come back.
+        """
+        path = await self._path(name, "/stream")
+        seen: str | None = None
+        failures = 0
+        while True:
+            try:
+                async with contextlib.aclosing(self._stream(path, seen)) as stream:
+                    async for cursor, result in stream:
+                        seen, failures = cursor, 0
+                        yield result
+                return
+            except UnavailableError:
+                if failures >= len(RETRY_S) or (seen is None and failures == 0):
+                    raise
+                await asyncio.sleep(RETRY_S[failures])
+                failures += 1
+
+    async def tree(self, name: str) -> Tree:
+        """Return a job's reducer tree."""
+        return await self._ask("GET", await self._path(name, "/tree"), Tree)
+
+    async def members(self) -> list[Member]:
+        """List the agents that the agent knows."""
+        return (await self._ask("GET", "/v1/members", _Members)).members
+
+    async def stop(self, name: str) -> None:
+        """Stop a job on all agents."""
+        await self._ask("DELETE", await self._path(name), dict[str, Any])
+        self._creators.pop(name, None)
+
+    async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
+        """Push events to a source; returns how many lines are safe on the agent's disk.
+
+        Args:
+            source: a source of this very agent.
+            events: NDJSON lines, or mappings that become such.
+        """
+        lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
+        headers = {"Content-Type": "application/x-ndjson"}
+        path = f"/v1/ingest/{quote(source, safe='')}"
+        return (await self._ask("POST", path, _Accepted, data=io.BytesIO(lines), headers=headers)).accepted
+
+    async def _path(self, name: str, tail: str = "") -> str:
+        creator, bare = split_name(name)
+        return f"/v1/jobs/{creator or await self._creator_of(bare)}/{bare}{tail}"
+
+    async def _creator_of(self, name: str) -> str:
+        """Find whose job a bare name means: the only one there is, else one's own."""
+        if name in self._creators:
+            return self._creators[name]
+        creators = sorted({job.creator for job in await self.jobs() if job.name == name})
+        if not creators or self._own_creator() in creators:
+            return self._own_creator()
+        if len(creators) > 1:
+            raise JobError(
+                f"several creators have a job {name!r}; write {' or '.join(f'{c}/{name}' for c in creators)}"
+            )
+        self._creators[name] = creators[0]
+        return creators[0]
+
+    def _own_creator(self) -> str:
+        return self._creator or default_creator()
+
+    async def _ask(self, method: str, path: str, kind: type[T], **options: Any) -> T:
+        """Send one request and decode the answer, or raise the error it stands for."""
+        try:
+            async with self._session.request(method, self.url + path, **options) as response:
+                body = await response.read()
+                if not response.ok:
+                    raise error_of(response.status, body)
+                return msgspec.json.decode(body, type=kind)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(error) from error
+        except msgspec.DecodeError as error:
+            raise UnavailableError(f"{self.url} answers, but not as an elf agent does ({error})") from None
+
+    async def _stream(self, path: str, seen: str | None) -> AsyncGenerator[tuple[str | None, Result], None]:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": seen} if seen else {})
+        timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S, sock_read=SILENCE_S)
+        reader = EventReader()
+        try:
+            async with self._session.get(self.url + path, headers=headers, timeout=timeout) as response:
+                if not response.ok:
+                    raise error_of(response.status, await response.read())
+                async for data in response.content.iter_any():
+                    for event in reader.feed(data):
+                        if event.kind == "problem":
+                            raise error_of(500, event.data)
+                        yield event.id, msgspec.json.decode(event.data, type=Result)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._unreachable(error) from error
+        except msgspec.DecodeError as error:
+            raise UnavailableError(f"{self.url} sent a result we cannot read ({error})") from None
+
+    def _unreachable(self, error: Exception) -> UnavailableError:
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return UnavailableError(f"no agent answers at {self.url}; start one with `elf agent`, or name another URL")
+        if isinstance(error, TimeoutError):
+            return UnavailableError(f"the agent at {self.url} did not answer in time")
+        return UnavailableError(f"the connection to {self.url} broke: {error or type(error).__name__}")
+
+
+def _definition(file: str | Path | None, text: str | None, name: str | None) -> tuple[str, str]:
+    """Return a job's text and the file name that tells its kind."""
+    if (file is None) == (text is None):
+        raise JobError("publish takes either a file or text=...")
+    if text is not None:
+        is_sql = text.lstrip().lower().startswith(("select", "with"))
+        if is_sql and name is None:
+            raise JobError("a job given as bare SQL has no name yet; add name=...")
+        return text, f"{name or 'job'}.{'sql' if is_sql else 'toml'}"
+    path = Path(file or "")
+    try:
+        return path.read_text(encoding="utf-8"), path.name
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise JobError(f"{path}: not UTF-8 text") from None

@@ -1,0 +1,154 @@
+"""The client for ordinary code: the same methods as `AsyncClient`, each waiting for its answer.
+
+The asynchronous client runs on an event loop in a thread of its own, so this one also works where a loop runs
+already (notebooks). One client may be used by several threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from elf.client.asynchronous import DEFAULT_URL, AsyncClient
+from elf.client.results import Job, Member, Result, Tree, Window
+
+#: An interrupted call lets go of its connection at once; never wait longer for that.
+INTERRUPT_S = 1.0
+
+T = TypeVar("T")
+
+
+class Client:
+    """Talks to one agent; made by `elf.connect`.
+
+    Use it at once, or as `with elf.connect() as client`; `async with elf.connect() as client` gives the
+    asynchronous client instead. Arguments, answers and errors are those of `AsyncClient`.
+    """
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
+        self._url, self._token, self._creator = url, token, creator
+        self._start_lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._inner: AsyncClient | None = None
+        self._async: AsyncClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        self._async = AsyncClient(self._url, self._token, creator=self._creator)
+        return self._async
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._async is not None:
+            await self._async.close()
+
+    def close(self) -> None:
+        """Close the connections and end the thread; the client may be used again afterwards."""
+        with self._start_lock:
+            if self._loop is None or self._thread is None or self._inner is None:
+                return
+            asyncio.run_coroutine_threadsafe(self._inner.close(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+            self._loop = self._thread = self._inner = None
+
+    def publish(
+        self,
+        file: str | Path | None = None,
+        *,
+        text: str | None = None,
+        name: str | None = None,
+        creator: str | None = None,
+    ) -> Job:
+        """Publish a job; see `AsyncClient.publish`."""
+        return self._wait(self._client().publish(file, text=text, name=name, creator=creator))
+
+    def jobs(self) -> list[Job]:
+        """List the jobs that the agent knows."""
+        return self._wait(self._client().jobs())
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return everything the agent tells about one job."""
+        return self._wait(self._client().describe(name))
+
+    def query(
+        self, name: str, window: str | Window = "latest", *, key: str | None = None, limit: int | None = None
+    ) -> Result:
+        """Ask a job's master for one result; see `AsyncClient.query`."""
+        return self._wait(self._client().query(name, window, key=key, limit=limit))
+
+    def watch(self, name: str) -> Iterator[Result]:
+        """Follow a job; see `AsyncClient.watch`."""
+        results = self._client().watch(name)
+        try:
+            while (result := self._wait(_next(results))) is not None:
+                yield result
+        finally:
+            self._wait(results.aclose())
+
+    def tree(self, name: str) -> Tree:
+        """Return a job's reducer tree."""
+        return self._wait(self._client().tree(name))
+
+    def members(self) -> list[Member]:
+        """List the agents that the agent knows."""
+        return self._wait(self._client().members())
+
+    def stop(self, name: str) -> None:
+        """Stop a job on all agents."""
+        self._wait(self._client().stop(name))
+
+    def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
+        """Push events to a source; see `AsyncClient.ingest`."""
+        return self._wait(self._client().ingest(source, events))
+
+    def _client(self) -> AsyncClient:
+        """Return the asynchronous client, its thread started on first use."""
+        with self._start_lock:
+            if self._inner is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="elf-client", daemon=True)
+                self._thread.start()
+                making = self._make()
+                self._inner = asyncio.run_coroutine_threadsafe(making, self._loop).result()
+            return self._inner
+
+    async def _make(self) -> AsyncClient:
+        return AsyncClient(self._url, self._token, creator=self._creator)
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns."""
+        assert self._loop is not None, "a call always follows _client()"
+        ended = threading.Event()
+        future = asyncio.run_coroutine_threadsafe(_run(call, ended), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if future.cancel():
+                ended.wait(INTERRUPT_S)
+            raise
+
+
+async def _run(call: Coroutine[Any, Any, T], ended: threading.Event) -> T:
+    try:
+        return await call
+    finally:
+        ended.set()
+
+
+async def _next(results: AsyncGenerator[Result, None]) -> Result | None:
+    return await anext(results, None)

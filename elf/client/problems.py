@@ -1,0 +1,56 @@
+"""Problems that an agent answers, turned back into the errors of `agents.errors`: the mirror of its HTTP door."""
+
+from __future__ import annotations
+
+import msgspec
+
+from agents.errors import (
+    ConfigError,
+    ElfError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    UnknownJobError,
+)
+from agents.http.service import BadRequestError, UnknownSourceError
+
+_TYPE_PREFIX = "urn:elf:problem:"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The members of a problem+json body that we use."""
+
+    type: str = "about:blank"
+    title: str = ""
+    detail: str = ""
+    hint: str | None = None
+    line: int | None = None
+    column: int | None = None
+    name: str = ""
+    nearest: list[str] = []
+
+
+def error_of(status: int, body: bytes) -> ElfError:
+    """Return the error that an agent's answer stands for; whatever answers, there is a sentence to show."""
+    try:
+        problem = msgspec.json.decode(body, type=Problem)
+    except msgspec.DecodeError:
+        problem = Problem(detail=f"something that is no elf agent answered with status {status}")
+    detail = problem.detail or problem.title or f"the agent answered with status {status}"
+    match problem.type.removeprefix(_TYPE_PREFIX):
+        case "unknown-job":
+            return UnknownJobError(problem.name, problem.nearest)
+        case "unknown-source":
+            return UnknownSourceError(problem.name, problem.nearest)
+        case "job-spec":
+            return JobSpecError(detail, line=problem.line, column=problem.column, hint=problem.hint)
+        case "job-conflict":
+            return JobConflictError(detail)
+        case "unavailable":
+            return UnavailableError(detail)
+        case "unauthorized" | "forbidden-host" | "forbidden-origin":
+            return ConfigError(detail)
+        case "bad-request" | "too-large" | "media-type":
+            return BadRequestError(detail)
+    return UnavailableError(detail) if status >= 500 or status == 429 else JobError(detail)

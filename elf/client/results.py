@@ -1,0 +1,152 @@
+"""What an agent answers, as typed records: results with their completeness, jobs, members, trees.
+
+Fields that a newer agent adds are ignored, so an older client keeps working.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Row = dict[str, Any]
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A half-open run of event time, [start_ms, end_ms)."""
+
+    start_ms: int
+    end_ms: int
+
+    @property
+    def start(self) -> datetime:
+        """Its first instant, in UTC."""
+        return datetime.fromtimestamp(self.start_ms / 1000, UTC)
+
+    @property
+    def end(self) -> datetime:
+        """The instant after its last, in UTC."""
+        return datetime.fromtimestamp(self.end_ms / 1000, UTC)
+
+    def __str__(self) -> str:
+        return f"{self.start_ms}/{self.end_ms}"
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a result; `type` is Spark's name."""
+
+    name: str
+    type: str
+
+
+class Completeness(msgspec.Struct, frozen=True):
+    """How much of the truth a result holds: never more optimistic than what is known."""
+
+    #: Agents whose data belongs in the result, and how many of them are in it.
+    expected: int
+    reported: int
+    #: Names of the agents that are not.
+    missing: list[str] = []
+    #: Events that came too late, were shed on overload, and bytes that were lost before they could be read.
+    late: int = 0
+    shed: int = 0
+    gaps: int = 0
+    #: Grows whenever this window's result changed after it was first published.
+    revision: int = 0
+    #: open | final | final_incomplete | revised
+    status: str = "open"
+
+    @property
+    def complete(self) -> bool:
+        """Whether the window is closed and nothing is known to be missing."""
+        lost = self.shed or self.gaps or self.missing or self.reported < self.expected
+        return self.status in ("final", "revised") and not lost
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One answer of a job: rows in the job's order, and how complete they are."""
+
+    job: str
+    columns: list[Column]
+    rows: list[Row]
+    completeness: Completeness
+    #: None for a job without windows; then `through_ms` says up to when it has counted.
+    window: Window | None = None
+    through_ms: int | None = None
+    #: The agent that is the job's master, and the agents the question went through to reach it.
+    master: str = ""
+    hops: list[str] = []
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows as a frame with the columns' own types (times are naive UTC)."""
+        import polars as pl
+
+        temporal = {"DATE": pl.Date(), "TIMESTAMP": pl.Datetime("us")}
+        plain = {
+            "BOOLEAN": pl.Boolean(),
+            "INT": pl.Int32(),
+            "BIGINT": pl.Int64(),
+            "DOUBLE": pl.Float64(),
+            "STRING": pl.String(),
+        }
+        schema = {c.name: pl.String() if c.type in temporal else plain.get(c.type) for c in self.columns}
+        frame = pl.DataFrame(self.rows, schema=schema, strict=False, infer_schema_length=None)
+        return frame.with_columns(
+            pl.col(c.name).str.strip_chars_end("Z").str.to_datetime(time_unit="us").cast(temporal[c.type])
+            if c.type == "TIMESTAMP"
+            else pl.col(c.name).str.to_date()
+            for c in self.columns
+            if c.type in temporal
+        )
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A published job."""
+
+    creator: str
+    name: str
+    source: str = ""
+    #: HOST:PORT of its master; empty while none is known.
+    master: str = ""
+    state: str = ""
+    version: int = 1
+    query: str = ""
+    #: Types of the columns it reads, as frozen when it was published.
+    columns: dict[str, str] = {}
+    app_id: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its full name, `creator/name`."""
+        return f"{self.creator}/{self.name}"
+
+
+class Member(msgspec.Struct, frozen=True):
+    """An agent of the overlay."""
+
+    id: str
+    address: str
+    name: str = ""
+    sources: list[str] = []
+    is_self: bool = False
+
+
+class TreeNode(msgspec.Struct, frozen=True):
+    """An agent's place in a job's reducer tree; the root has no parent."""
+
+    id: str
+    address: str
+    name: str = ""
+    parent: str | None = None
+    role: str = ""
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A job's reducer tree."""
+
+    root: str | None
+    nodes: list[TreeNode]

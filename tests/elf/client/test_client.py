@@ -1,0 +1,181 @@
+"""Both clients against a real server: answers, names, errors, streams that break."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import date, datetime
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import elf
+from agents.errors import (
+    ConfigError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    UnknownJobError,
+)
+from agents.http.service import UnknownSourceError
+from elf.client.results import Result
+from tests.agents.http.fake_service import make_result
+from tests.elf.client.conftest import Agent
+
+
+def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "visits.sql"
+    file.write_text("SELECT 2")
+    with elf.connect(agent.url) as client:
+        assert client.publish(file).key == "me/visits"
+        assert {job.key for job in client.jobs()} == {"shop/top", "me/visits"}
+        result = client.query("top", key="zelda", limit=1)
+        assert (result.rows, result.window and result.window.end_ms) == ([{"product": "zelda", "clicks": 5}], 60_000)
+        assert result.completeness.complete
+        assert client.query("shop/top", result.window or "").job == "shop/top"
+        assert agent.service.asked[-1] == ("30000/60000", None, None)
+        assert client.describe("top")["query"] == "SELECT 1"
+        assert client.tree("top").root == "aa"
+        assert client.members()[0].is_self
+        assert client.ingest("clicks", [{"a": 1}, {"a": 2}]) == 2
+        client.stop("visits")
+        with pytest.raises(UnknownJobError):
+            client.query("visits")
+
+
+async def test_asynchronous_client_watches(agent: Agent) -> None:
+    async with elf.connect(agent.url) as client:
+        assert (await client.query("top")).master == "127.0.0.1:4250"
+        results = client.watch("top")
+        first = asyncio.ensure_future(anext(results))
+        await asyncio.to_thread(agent.send, make_result(), make_result(revision=2))
+        assert [(await first).completeness.revision, (await anext(results)).completeness.revision] == [1, 2]
+        await results.aclose()
+
+
+def test_blocking_watch_ends_with_the_job(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        sender = threading.Thread(target=agent.send, args=(make_result(), make_result(end_ms=90_000), None))
+        sender.start()
+        assert [r.window and r.window.end_ms for r in client.watch("top")] == [60_000, 90_000]
+        sender.join()
+
+
+def test_leaving_a_watch_early_closes_it(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        sender = threading.Thread(target=agent.send, args=(make_result(),))
+        sender.start()
+        results = client.watch("top")
+        next(iter(results))
+        results.close()  # type: ignore[attr-defined]
+        sender.join()
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(10)
+
+
+async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
+    async with elf.connect(agent.url) as client:
+        results = client.watch("top")
+        first = asyncio.ensure_future(anext(results))
+        await asyncio.to_thread(agent.send, make_result())
+        await first
+        second = asyncio.ensure_future(anext(results))
+        await asyncio.to_thread(agent.send, UnavailableError("the agent restarts"))
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(5)
+        await asyncio.to_thread(agent.send, make_result(), make_result(end_ms=90_000))
+        assert (await second).window == elf.Window(60_000, 90_000)
+        await results.aclose()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        JobSpecError("no such column", line=3, column=8, hint="product"),
+        JobSpecError("no FROM"),
+        JobConflictError("another definition"),
+        UnknownJobError("shop/tip", ["shop/top"]),
+        UnknownSourceError("click", ["clicks"]),
+        UnavailableError("away"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_arrive_as_they_left(agent: Agent, error: Exception) -> None:
+    agent.service.fail = error
+    with elf.connect(agent.url) as client, pytest.raises(type(error)) as caught:
+        client.jobs()
+    assert str(caught.value) == str(error)
+    for member in ("line", "column", "hint", "nearest"):
+        assert getattr(caught.value, member, None) == getattr(error, member, None)
+
+
+def test_a_token_that_lacks_is_a_matter_of_configuration(guarded_agent: Agent) -> None:
+    with elf.connect(guarded_agent.url) as client, pytest.raises(ConfigError, match="token"):
+        client.jobs()
+    with elf.connect(guarded_agent.url, token="s3cret") as client:
+        assert client.jobs()
+
+
+def test_nobody_there() -> None:
+    with elf.connect("http://127.0.0.1:9") as client, pytest.raises(UnavailableError, match="no agent answers"):
+        client.query("shop/top")
+    with pytest.raises(ConfigError, match="URL"):
+        elf.connect("127.0.0.1:9").jobs()
+
+
+def test_a_bare_name_means_the_only_job_then_ones_own(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        assert client.query("top").job == "shop/top"
+    agent.service.add("lab", "top")
+    with elf.connect(agent.url) as client, pytest.raises(JobError, match=r"lab/top or shop/top"):
+        client.query("top")
+    agent.service.add("me", "top")
+    with elf.connect(agent.url) as client:
+        assert client.query("top").job == "me/top"
+    with elf.connect(agent.url, creator="lab") as client:
+        assert client.query("top").job == "lab/top"
+        with pytest.raises(UnknownJobError, match="'lab/tap'; did you mean 'lab/top'"):
+            client.query("tap")
+
+
+@pytest.mark.parametrize("name", ["", "/", "a/b/c", "Top", "a/", "../x"])
+def test_impossible_names_are_not_even_asked(agent: Agent, name: str) -> None:
+    with elf.connect(agent.url) as client, pytest.raises(JobError, match="CREATOR/NAME"):
+        client.query(name)
+
+
+def test_the_creator_of_a_file_wins(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        assert client.publish(text="SELECT 3", name="a").creator == "me"
+        assert client.publish(text="SELECT 3", name="b", creator="you").creator == "you"
+        assert client.publish(text='creator = "shop"\nname = "c"').creator == "nobody", "left to the agent"
+        for bad in ({}, {"text": "SELECT 3"}, {"file": "x", "text": "y"}, {"file": "/no/such.toml"}):
+            with pytest.raises(JobError):
+                client.publish(**bad)
+
+
+def test_frames_have_the_types_of_the_columns() -> None:
+    columns = [
+        {"name": n, "type": t}
+        for n, t in [("a", "BIGINT"), ("b", "DOUBLE"), ("c", "STRING"), ("d", "DATE"), ("e", "TIMESTAMP"), ("f", "INT")]
+    ]
+    rows = [
+        {"a": 1, "b": 2, "c": "x", "d": "2026-11-20", "e": "2026-11-20T12:00:00.000001Z", "f": None},
+        dict.fromkeys("abcdef"),
+    ]
+    result = elf.client.results.msgspec.convert(make_result(columns=columns, rows=rows), Result)
+    frame = result.to_polars()
+    types = [pl.Int64(), pl.Float64(), pl.String(), pl.Date(), pl.Datetime("us"), pl.Int32()]
+    assert frame.dtypes == types
+    assert frame.row(0) == (1, 2.0, "x", date(2026, 11, 20), datetime(2026, 11, 20, 12, 0, 0, 1), None)
+    empty = elf.client.results.msgspec.convert(make_result(columns=columns, rows=[]), Result)
+    assert empty.to_polars().dtypes == types
+
+
+def test_a_client_may_be_used_again_and_left_open(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    client.close()
+    assert client.jobs()
+    client.close()
+    assert client.jobs()
+    client.close()
