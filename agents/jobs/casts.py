@@ -1,0 +1,161 @@
+"""Spark's CAST with ANSI mode off, as Polars expressions: what cannot be converted becomes NULL, integers wrap.
+
+Limits, all deliberate: years outside 0001-9999, named time zones and hexadecimal floats in text read as NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from agents.jobs.types import SqlType
+
+B, I, L, D, S, DATE, TS = SqlType  # the order of the members
+
+# What Spark trims before it reads a number or a date: whitespace and ISO control characters.
+_PAD = r"[\x00-\x20\x7f]*"
+_INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
+_DOUBLE = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
+_SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
+_DATE_PARTS = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+_DATE = rf"(?s)^{_PAD}{_DATE_PARTS}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
+_TIME = r"(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?)?"
+_ZONE = r" ?(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{1,2})?)?"
+_TIMESTAMP = rf"^{_PAD}{_DATE_PARTS}{_TIME}{_ZONE})?)?{_PAD}$".replace(r"\d", "[0-9]")
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
+
+SECOND_US = 1_000_000
+INT64 = (-(2**63), 2**63 - 1)
+
+
+def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | None:
+    """Convert `value` as Spark's CAST does; None if Spark, or we, have no such cast."""
+    if source is target:
+        return value
+    convert = _CASTS.get((source, target))
+    return convert(value) if convert is not None else None
+
+
+def text_of_timestamp(value: pl.Expr) -> pl.Expr:
+    """`2024-01-31 12:00:00.5`: the fraction is there only as far as it is not zero."""
+    return value.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
+
+
+def date_of(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
+    """Build a date from texts of digits; null if there is no such day."""
+    parts = [year, pl.lit("-"), month.str.zfill(2), pl.lit("-"), day.str.zfill(2)]
+    return pl.concat_str(parts).str.to_date("%Y-%m-%d", strict=False)
+
+
+def seconds_of(timestamp: pl.Expr) -> pl.Expr:
+    """Whole seconds since 1970, rounded down, BIGINT."""
+    return micros_of(timestamp) // SECOND_US
+
+
+def micros_of(timestamp: pl.Expr) -> pl.Expr:
+    """Microseconds since 1970, BIGINT."""
+    return timestamp.cast(pl.Datetime("us")).cast(pl.Int64)
+
+
+def timestamp_of(micros: pl.Expr) -> pl.Expr:
+    """The timestamp of so many microseconds since 1970."""
+    return micros.cast(pl.Int64).cast(pl.Datetime("us"))
+
+
+def _wrap(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda value: value.cast(target.dtype, strict=False, wrap_numerical=True)
+
+
+def _plain(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda value: value.cast(target.dtype)
+
+
+def _text_to_integer(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    def convert(value: pl.Expr) -> pl.Expr:
+        number = value.str.extract(_INTEGER)
+        whole = number.str.split_exact(".", 1).struct.field("field_0")
+        # Digits before the point may be missing ('.5' is 0), but then there is no sign either.
+        return pl.when(whole == "").then(pl.lit("0")).otherwise(whole).cast(target.dtype, strict=False)
+
+    return convert
+
+
+def _text_to_double(value: pl.Expr) -> pl.Expr:
+    special = value.str.extract(_SPECIAL).str.to_lowercase()
+    return pl.coalesce(value.str.extract(_DOUBLE), special).cast(pl.Float64, strict=False)
+
+
+def _text_to_boolean(value: pl.Expr) -> pl.Expr:
+    word = value.str.replace_all(rf"^{_PAD}|{_PAD}$", "").str.to_lowercase()
+    return pl.when(word.is_in(_TRUE)).then(True).when(word.is_in(_FALSE)).then(False)
+
+
+def _text_to_date(value: pl.Expr) -> pl.Expr:
+    part = value.str.extract_groups(_DATE).struct
+    one = pl.lit("1")
+    return date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
+
+
+def _text_to_timestamp(value: pl.Expr) -> pl.Expr:
+    part = value.str.extract_groups(_TIMESTAMP).struct
+    one, zero = pl.lit("1"), pl.lit("0")
+    day = date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
+    hour, minute, second = (part.field(name).fill_null(zero).cast(pl.Int64) for name in ("4", "5", "6"))
+    fraction = (part.field("7").fill_null(zero) + "000000").str.head(6).cast(pl.Int64)
+    clock = ((hour * 60 + minute) * 60 + second) * SECOND_US + fraction
+    offset = _zone_minutes(part.field("8"))
+    micros = day.cast(pl.Datetime("us")).cast(pl.Int64) + clock - offset * (60 * SECOND_US)
+    valid = (hour < 24) & (minute < 60) & (second < 60)
+    return pl.when(valid).then(timestamp_of(micros))
+
+
+def _zone_minutes(zone: pl.Expr) -> pl.Expr:
+    part = zone.str.extract_groups(r"([+-])([0-9]{1,2}):?([0-9]{1,2})?$").struct
+    hours = part.field("2").cast(pl.Int64)
+    minutes = part.field("3").fill_null(pl.lit("0")).cast(pl.Int64)
+    size = hours * 60 + minutes
+    signed = pl.when(part.field("1") == "-").then(-size).otherwise(size)
+    inside = (minutes < 60) & (size <= 18 * 60)
+    return pl.when(hours.is_null()).then(0).when(inside).then(signed)
+
+
+def _double_to_timestamp(value: pl.Expr) -> pl.Expr:
+    micros = (value * float(SECOND_US)).cast(pl.Int64, strict=False, wrap_numerical=True)
+    return pl.when(value.is_finite()).then(timestamp_of(micros))
+
+
+_CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
+    (B, I): _plain(I),
+    (B, L): _plain(L),
+    (B, D): _plain(D),
+    (B, S): _plain(S),
+    (I, B): lambda value: value != 0,
+    (I, L): _plain(L),
+    (I, D): _plain(D),
+    (I, S): _plain(S),
+    (I, TS): lambda value: timestamp_of(value.cast(pl.Int64) * SECOND_US),
+    (L, B): lambda value: value != 0,
+    (L, I): _wrap(I),
+    (L, D): _plain(D),
+    (L, S): _plain(S),
+    (L, TS): lambda value: timestamp_of(value * SECOND_US),
+    (D, B): lambda value: value != 0.0,
+    (D, I): _wrap(I),
+    (D, L): _wrap(L),
+    (D, TS): _double_to_timestamp,
+    (S, B): _text_to_boolean,
+    (S, I): _text_to_integer(I),
+    (S, L): _text_to_integer(L),
+    (S, D): _text_to_double,
+    (S, DATE): _text_to_date,
+    (S, TS): _text_to_timestamp,
+    (DATE, S): lambda value: value.dt.strftime("%Y-%m-%d"),
+    (DATE, TS): lambda value: value.cast(pl.Datetime("us")),
+    (TS, S): text_of_timestamp,
+    (TS, DATE): lambda value: value.dt.date(),
+    (TS, I): lambda value: _wrap(I)(seconds_of(value)),
+    (TS, L): seconds_of,
+    (TS, D): lambda value: micros_of(value).cast(pl.Float64) / float(SECOND_US),
+}

@@ -1,0 +1,263 @@
+"""What a person publishes: a job's definition, how its file is written and how it travels.
+
+Owns the job file (TOML, or bare SQL) and its wire form; what the query means is `plan`'s. DESIGN section 4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pathlib
+import re
+import tomllib
+from typing import Any, Literal
+
+import msgspec
+
+from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.jobs.dialect import QUERY_BYTES_MAX
+from agents.jobs.durations import parse_duration_ms
+from agents.jobs.query import parse_query
+from agents.jobs.types import SqlType
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+CREATOR_DEFAULT = "local"
+#: The job file around a query of at most QUERY_BYTES_MAX.
+FILE_BYTES_MAX = 4 * QUERY_BYTES_MAX
+COLUMNS_MAX = 1_000
+TREES_MAX = 64
+
+_FIELDS = ("name", "creator", "source", "query", "options", "columns")
+_DURATIONS = {
+    "lateness": "lateness_ms",
+    "interval": "interval_ms",
+    "retain": "retain_ms",
+    "leap_after": "leap_after_ms",
+}
+_OPTIONS = ("trees", "straggler", *_DURATIONS)
+_STRAGGLERS = ("late", "drop", "void", "mirror")
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a job runs; the defaults suit most queries."""
+
+    #: Reducer trees the keys are partitioned over; more than one pays off for millions of keys.
+    trees: int = 1
+    #: How long after an interval's end its late events are still waited for.
+    lateness_ms: int = 2_000
+    #: What happens to the events of a server that reports too late.
+    straggler: Literal["late", "drop", "void", "mirror"] = "late"
+    #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
+    interval_ms: int | None = None
+    #: How long past windows can be asked for; None means the agent's default.
+    retain_ms: int | None = None
+    #: How long the tree waits for a straggler before it leaps over it; None means the agent's default.
+    leap_after_ms: int | None = None
+
+
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A job as published.
+
+    Attributes:
+        name: unique for its creator.
+        creator: whose job it is.
+        source: the source it reads, as the query names it.
+        query: the SQL text.
+        columns: raw column -> DDL type; empty until resolved at publish.
+        options: how it runs.
+        version: rises with every change of the definition.
+    """
+
+    name: str
+    creator: str
+    source: str
+    query: str
+    columns: dict[str, str] = {}
+    options: Options = Options()
+    version: int = 1
+
+    @property
+    def app_id(self) -> bytes:
+        """SHA-1(name || creator): the job's key in the overlay. Paper: section 3.2."""
+        return hashlib.sha1((self.name + self.creator).encode(), usedforsecurity=False).digest()
+
+    @property
+    def key(self) -> str:
+        """`creator/name`."""
+        return f"{self.creator}/{self.name}"
+
+
+def load_definition(
+    text: str, *, filename: str = "job.toml", name: str | None = None, creator: str | None = None
+) -> Definition:
+    """Read a job file: TOML, or bare SQL if `filename` ends in `.sql`.
+
+    Args:
+        text: the file's content.
+        filename: where it came from; names a bare SQL job.
+        name: overrides the name in the file.
+        creator: the creator if the file names none.
+
+    Raises:
+        JobSpecError: with the place in the file; places in the query count from the query's first line.
+    """
+    if len(text.encode()) > FILE_BYTES_MAX:
+        raise JobSpecError(f"the job file is longer than {FILE_BYTES_MAX} bytes", line=1, column=1)
+    if filename.endswith(".sql"):
+        fields: dict[str, Any] = {"query": text, "name": pathlib.PurePath(filename).stem.lower()}
+    else:
+        fields = _read_toml(text)
+    place = _Places(text)
+    place.refuse_unknown(fields, _FIELDS, "")
+    query = place.text(fields, "query")
+    if query is None:
+        raise JobSpecError("the job has no query", hint='add query = """SELECT ..."""')
+    source = place.text(fields, "source")
+    parsed = parse_query(query)
+    if source is not None and source != parsed.source:
+        raise place.error("source", f"source is {source!r}, but the query reads {parsed.source!r}")
+    definition = Definition(
+        name=name or place.text(fields, "name") or "",
+        creator=place.text(fields, "creator") or creator or CREATOR_DEFAULT,
+        source=parsed.source,
+        query=query,
+        columns=_columns(place, fields.get("columns", {})),
+        options=_options(place, fields.get("options", {})),
+    )
+    for field in ("name", "creator"):
+        if not NAME.fullmatch(getattr(definition, field)):
+            raise place.error(
+                field,
+                f"{getattr(definition, field)!r} is no {field} of a job",
+                "1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit",
+            )
+    return definition
+
+
+def query_place(text: str) -> tuple[int, int]:
+    """Where the query's text begins in a job file: (lines, columns) to add to a place in its first line.
+
+    A place (line, column) inside the query is line + lines in the file; columns count only for line 1.
+    """
+    match = re.search(r"^\s*query\s*=\s*(\"\"\"|'''|\"|')(\r?\n)?", text, flags=re.MULTILINE)
+    if match is None:
+        return 0, 0
+    return text.count("\n", 0, match.end()), match.end() - text.rfind("\n", 0, match.end()) - 1
+
+
+def dump_definition(definition: Definition) -> bytes:
+    """Encode for the wire: JSON."""
+    return msgspec.json.encode(definition)
+
+
+def parse_definition(data: bytes) -> Definition:
+    """Decode what `dump_definition` wrote; any bytes may come.
+
+    Raises:
+        JobSpecError: the bytes are no definition.
+    """
+    try:
+        definition = msgspec.json.decode(data, type=Definition)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise JobSpecError(f"not a job definition: {error}") from None
+    if not NAME.fullmatch(definition.name) or not NAME.fullmatch(definition.creator):
+        raise JobSpecError("not a job definition: bad name or creator")
+    if len(definition.query) > QUERY_BYTES_MAX or len(definition.columns) > COLUMNS_MAX:
+        raise JobSpecError("not a job definition: it is too long")
+    return definition
+
+
+def _read_toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message, place = str(error), re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+        if place is None:
+            raise JobSpecError(message, line=text.count("\n") + 1, column=1) from None
+        raise JobSpecError(message[: place.start()], line=int(place[1]), column=int(place[2])) from None
+
+
+def _options(place: _Places, table: object) -> Options:
+    if not isinstance(table, dict):
+        raise place.error("options", "options is a table", "[options]")
+    place.refuse_unknown(table, _OPTIONS, "options")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key in _DURATIONS:
+            values[_DURATIONS[key]] = place.duration_ms(key, value)
+        elif key == "trees":
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= TREES_MAX:
+                raise place.error(key, f"trees is a whole number from 1 to {TREES_MAX}", section="options")
+            values[key] = value
+        else:
+            if value not in _STRAGGLERS:
+                close = did_you_mean(nearest(str(value), _STRAGGLERS)).lstrip("; ")
+                raise place.error(
+                    key, f"straggler is one of {', '.join(_STRAGGLERS)}", close or None, section="options"
+                )
+            values[key] = value
+    return Options(**values)
+
+
+def _columns(place: _Places, table: object) -> dict[str, str]:
+    if not isinstance(table, dict):
+        raise place.error("columns", "columns is a table of names and types", '[columns]\nprice = "DOUBLE"')
+    if len(table) > COLUMNS_MAX:
+        raise place.error("columns", f"more than {COLUMNS_MAX} columns")
+    columns: dict[str, str] = {}
+    for key, value in table.items():
+        try:
+            columns[key] = SqlType.parse(value if isinstance(value, str) else str(value)).ddl
+        except ValueError as error:
+            close = did_you_mean(nearest(str(value).upper(), [kind.value for kind in SqlType])).lstrip("; ")
+            raise place.error(key, str(error), close or None, section="columns") from None
+    return columns
+
+
+class _Places:
+    """Finds where a key of a TOML text is written; tomllib does not tell."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def error(self, key: str, message: str, hint: str | None = None, section: str = "") -> JobSpecError:
+        line, column = self._find(key, section)
+        return JobSpecError(message, line=line, column=column, hint=hint)
+
+    def text(self, fields: dict[str, Any], key: str) -> str | None:
+        value = fields.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self.error(key, f"{key} is text in quotes")
+        return value
+
+    def duration_ms(self, key: str, value: object) -> int:
+        if not isinstance(value, str):
+            raise self.error(key, f"{key} is a duration in quotes", f'{key} = "5 seconds"', section="options")
+        if key == "lateness" and re.fullmatch(r"\s*0+\s*[a-z]*\s*", value):
+            return 0
+        try:
+            return parse_duration_ms(value)
+        except ValueError as error:
+            raise self.error(key, f"{key}: {error}", section="options") from None
+
+    def refuse_unknown(self, table: dict[str, Any], known: tuple[str, ...], section: str) -> None:
+        for key in table:
+            if key not in known:
+                where = f" in [{section}]" if section else ""
+                close = did_you_mean(nearest(key, known)).lstrip("; ")
+                hint = close or f"known: {', '.join(known)}"
+                raise self.error(key, f"unknown key {key!r}{where}", hint, section=section)
+
+    def _find(self, key: str, section: str) -> tuple[int | None, int | None]:
+        current = ""
+        wanted = re.compile(rf"\s*(?:{re.escape(section)}\s*\.\s*)?[\"']?({re.escape(key)})[\"']?\s*[=.\]]")
+        for number, line in enumerate(self._text.splitlines(), start=1):
+            header = re.match(r"\s*\[\s*([^\]]*?)\s*\]", line)
+            if header is not None:
+                current = header[1]
+                if not section and current == key:
+                    return number, line.index(key) + 1
+                continue
+            found = wanted.match(line)
+            if found is not None and current in (section, ""):
+                return number, found.start(1) + 1
+        return None, None

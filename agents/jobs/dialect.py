@@ -1,0 +1,141 @@
+"""Reading SQL text into a syntax tree whose nodes know their place.
+
+Owns the one dialect the job language is read with: Spark's grammar, with every function call left exactly as written
+(`exp.Anonymous` with its name and arguments). A function then means what Spark says it means, in the evaluation here
+and in the offline planner alike, and no parser rewrites stand between the two. What of the tree is allowed is decided
+by `query` and `expressions`, not here. DESIGN section 4.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+
+from agents.errors import JobSpecError, did_you_mean, nearest
+
+#: A query is written by hand; more than this is a mistake or an attack.
+QUERY_BYTES_MAX = 16 * 1024
+#: Nodes of the syntax tree; 16 KiB of text can hold about this many.
+NODES_MAX = 4_000
+#: Nesting of expressions. Both this compiler and Polars walk trees by recursion; chains of AND or OR count once.
+DEPTH_MAX = 64
+
+_CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
+
+
+class JobSql(Spark):
+    """Spark SQL without the rewriting of functions and without `window` as a reserved word."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's words, but `window` is a plain name: named window clauses are not in the language."""
+
+        KEYWORDS = {word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"}
+
+    class Parser(SparkParser):
+        """Spark's grammar; only CAST and CASE keep their own syntax."""
+
+        FUNCTIONS = {}
+        FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}
+        NO_PAREN_FUNCTIONS = {}
+        NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+
+def parse_statement(text: str) -> exp.Expression:
+    """Parse one statement and mark every node with its place.
+
+    Raises:
+        JobSpecError: the text is no single statement, is too long or nested too deeply.
+    """
+    if len(text.encode()) > QUERY_BYTES_MAX:
+        raise JobSpecError(f"the query is longer than {QUERY_BYTES_MAX} bytes", line=1, column=1)
+    try:
+        statements = [tree for tree in JobSql().parse(text) if tree is not None]
+    except ParseError as error:
+        raise _parse_error(text, error) from None
+    except TokenError as error:
+        raise JobSpecError(_first_line(str(error)), line=1, column=1) from None
+    except RecursionError:
+        raise JobSpecError("the query is nested too deeply", line=1, column=1) from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Expression):
+        raise JobSpecError("a job is exactly one SELECT statement", line=1, column=1)
+    tree = statements[0]
+    _check_size(tree)
+    _mark_places(tree, text)
+    return tree
+
+
+def place_of(node: exp.Expr) -> tuple[int, int]:
+    """The 1-based line and column where the node's text begins; of its nearest marked ancestor if it has none."""
+    at: exp.Expr | None = node
+    while at is not None:
+        if "place" in at.meta:
+            line, column = at.meta["place"]
+            return int(line), int(column)
+        at = at.parent
+    return 1, 1
+
+
+def refused(node: exp.Expr, message: str, hint: str | None = None) -> JobSpecError:
+    """Build the error for a node that cannot be run as written."""
+    line, column = place_of(node)
+    return JobSpecError(message, line=line, column=column, hint=hint)
+
+
+def _mark_places(tree: exp.Expression, text: str) -> None:
+    starts: dict[int, int] = {}
+    for node in reversed(list(tree.walk())):
+        known = [starts[id(child)] for child in node.iter_expressions() if id(child) in starts]
+        if "start" in node.meta:
+            known.append(int(node.meta["start"]))
+        if known:
+            starts[id(node)] = min(known)
+            node.meta["place"] = _line_column(text, min(known))
+
+
+def _line_column(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
+
+
+def _check_size(tree: exp.Expression) -> None:
+    # Breadth first and without recursion: the tree is still unchecked.
+    level: list[exp.Expr] = [tree]
+    total = 0
+    for depth in itertools.count():
+        if not level:
+            return
+        total += len(level)
+        if depth > DEPTH_MAX or total > NODES_MAX:
+            raise JobSpecError(f"the query is nested deeper than {DEPTH_MAX} levels or has over {NODES_MAX} parts")
+        level = [child for node in level for child in _children(node)]
+
+
+def _children(node: exp.Expr) -> Iterator[exp.Expr]:
+    for child in node.iter_expressions():
+        if isinstance(node, exp.And | exp.Or) and type(child) is type(node):
+            yield from child.flatten(unnest=False)
+        else:
+            yield child
+
+
+def _parse_error(text: str, error: ParseError) -> JobSpecError:
+    details = error.errors[0] if error.errors else {}
+    line, end_column = details.get("line"), details.get("col")
+    word = str(details.get("highlight") or "")
+    message = str(details.get("description") or _first_line(str(error))).rstrip(". ")
+    if line is None or end_column is None:
+        return JobSpecError(message, line=1, column=1)
+    near = f" near {word!r}" if word else ""
+    guesses = nearest(word.upper(), (word for clause in _CLAUSES for word in clause.split())) if word.isalpha() else ()
+    hint = did_you_mean(guesses).lstrip("; ") or f"the parts of a query, in order: {' '.join(_CLAUSES)}"
+    return JobSpecError(
+        f"syntax error{near}: {message}", line=line, column=max(1, end_column - len(word) + 1), hint=hint
+    )
+
+
+def _first_line(message: str) -> str:
+    return message.strip().splitlines()[0] if message.strip() else "syntax error"

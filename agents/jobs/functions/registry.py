@@ -1,0 +1,156 @@
+"""The table of scalar functions: how they are declared, looked up and called.
+
+A function with fixed argument types is declared with `@function` and gets Polars expressions; one whose types depend on
+its arguments, or that needs literals, is declared with `@special` and gets a `Call`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import polars as pl
+from sqlglot import exp
+
+from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.jobs.coercion import decimal_refused, implicit
+from agents.jobs.dialect import refused
+from agents.jobs.types import SqlType
+from agents.jobs.values import Untyped, Value
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call: the function's name as written, its place and its compiled arguments."""
+
+    name: str
+    node: exp.Expr
+    arguments: list[Value]
+
+    def take(self, index: int, *types: SqlType) -> Value:
+        """The argument, converted to the first of `types` it is not already one of.
+
+        Raises:
+            JobSpecError: Spark has no such implicit cast.
+        """
+        value = self.arguments[index]
+        if value.type in types:
+            return value
+        converted = implicit(value, types[0])
+        if converted is None:
+            names = " or ".join(kind.value for kind in types)
+            raise refused(value.node, f"argument {index + 1} of {self.name} is {value.type.value}, it takes {names}")
+        return converted
+
+    def constant_int(self, index: int, what: str) -> int | None:
+        """An argument that has to be a whole number literal; None for NULL."""
+        value = self.arguments[index]
+        if value.is_null:
+            return None
+        if not isinstance(value.constant, int) or isinstance(value.constant, bool):
+            raise refused(value.node, f"{what} of {self.name} has to be written as a whole number")
+        return value.constant
+
+    def refused(self, message: str, hint: str | None = None) -> JobSpecError:
+        """The error for this call."""
+        return refused(self.node, message, hint)
+
+    def value(self, expr: pl.Expr, kind: SqlType) -> Value:
+        """The result of this call."""
+        return Value(expr, kind, self.node)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    least: int
+    most: int
+    evaluate: Callable[[Call], Value]
+
+
+_FUNCTIONS: dict[str, _Entry] = {}
+_REFUSED: dict[str, str] = {}
+MANY = 1_000
+
+
+def function(
+    *names: str, takes: Sequence[SqlType], gives: SqlType, optional: int = 0
+) -> Callable[[Callable[..., pl.Expr]], Callable[..., pl.Expr]]:
+    """Declare a function of fixed types.
+
+    Args:
+        *names: its names in Spark.
+        takes: the argument types; arguments are converted as Spark converts them implicitly.
+        gives: the result type.
+        optional: how many of the last arguments may be missing.
+    """
+
+    def declare(evaluate: Callable[..., pl.Expr]) -> Callable[..., pl.Expr]:
+        def run(call: Call) -> Value:
+            taken = [call.take(index, takes[index]).expr for index in range(len(call.arguments))]
+            return call.value(evaluate(*taken), gives)
+
+        _declare(names, _Entry(len(takes) - optional, len(takes), run))
+        return evaluate
+
+    return declare
+
+
+def special(
+    *names: str, least: int, most: int | None = None
+) -> Callable[[Callable[[Call], Value]], Callable[[Call], Value]]:
+    """Declare a function that looks at its arguments' types or literals itself; it takes `least` to `most` of them."""
+
+    def declare(evaluate: Callable[[Call], Value]) -> Callable[[Call], Value]:
+        _declare(names, _Entry(least, least if most is None else most, evaluate))
+        return evaluate
+
+    return declare
+
+
+def refuse(reason: str, *names: str) -> None:
+    """Name functions of Spark that are left out for a reason worth telling."""
+    _REFUSED.update(dict.fromkeys(names, reason))
+
+
+def call_function(name: str, node: exp.Expr, arguments: list[Value]) -> Value:
+    """Compile a call.
+
+    Raises:
+        JobSpecError: there is no such function, or it does not take these arguments.
+    """
+    entry = _FUNCTIONS.get(name.lower())
+    if entry is None:
+        if name.lower() in _REFUSED:
+            raise refused(node, f"{name}() is not in the job language: {_REFUSED[name.lower()]}")
+        close = nearest(name.lower(), _FUNCTIONS)
+        raise refused(node, f"{name}() is not in the job language", did_you_mean(close).lstrip("; ") or None)
+    if not entry.least <= len(arguments) <= entry.most:
+        count = str(entry.least) if entry.least == entry.most else f"{entry.least} to {entry.most}"
+        if entry.most == MANY:
+            count = f"at least {entry.least}"
+        raise refused(node, f"{name}() takes {count} argument(s), not {len(arguments)}")
+    return entry.evaluate(Call(name, node, arguments))
+
+
+def function_names() -> tuple[str, ...]:
+    """The names of all functions, sorted."""
+    return tuple(sorted(_FUNCTIONS))
+
+
+def _declare(names: Sequence[str], entry: _Entry) -> None:
+    for name in names:
+        assert name not in _FUNCTIONS, f"{name} is declared twice"
+        _FUNCTIONS[name] = entry
+
+
+__all__ = [
+    "MANY",
+    "Call",
+    "Untyped",
+    "call_function",
+    "decimal_refused",
+    "function",
+    "function_names",
+    "refuse",
+    "special",
+]

@@ -1,0 +1,279 @@
+"""From a definition to what runs: the map side on every agent, the PAOs in between, the result on the master.
+
+`compile_job` builds all Polars expressions once; `reduce` and `finish` only apply them. The plan keeps the checked
+syntax tree for the offline planner, which evaluates it with Spark and shares no code with this one. DESIGN section 4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import polars as pl
+from polars.exceptions import PolarsError
+from sqlglot import exp
+
+from agents.errors import JobSpecError
+from agents.jobs.coercion import decimal_refused
+from agents.jobs.definition import Definition
+from agents.jobs.dialect import refused
+from agents.jobs.expressions import compile_expression
+from agents.jobs.operators import condition
+from agents.jobs.prefilter import literals_of
+from agents.jobs.query import TIME_COLUMN, Item, Query, Window, is_window_field, parse_query
+from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, aggregate_call, canonical
+from agents.jobs.types import SqlType
+from agents.jobs.values import Untyped, Value
+from cbt.schema import INTERVAL, PaoSchema
+
+#: The interval of a job without a window: how often its result moves.
+INTERVAL_MS_DEFAULT = 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """One sort key of the result, as columns that `finish` computes."""
+
+    expr: pl.Expr
+    descending: bool
+    nulls_last: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A compiled job.
+
+    Attributes:
+        definition: what it was compiled from.
+        source: the source it reads.
+        columns: the raw columns it reads, without `ts`.
+        literals: texts each of which every wanted event contains in its raw line; for skipping lines unparsed.
+        interval_ms: length of an interval.
+        window: the window, None for a result since the job's start.
+        schema: the shape of its PAOs.
+        output: name and type of each output column.
+        select: the checked tree.
+    """
+
+    definition: Definition
+    source: str
+    columns: dict[str, SqlType]
+    literals: tuple[str, ...]
+    interval_ms: int
+    window: Window | None
+    schema: PaoSchema
+    output: tuple[tuple[str, SqlType], ...]
+    select: exp.Select
+    _where: pl.Expr | None
+    _inputs: tuple[pl.Expr, ...]
+    _creates: tuple[pl.Expr, ...]
+    _finals: tuple[pl.Expr, ...]
+    _having: pl.Expr | None
+    _results: tuple[pl.Expr, ...]
+    _order: tuple[Order, ...]
+    _limit: int | None
+
+    def reduce(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).
+
+        Args:
+            events: `ts` and at least `columns`; other columns are ignored.
+        """
+        frame = events.lazy()
+        if self._where is not None:
+            frame = frame.filter(self._where)
+        grouped = frame.select(self._inputs).group_by(INTERVAL, *self.schema.key_names).agg(self._creates)
+        return grouped.select(*self.schema.columns).collect()
+
+    def finish(self, paos: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
+        """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT.
+
+        Rows that compare equal come in the order of all output columns, so equal PAOs give equal results.
+
+        Args:
+            paos: one row per key, without `interval`.
+            window: (start_ms, end_ms), half-open; None for a query without window.
+        """
+        if paos.height == 0 and not self.schema.keys and self.window is None:
+            paos = self._no_rows()
+        bounds = window if window is not None else (None, None)
+        span = [
+            pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
+            for name, bound in zip((WINDOW_START, WINDOW_END), bounds, strict=True)
+        ]
+        frame = paos.lazy().with_columns(*self._finals, *span)
+        if self._having is not None:
+            frame = frame.filter(self._having)
+        names = [f"o{index}" for index in range(len(self.output))]
+        sorts = [f"s{index}" for index in range(len(self._order))]
+        frame = frame.with_columns(
+            *(expr.alias(name) for expr, name in zip(self._results, names, strict=True)),
+            *(order.expr.alias(name) for order, name in zip(self._order, sorts, strict=True)),
+        )
+        frame = frame.sort(
+            *sorts,
+            *names,
+            descending=[order.descending for order in self._order] + [False] * len(names),
+            nulls_last=[order.nulls_last for order in self._order] + [False] * len(names),
+        )
+        if self._limit is not None:
+            frame = frame.head(self._limit)
+        return frame.select(
+            pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True)
+        ).collect()
+
+    def _no_rows(self) -> pl.DataFrame:
+        """The state of an ungrouped query that no event has reached: one row, as in Spark."""
+        schema = {TIME_COLUMN: pl.Datetime("ms"), **{name: kind.dtype for name, kind in self.columns.items()}}
+        empty = pl.DataFrame(schema=schema).lazy().select(self._inputs)
+        return empty.select(self._creates).collect() if self._creates else pl.DataFrame({INTERVAL: [0]})
+
+
+def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
+    """Check a job against its source's columns and compile it.
+
+    Raises:
+        JobSpecError: the job cannot run as written, or would not mean what it means in Spark.
+    """
+    query = parse_query(definition.query)
+    try:
+        plan = _compile(definition, query, columns)
+        _try_out(plan)
+    except RecursionError:
+        raise JobSpecError("the query is nested too deeply", line=1, column=1) from None
+    except PolarsError as error:
+        raise JobSpecError(f"the query cannot be evaluated: {str(error).splitlines()[0]}", line=1, column=1) from None
+    return plan
+
+
+def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType]) -> Plan:
+    rows = RowScope(query, columns)
+    where = condition(compile_expression(query.where, rows)) if query.where is not None else None
+    keys = _keys(query, rows)
+    groups = GroupScope(query, rows, keys)
+    results = [_output_value(item, compile_expression(item.node, groups)) for item in query.items]
+    groups.outputs = "last"
+    having = condition(compile_expression(query.having, groups)) if query.having is not None else None
+    groups.outputs = "first"
+    order = tuple(_order(query, groups, node) for node in query.order)
+    aggregates = [(name, aggregate, expr) for name, aggregate, expr, _ in groups.aggregates.values()]
+    if not keys and not aggregates and query.window is None:
+        raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
+    interval_ms = _interval_ms(definition, query.window)
+    inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
+    inputs += [_normalised(key).alias(key.column) for key in keys]
+    inputs += [expr.alias(name) for name, _, expr in aggregates if expr is not None]
+    creates = [
+        create
+        for name, aggregate, expr in aggregates
+        for create in aggregate.create(name, None if expr is None else pl.col(name))
+    ]
+    return Plan(
+        definition=definition,
+        source=query.source,
+        columns=dict(rows.read),
+        literals=literals_of(query, rows),
+        interval_ms=interval_ms,
+        window=query.window,
+        schema=PaoSchema(
+            keys=tuple((key.column, key.type.dtype) for key in keys),
+            aggregates=tuple((name, aggregate) for name, aggregate, _ in aggregates),
+        ),
+        output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
+        select=query.select,
+        _where=where,
+        _inputs=tuple(inputs),
+        _creates=tuple(creates),
+        _finals=tuple(aggregate.finish(name).alias(name) for name, aggregate, _ in aggregates),
+        _having=having,
+        _results=tuple(expr for expr, _ in results),
+        _order=order,
+        _limit=query.limit,
+    )
+
+
+def _keys(query: Query, rows: RowScope) -> tuple[Key, ...]:
+    keys: dict[object, Key] = {}
+    for written in query.groups:
+        node = _group_node(written, query, rows)
+        if is_window_field(node) and query.window is not None:
+            continue  # The window is a key anyway.
+        value = compile_expression(node, rows)
+        if not isinstance(value.type, SqlType):
+            raise refused(written, "a literal is no group key")
+        identity = canonical(node)
+        keys.setdefault(identity, Key(f"k{len(keys)}", value, identity))
+    return tuple(keys.values())
+
+
+def _group_node(written: exp.Expr, query: Query, rows: RowScope) -> exp.Expr:
+    """What a GROUP BY entry stands for: an output column by position or name, or the expression itself."""
+    node = _by_position(written, query, "GROUP BY")
+    if node is None and isinstance(written, exp.Column) and not written.table and not rows.has(written.name):
+        node = next((item.node for item in query.items if item.name.lower() == written.name.lower()), None)
+    if node is None:
+        return written
+    for inner in node.walk():
+        if aggregate_call(inner) is not None:
+            raise refused(written, "this output column holds an aggregate, so it is no group key")
+    return node
+
+
+def _by_position(node: exp.Expr, query: Query, clause: str) -> exp.Expr | None:
+    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
+        return None
+    position = int(node.name)
+    if not 1 <= position <= len(query.items):
+        raise refused(node, f"{clause} position {position} is not in the select list", f"1 to {len(query.items)}")
+    return query.items[position - 1].node
+
+
+def _order(query: Query, scope: GroupScope, node: exp.Ordered) -> Order:
+    chosen = _by_position(node.this, query, "ORDER BY")
+    if chosen is not None:
+        before, scope.outputs = scope.outputs, "hidden"
+        value = compile_expression(chosen, scope)
+        scope.outputs = before
+    else:
+        value = compile_expression(node.this, scope)
+    descending = bool(node.args.get("desc"))
+    nulls_first = node.args.get("nulls_first")
+    return Order(value.expr, descending, nulls_last=descending if nulls_first is None else not nulls_first)
+
+
+def _output_value(item: Item, value: Value) -> tuple[pl.Expr, SqlType]:
+    if value.type is Untyped.DECIMAL:
+        raise decimal_refused(value)
+    if not isinstance(value.type, SqlType):
+        raise refused(item.node, "this output column is always NULL", "CAST(NULL AS STRING) gives it a type")
+    return value.expr, value.type
+
+
+def _normalised(key: Key) -> pl.Expr:
+    # Spark groups 0.0 and -0.0 together and shows 0.0.
+    return key.value.expr + 0.0 if key.type is SqlType.DOUBLE else key.value.expr
+
+
+def _interval_ms(definition: Definition, window: Window | None) -> int:
+    chosen = definition.options.interval_ms
+    if window is None:
+        return chosen or INTERVAL_MS_DEFAULT
+    natural = math.gcd(window.size_ms, window.slide_ms)
+    if chosen is None:
+        return natural
+    if natural % chosen:
+        raise JobSpecError(
+            f"the option interval ({chosen} ms) does not divide the window's size and slide",
+            hint=f"use a divisor of {natural} ms",
+        )
+    return chosen
+
+
+def _try_out(plan: Plan) -> None:
+    """Run the plan over no events, so that what Polars cannot evaluate is refused at publish."""
+    schema = {TIME_COLUMN: pl.Datetime("ms"), **{name: kind.dtype for name, kind in plan.columns.items()}}
+    paos = plan.reduce(pl.DataFrame(schema=schema))
+    result = plan.finish(paos.drop(INTERVAL), (0, 1) if plan.window is not None else None)
+    expected = {name: kind.dtype for name, kind in plan.output}
+    assert dict(result.schema) == expected, f"planned {expected}, got {dict(result.schema)}"

@@ -1,0 +1,234 @@
+"""What names mean: over raw events on the map side, and over merged PAOs on the master's side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import polars as pl
+from sqlglot import exp
+
+from agents.errors import did_you_mean, nearest
+from agents.jobs.coercion import cast, decimal_refused, implicit
+from agents.jobs.dialect import refused
+from agents.jobs.expressions import compile_expression
+from agents.jobs.operators import condition
+from agents.jobs.query import AGGREGATES, TIME_COLUMN, Query, is_window_call, is_window_field
+from agents.jobs.types import SqlType
+from agents.jobs.values import NUMERIC, Untyped, Value
+from cbt.aggregates import Aggregate, Kind
+
+#: Columns of the frame that results are computed from: the window's bounds.
+WINDOW_START, WINDOW_END = "w_start", "w_end"
+
+
+def canonical(node: exp.Expr) -> object:
+    """A value equal for expressions that mean the same: names in one case, no parentheses, no qualifiers."""
+    if isinstance(node, exp.Paren):
+        return canonical(node.this)
+    if isinstance(node, exp.Column):
+        return ("column", "window" if is_window_field(node) else "", node.name.lower())
+    parts: list[object] = [type(node).__name__]
+    for name, part in sorted(node.args.items()):
+        if part is None or part is False or name in ("_type", "safe", "typed"):
+            continue
+        if isinstance(node, exp.Anonymous) and name == "this":
+            parts.append(str(node.name).lower())
+        elif isinstance(part, list):
+            parts.append(tuple(canonical(each) if isinstance(each, exp.Expr) else each for each in part))
+        else:
+            parts.append((name, canonical(part) if isinstance(part, exp.Expr) else part))
+    return tuple(parts)
+
+
+def aggregate_call(node: exp.Expr) -> exp.Expr | None:
+    """The call inside a node that is an aggregate, with or without FILTER; None if it is none."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    return call if isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES else None
+
+
+class RowScope:
+    """Names over raw events: the source's columns, in any case, and `ts`."""
+
+    def __init__(self, query: Query, columns: Mapping[str, SqlType]) -> None:
+        self._qualifiers = query.qualifiers
+        self._columns: dict[str, list[tuple[str, SqlType]]] = {}
+        for name, kind in columns.items():
+            if name.lower() != TIME_COLUMN:
+                self._columns.setdefault(name.lower(), []).append((name, kind))
+        #: Raw columns that compiled expressions read.
+        self.read: dict[str, SqlType] = {}
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a raw column."""
+        return name.lower() == TIME_COLUMN or name.lower() in self._columns
+
+    def raw_column(self, node: exp.Expr) -> tuple[str, SqlType] | None:
+        """The name and type of the raw column a node is, None if it is anything else."""
+        known = self._columns.get(node.name.lower(), []) if isinstance(node, exp.Column) else []
+        return known[0] if len(known) == 1 else None
+
+    def resolve(self, node: exp.Expr) -> Value | None:
+        """Resolve columns; refuse aggregates and windows, which have no meaning for a single event."""
+        if isinstance(node, exp.Column):
+            return self._column(node)
+        if aggregate_call(node) is not None:
+            raise refused(node, "an aggregate has no meaning here", "filter groups with HAVING")
+        if is_window_call(node):
+            raise refused(node, "window(...) stands in GROUP BY", "select its bounds as window.start and window.end")
+        return None
+
+    def _column(self, node: exp.Column) -> Value:
+        if is_window_field(node):
+            raise refused(node, f"window.{node.name} is not known before grouping")
+        if node.table and (node.table.lower() not in self._qualifiers or node.args.get("db")):
+            raise refused(node, f"{node.sql(dialect='spark')} names no column", "nested fields are not in the language")
+        name = node.name
+        if name.lower() == TIME_COLUMN:
+            return Value(pl.col(TIME_COLUMN).cast(pl.Datetime("us")), SqlType.TIMESTAMP, node)
+        known = self._columns.get(name.lower(), [])
+        if len(known) == 1:
+            raw, kind = known[0]
+            self.read[raw] = kind
+            return Value(pl.col(raw), kind, node)
+        if known:
+            raise refused(node, f"{name!r} could be any of {', '.join(repr(raw) for raw, _ in known)}")
+        names = [TIME_COLUMN, *(raw for variants in self._columns.values() for raw, _ in variants)]
+        close = did_you_mean(nearest(name, names)).lstrip("; ")
+        listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        raise refused(node, f"there is no column {name!r}", close or f"columns: {listed}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A group key: its column in PAO frames, its value over raw events, and how it is recognised in other clauses."""
+
+    column: str
+    value: Value
+    identity: object
+
+    @property
+    def type(self) -> SqlType:
+        """The key's type."""
+        assert isinstance(self.value.type, SqlType)
+        return self.value.type
+
+
+class GroupScope:
+    """Names over merged PAOs: group keys, aggregates, the window's bounds; and output names where they are visible."""
+
+    def __init__(self, query: Query, rows: RowScope, keys: tuple[Key, ...]) -> None:
+        self._query, self._rows = query, rows
+        self._keys = {key.identity: key for key in keys}
+        self._outputs = {item.name.lower(): item.node for item in query.items}
+        #: Identity -> (name, aggregate, input over raw events), in the order of first use.
+        self.aggregates: dict[object, tuple[str, Aggregate, pl.Expr | None, SqlType]] = {}
+        #: Whether output names hide keys (ORDER BY), only fill gaps (HAVING) or are unknown (SELECT).
+        self.outputs: str = "hidden"
+
+    def resolve(self, node: exp.Expr) -> Value | None:
+        """Resolve what the group is known by; refuse raw columns, which differ inside a group."""
+        is_name = isinstance(node, exp.Column) and not node.table
+        if is_name and self.outputs == "first" and node.name.lower() in self._outputs:
+            return self._output(node)
+        key = self._keys.get(canonical(node))
+        if key is not None:
+            return Value(pl.col(key.column), key.type, node)
+        if is_window_field(node):
+            return self._window_bound(node)
+        if is_window_call(node):
+            raise refused(node, "the window itself is no value", "select its bounds as window.start and window.end")
+        if aggregate_call(node) is not None:
+            return self._aggregate(node)
+        if isinstance(node, exp.Column):
+            if is_name and self.outputs == "last" and node.name.lower() in self._outputs:
+                return self._output(node)
+            if self._rows.resolve(node) is not None:
+                raise refused(
+                    node,
+                    f"{node.name!r} is neither in GROUP BY nor inside an aggregate",
+                    f"add it to GROUP BY, or use min({node.name}) or max({node.name})",
+                )
+        return None
+
+    def _output(self, node: exp.Expr) -> Value:
+        before, self.outputs = self.outputs, "hidden"
+        try:
+            return compile_expression(self._outputs[node.name.lower()], self)
+        finally:
+            self.outputs = before
+
+    def _window_bound(self, node: exp.Expr) -> Value:
+        if self._query.window is None:
+            raise refused(node, "the query has no window", "GROUP BY window(ts, '5 minutes')")
+        column = WINDOW_START if node.name.lower() == "start" else WINDOW_END
+        return Value(pl.col(column), SqlType.TIMESTAMP, node)
+
+    def _aggregate(self, node: exp.Expr) -> Value:
+        identity = canonical(node)
+        if identity not in self.aggregates:
+            aggregate, value, kind = _compile_aggregate(node, self._rows)
+            self.aggregates[identity] = (f"a{len(self.aggregates)}", aggregate, value, kind)
+        name, _, _, kind = self.aggregates[identity]
+        return Value(pl.col(name), kind, node)
+
+
+def _compile_aggregate(node: exp.Expr, rows: RowScope) -> tuple[Aggregate, pl.Expr | None, SqlType]:
+    call = aggregate_call(node)
+    assert call is not None
+    name = call.name.lower()
+    arguments = call.expressions
+    test = None
+    if isinstance(node, exp.Filter):
+        test = condition(compile_expression(node.expression.this, rows))
+    for argument in arguments:
+        if isinstance(argument, exp.Distinct):
+            raise refused(call, f"{name}(DISTINCT ...) is not in the job language")
+    if name in ("count", "count_if"):
+        value = _counted(call, name, rows)
+        if test is not None:
+            value = pl.when(test).then(pl.lit(True) if value is None else value)
+        return Aggregate("count"), value, SqlType.BIGINT
+    if len(arguments) != 1:
+        raise refused(call, f"{name}() takes 1 argument, not {len(arguments)}")
+    kind: Kind = "avg" if name == "mean" else name  # type: ignore[assignment]
+    argument = _aggregated(kind, compile_expression(arguments[0], rows))
+    assert isinstance(argument.type, SqlType)
+    expr = argument.expr if test is None else pl.when(test).then(argument.expr)
+    return Aggregate(kind, argument.type.dtype), expr, SqlType.DOUBLE if kind == "avg" else argument.type
+
+
+def _aggregated(kind: Kind, argument: Value) -> Value:
+    """The input of sum, avg, min or max in the type Spark computes in."""
+    if argument.type is Untyped.DECIMAL:
+        raise decimal_refused(argument)
+    if kind in ("min", "max"):
+        if argument.is_null:
+            raise refused(argument.node, f"{kind}(NULL) is always NULL")
+        return argument
+    if argument.type not in (SqlType.STRING, *NUMERIC):
+        raise refused(argument.node, f"{kind}() takes a number, not {argument.type.value}")
+    # avg adds up doubles in Spark, so it cannot overflow; sums of whole numbers are BIGINT and wrap.
+    wide = SqlType.DOUBLE if kind == "avg" or argument.type in (SqlType.STRING, SqlType.DOUBLE) else SqlType.BIGINT
+    converted = implicit(argument, wide)
+    assert converted is not None
+    return converted
+
+
+def _counted(call: exp.Expr, name: str, rows: RowScope) -> pl.Expr | None:
+    """What count() counts where it is not null; None for all rows."""
+    arguments = call.expressions
+    if name == "count_if":
+        if len(arguments) != 1:
+            raise refused(call, f"count_if() takes 1 argument, not {len(arguments)}")
+        return pl.when(condition(compile_expression(arguments[0], rows))).then(pl.lit(True))
+    if not arguments:
+        raise refused(call, "count() takes what to count", "count(*)")
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+        return None
+    values = [compile_expression(argument, rows) for argument in arguments]
+    if all(value.constant is not None for value in values):
+        return None
+    if len(values) == 1:
+        return cast(values[0], SqlType.BOOLEAN).expr if values[0].is_null else values[0].expr
+    return pl.when(pl.all_horizontal([value.expr.is_not_null() for value in values])).then(pl.lit(True))
