@@ -1,4 +1,4 @@
-"""One source at one agent: lines read, parsed once for all jobs, handed to the workers, and checkpointed (DESIGN 3.1-3.4).
+"""One source at one agent: lines read, parsed once for all jobs, handed on, and checkpointed (DESIGN 3.1 to 3.4).
 
 Runs in the agent's data thread, one call at a time; the event loop only awaits it. A checkpoint is one transaction:
 positions, counters, open PAOs and sealed snapshots of all jobs on this source. A checkpoint that could not be written
@@ -7,6 +7,7 @@ positions, counters, open PAOs and sealed snapshots of all jobs on this source. 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,10 +18,11 @@ from agents.archive import Archive
 from agents.jobs.types import SqlType
 from agents.sources.counters import Counters
 from agents.sources.format import Format
-from agents.sources.rejects import RejectedLines
+from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from agents.worker import Worker
+from overlay.contract import Verdict
 
 #: A log's clock may run ahead of ours by this much before its time stops moving the watermark.
 AHEAD_MS_MAX = 60_000
@@ -63,6 +65,7 @@ class Pump:
         now_ms: wall clock.
         chunk_bytes: bytes of lines per step.
         checkpoint_ms: longest time between checkpoints while events flow.
+        from_end: files that were never read begin at their end.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Pump:
         now_ms: Callable[[], int],
         chunk_bytes: int,
         checkpoint_ms: int,
+        from_end: bool = False,
     ) -> None:
         self.source, self.format, self.columns = source, format, columns
         self.tail = tail
@@ -86,10 +90,12 @@ class Pump:
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
+        self._from_end = from_end
         self._idle_since_ms: int | None = None
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
+        self._verdicts: collections.deque[tuple[bytes, Verdict]] = collections.deque()
         self._restore()
 
     def _restore(self) -> None:
@@ -101,18 +107,25 @@ class Pump:
         if self._archive is not None:
             self._archive.recover(self._sequence)
 
-    @property
-    def fresh(self) -> bool:
-        """Whether nothing was read yet, so that a job attached now has all events from the beginning."""
-        return self.counters.read == 0
+    def stalled_ms(self) -> int:
+        """Return for how long lines have been waiting while none was read; 0 when none wait."""
+        waiting = bool(self.workers) and self._idle_since_ms is None
+        return self._now_ms() - self.progressed_ms if waiting else 0
 
     def attach(self, worker: Worker) -> None:
-        """Feed a worker from the next line on."""
+        """Feed a worker from the next line on; a new one learns from which interval on it will have all events."""
+        if worker.new:
+            worker.begin(self._partial_before(worker.plan.interval_ms))
         self.workers[worker.app] = worker
+        self.progressed_ms = self._now_ms()
 
     def detach(self, app: bytes) -> None:
         """Stop feeding a worker."""
         self.workers.pop(app, None)
+
+    def settle(self, app: bytes, verdict: Verdict) -> None:
+        """Queue a verdict for the next checkpoint; may be called from any thread."""
+        self._verdicts.append((app, verdict))
 
     def step(self) -> bool:
         """Read and process one chunk; return whether there was one. Without workers nothing is read."""
@@ -160,6 +173,7 @@ class Pump:
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots."""
         if self._pending is None:
+            self._apply_verdicts()
             now_ms = self._now_ms()
             since_ms = now_ms - self._checkpointed_ms
             if not force and since_ms < CHECKPOINT_SPACING * self._checkpoint_cost_ms:
@@ -183,6 +197,20 @@ class Pump:
         self._checkpointed_ms = self._now_ms()
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
         return [Sealed(state.app, snapshot) for state in pending.workers for snapshot in state.sealed]
+
+    def _partial_before(self, interval_ms: int) -> int | None:
+        """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
+        if self.counters.read == 0 and not self._from_end:
+            return None
+        newest_ms = self._now_ms() if self.newest_ms is None else self.newest_ms
+        return newest_ms // interval_ms + 1
+
+    def _apply_verdicts(self) -> None:
+        while self._verdicts:
+            app, verdict = self._verdicts.popleft()
+            worker = self.workers.get(app)
+            if worker is not None:
+                worker.settle(verdict, self._checkpoints.snapshots(app, verdict.through) if verdict.missing else ())
 
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]]) -> _Pending:
         self._sequence += 1

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from agents.errors import ElfError, JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
+from agents.http.service import BadRequestError
 from agents.jobs.definition import Definition
-from overlay.ids import Contact
+from overlay.ids import Contact, parse_address
 
 #: Longest list of names one reply carries.
 NAMES_MAX = 10_000
@@ -185,5 +186,12 @@ def value_of(body: bytes) -> Any:
             raise JobConflictError(failure.message)
         case "JobError":
             raise JobError(failure.message)
+        case "BadRequestError":
+            raise BadRequestError(failure.message)
         case _:
             raise UnavailableError(failure.message)
+
+
+def contact_at(address: str) -> Contact:
+    """Return the contact of the agent at HOST:PORT; raises ValueError when the text is no address."""
+    return Contact.at(*parse_address(address))

@@ -26,14 +26,15 @@ class Worker:
     Args:
         plan: the compiled job.
         agent_id: this agent's name in the job's roster.
-        progress: how far this worker had come at its last checkpoint.
+        progress: how far this worker had come at its last checkpoint; None for a new one.
     """
 
-    def __init__(self, plan: Plan, agent_id: str, progress: Progress = Progress()) -> None:  # noqa: B008 - frozen
+    def __init__(self, plan: Plan, agent_id: str, progress: Progress | None = None) -> None:
         self.plan = plan
         self.app = plan.definition.app_id
         self.agent_id = agent_id
-        self.progress = progress
+        self.new = progress is None
+        self.progress = progress or Progress()
         self._trees: dict[int, BufferTree] = {}
         #: Changed since the last checkpoint.
         self.dirty = True
@@ -44,6 +45,10 @@ class Worker:
         worker = cls(plan, agent_id, state.progress)
         worker._insert(decode(state.open_block, plan.schema))
         return worker
+
+    def begin(self, partial_before: int | None) -> None:
+        """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
+        self.progress, self.new = Progress(partial_before=partial_before), False
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""

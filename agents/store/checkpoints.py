@@ -12,6 +12,10 @@ from collections.abc import Sequence
 import msgspec
 
 from agents.store.database import Database
+from overlay.contract import NEVER
+
+#: Later than any interval.
+FOREVER = (1 << 62) - 1
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +69,7 @@ class Checkpoints:
         self._database = database
 
     def write(self, source: SourceState | None, workers: Sequence[WorkerState]) -> None:
-        """Make a checkpoint durable, all of it or nothing."""
+        """Make a checkpoint durable, all of it or nothing; snapshots that the workers know settled are dropped."""
         with self._database.transaction() as sql:
             if source is not None:
                 row = (source.source, source.positions, source.counters, source.sequence)
@@ -75,15 +79,16 @@ class Checkpoints:
                 sql.execute(
                     "INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.app, progress, worker.open_block)
                 )
+                settled = NEVER if worker.progress.settled is None else worker.progress.settled
+                sql.execute("DELETE FROM snapshots WHERE app = ? AND through <= ?", (worker.app, settled))
                 rows = [(worker.app, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
                 sql.executemany("INSERT INTO snapshots VALUES (?, ?, ?)", rows)
 
-    def settle(self, worker: WorkerState, through: int) -> None:
-        """Forget the snapshots up to `through`: they are committed, or carried in `worker`'s open block from now on."""
+    def snapshots(self, app: bytes, through: int) -> tuple[Snapshot, ...]:
+        """Return a worker's unsettled snapshots up to and including `through`, ascending."""
+        query = "SELECT through, payload FROM snapshots WHERE app = ? AND through <= ? ORDER BY through"
         with self._database.transaction() as sql:
-            progress = msgspec.json.encode(worker.progress)
-            sql.execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.app, progress, worker.open_block))
-            sql.execute("DELETE FROM snapshots WHERE app = ? AND through <= ?", (worker.app, through))
+            return tuple(Snapshot(*row) for row in sql.execute(query, (app, through)).fetchall())
 
     def forget(self, app: bytes) -> None:
         """Drop all worker state of a stopped job."""

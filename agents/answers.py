@@ -1,0 +1,145 @@
+"""What this agent answers when another one asks: each request of `agents.requests` and who here knows the answer.
+
+A request about a job is answered by the job's master; any other agent that knows the job points there, and one that
+does not lets the overlay route on toward the job's id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from overlay.node import OverlayNode
+
+from agents.catalogue import Catalogue
+from agents.errors import ElfError
+from agents.masters import Masters, summary
+from agents.requests import (
+    AnyRequest,
+    Describe,
+    DescribeSource,
+    Follow,
+    Install,
+    Introduce,
+    ListJobs,
+    Member,
+    Query,
+    Reply,
+    Spread,
+    Stop,
+    ViewTree,
+    contact_at,
+    decode_request,
+    encode,
+    reply_of_error,
+)
+from overlay.contract import Record
+from overlay.ids import Contact, source_id
+
+log = logging.getLogger(__name__)
+#: Jobs one `ListJobs` reply holds at most.
+JOBS_MAX = 2_000
+#: A follower's request is answered at the latest after this long, news or not.
+FOLLOW_MS_MAX = 20_000
+
+SourceAnswer = Callable[[DescribeSource], Awaitable[Any]]
+
+
+class Answers:
+    """Answers requests on behalf of one agent.
+
+    Args:
+        me: how this agent introduces itself.
+        node: the overlay.
+        catalogue: jobs and members known here.
+        masters: jobs mastered here.
+        describe_source: answers for this agent's own sources.
+        add_record: puts a record into a tree this agent stands in.
+    """
+
+    def __init__(
+        self,
+        me: Callable[[], Member],
+        node: OverlayNode,
+        catalogue: Catalogue,
+        masters: Masters,
+        describe_source: SourceAnswer,
+        add_record: Callable[[bytes, Record], bool],
+    ) -> None:
+        self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
+        self._describe_source, self._add_record = describe_source, add_record
+
+    async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
+        """Answer one request; the overlay's `on_route`."""
+        try:
+            request = decode_request(body)
+        except msgspec.DecodeError as error:
+            return encode(reply_of_error(ElfError(f"not a request: {error}")))
+        here = key == self._node.contact.id
+        try:
+            value = await self._dispatch(request, here)
+        except ElfError as error:
+            return encode(reply_of_error(error))
+        return value if value is None or isinstance(value, Contact) else encode(Reply(value=value[0]))
+
+    async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
+        match request:
+            case Describe(app) | Query(app=app) | Follow(app=app) | Stop(app):
+                if app not in self._masters:
+                    return self._elsewhere(app)
+                return (await self._master(request),)
+            case Install(job, roster) if here:
+                return (self._masters.install(job, roster).definition.version,)
+            case Spread():
+                return self._spread(request, here)
+            case DescribeSource(source):
+                if source in self._me().sources:
+                    return (await self._describe_source(request),)
+                known = [m for m in self._catalogue.members(source) if m.agent_id != self._me().agent_id]
+                return contact_at(known[0].address) if known else None
+            case ListJobs():
+                jobs = {job.definition.app_id: job for job in [*self._masters.jobs, *self._catalogue.running()]}
+                return ([summary(job) for job in list(jobs.values())[:JOBS_MAX]],)
+            case Introduce():
+                return (msgspec.to_builtins(self._me()),)
+            case ViewTree(app):
+                view = self._node.tree(app)
+                me = self._me()
+                parent = view.parent.address if view.parent else None
+                children = [child.address for child in view.children]
+                address = self._node.contact.address
+                return (
+                    {"address": address, "name": me.name, "role": view.role, "parent": parent, "children": children},
+                )
+            case _:
+                raise ElfError("this request is for one agent, not to be routed")
+
+    async def _master(self, request: AnyRequest) -> Any:
+        match request:
+            case Describe(app):
+                return self._masters.describe(app)
+            case Query(app, window, key, limit):
+                return await self._masters.query(app, window, key, limit)
+            case Follow(app, edition, wait_ms):
+                return await self._masters.follow(app, edition, max(0, min(wait_ms, FOLLOW_MS_MAX)))
+            case Stop(app):
+                job = self._masters.stop(app)
+                return job.encode()
+            case _:
+                raise AssertionError(request)
+
+    def _elsewhere(self, app: bytes) -> Contact | None:
+        """Point to the master of a job that is known here but not mastered here."""
+        job = self._catalogue.job(app)
+        if job is None or job.stopped or job.master.id == self._node.contact.id:
+            return None
+        return job.master
+
+    def _spread(self, request: Spread, here: bool) -> tuple[Any] | None:
+        """Put a record into its source's tree, from any agent that stands in that tree."""
+        tree = source_id(request.source)
+        if not here and self._node.tree(tree).role in ("out", "joining"):
+            return None
+        return (self._add_record(tree, Record(request.key, request.version, request.body)),)

@@ -1,0 +1,92 @@
+"""The jobs and members an agent has heard of, from the control records of its trees. Pure but for the store behind it.
+
+Every agent with a source is a member of that source's tree and announces itself there; every job of the source is a
+record in the same tree (DESIGN section 4). A stopped job stays as a record with a higher version.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.types import SqlType
+from agents.requests import JobRecord, Member
+from overlay.contract import Record
+
+_JOB, _MEMBER = "job/", "member/"
+
+
+class Catalogue:
+    """What this agent knows of jobs and members."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[bytes, JobRecord] = {}
+        self._members: dict[str, Member] = {}
+        self._plans: dict[bytes, Plan] = {}
+
+    def learn_record(self, record: Record) -> JobRecord | None:
+        """Take a control record in; return the job if it is one and can run here.
+
+        Raises:
+            msgspec.DecodeError: the body is not what the key says: a peer's fault.
+            JobSpecError: the job cannot run on this release.
+        """
+        if record.key.startswith(_MEMBER):
+            member = msgspec.msgpack.decode(record.body, type=Member)
+            self._members[member.agent_id] = member
+            return None
+        job = JobRecord.decode(record.body)
+        self.learn(job)
+        return job
+
+    def learn(self, job: JobRecord) -> None:
+        """Take a job in; an older publication of the same job is ignored."""
+        app = job.definition.app_id
+        known = self._jobs.get(app)
+        if known is not None and known.definition.version > job.definition.version:
+            return
+        if known is None or _shape(known) != _shape(job):
+            columns = {name: SqlType.parse(kind) for name, kind in job.definition.columns.items()}
+            self._plans[app] = compile_job(job.definition, columns)
+        self._jobs[app] = job
+
+    def job(self, app: bytes) -> JobRecord | None:
+        """Return what is known of a job, stopped ones included."""
+        return self._jobs.get(app)
+
+    def plan(self, app: bytes) -> Plan:
+        """Return the plan of a job that was learnt.
+
+        Raises:
+            KeyError: it was not.
+        """
+        return self._plans[app]
+
+    def running(self, source: str | None = None) -> list[JobRecord]:
+        """Return the running jobs, of one source or of all, by creator and name."""
+        jobs = [j for j in self._jobs.values() if not j.stopped and source in (None, j.definition.source)]
+        return sorted(jobs, key=lambda job: job.definition.key)
+
+    def members(self, source: str) -> list[Member]:
+        """Return the agents known to have a source, by name."""
+        return sorted((m for m in self._members.values() if source in m.sources), key=lambda member: member.name)
+
+    def name_of(self, agent_id: str) -> str:
+        """Return an agent's name, or its id where the name was never heard."""
+        member = self._members.get(agent_id)
+        return member.name if member else agent_id
+
+
+def job_record(job: JobRecord) -> Record:
+    """Return the record that spreads a job in its source's tree."""
+    return Record(_JOB + job.definition.key, job.definition.version, job.encode())
+
+
+def member_record(member: Member, version: int) -> Record:
+    """Return the record with which an agent announces itself; `version` must rise with each change."""
+    return Record(_MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))
+
+
+def _shape(job: JobRecord) -> object:
+    definition = job.definition
+    return definition.query, definition.columns, definition.options

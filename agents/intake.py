@@ -1,0 +1,107 @@
+"""The loop around one source's pump: when to read, when to rest, and what leaves for the overlay.
+
+The pump runs in a thread of its own, so the event loop stays free while frames are parsed and synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from agents.errors import ElfError
+from agents.pump import Pump, Sealed
+from agents.push import PushLog
+from agents.worker import Worker
+from overlay.contract import Verdict
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: Pause between looks at files that had nothing new. Four looks a second cost nothing and are soon enough for windows
+#: of seconds; a push wakes the loop at once.
+POLL_S = 0.1
+#: Pause after a disk error before the same work is tried again.
+RETRY_S = 1.0
+
+
+class Intake:
+    """One source of this agent, running.
+
+    Args:
+        pump: what does the work.
+        push: the spool behind `/v1/ingest/{source}`.
+        hand_over: gives sealed snapshots to the overlay, on the event loop.
+    """
+
+    def __init__(self, pump: Pump, push: PushLog, hand_over: Callable[[Sealed], None]) -> None:
+        self.pump, self.push = pump, push
+        #: Why nothing moves, while nothing moves; for `/readyz`.
+        self.trouble: str | None = None
+        self._hand_over = hand_over
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._task = asyncio.create_task(self._run(), name=f"intake-{self.pump.source}")
+
+    async def stop(self) -> None:
+        """Stop reading and make a last checkpoint, so that the next start reads nothing again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
+        except (OSError, sqlite3.Error) as error:
+            log.error("source %s: no last checkpoint: %s", self.pump.source, error)
+        self._thread.shutdown()
+
+    async def attach(self, worker: Worker) -> None:
+        """Feed a worker from the next line on."""
+        await self._in_thread(lambda: self.pump.attach(worker))
+        self._wake.set()
+
+    async def detach(self, app: bytes) -> None:
+        """Stop feeding a worker."""
+        await self._in_thread(lambda: self.pump.detach(app))
+
+    def settle(self, app: bytes, verdict: Verdict) -> None:
+        """Pass a verdict on to the worker."""
+        self.pump.settle(app, verdict)
+
+    async def ingest(self, ndjson: bytes) -> int:
+        """Append pushed lines durably; return how many."""
+        count = await asyncio.to_thread(self.push.append, ndjson)
+        self._wake.set()
+        return count
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                progressed = await self._in_thread(self.pump.step)
+                self._give(await self._in_thread(self.pump.checkpoint))
+                self.trouble = None
+            except (OSError, sqlite3.Error, ElfError) as error:
+                if self.trouble is None:
+                    log.error("source %s stands still, will try again: %s", self.pump.source, error)
+                self.trouble, progressed = str(error), False
+                await asyncio.sleep(RETRY_S)
+            if not progressed:
+                await asyncio.to_thread(self.push.trim, self.pump.tail)
+                self._wake.clear()
+                try:
+                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+                except TimeoutError:
+                    continue
+
+    def _give(self, sealed: Sequence[Sealed]) -> None:
+        for one in sealed:
+            self._hand_over(one)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

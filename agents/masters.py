@@ -1,0 +1,211 @@
+"""The masters this agent is: installing and stopping jobs, taking their commits, answering for them.
+
+A job's master is the agent its publisher's lookup found closest to the job's id (paper, section 2.3). It need not have
+the job's source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+from overlay.node import OverlayNode
+
+from agents.errors import JobConflictError, JobError, UnknownJobError
+from agents.http.windows import Last, Latest, parse_window
+from agents.jobs.plan import compile_job
+from agents.jobs.types import SqlType
+from agents.master import Master, MasterState
+from agents.requests import JobRecord
+from agents.results import Json, Span
+from agents.store.panes import Panes
+from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
+
+#: The key of the job's own record in its tree, for forwarders that do not have the source.
+JOB_KEY = "job"
+
+
+class Masters:
+    """All jobs whose master is this agent.
+
+    Args:
+        node: the overlay.
+        store: where they live on disk.
+        names: turns an agent id into a name for people.
+        learn: told of each job before its tree is joined, so that payloads of it can be merged here.
+    """
+
+    def __init__(
+        self, node: OverlayNode, store: Panes, names: Callable[[str], str], learn: Callable[[JobRecord], None]
+    ) -> None:
+        self._node, self._store, self._names, self._learn = node, store, names, learn
+        self._jobs: dict[bytes, JobRecord] = {}
+        self._masters: dict[bytes, Master] = {}
+        self._news: dict[bytes, asyncio.Event] = {}
+
+    def __contains__(self, app: bytes) -> bool:
+        return app in self._masters
+
+    @property
+    def jobs(self) -> list[JobRecord]:
+        """The jobs this agent is master of."""
+        return list(self._jobs.values())
+
+    def progress(self) -> list[tuple[str, int | None]]:
+        """Return each job's key and the end of its last committed interval (ms)."""
+        return [(master.plan.definition.key, master.through_ms) for master in self._masters.values()]
+
+    def restore(self) -> None:
+        """Take up the masters of the last run."""
+        for app, body, state in self._store.masters():
+            self._start(JobRecord.decode(body), state, self._store.panes(app))
+
+    def install(self, job: JobRecord, roster: Sequence[str]) -> JobRecord:
+        """Become a job's master; publishing the same definition again changes nothing.
+
+        Raises:
+            JobConflictError: another definition of this creator and name is running.
+        """
+        app = job.definition.app_id
+        running = self._jobs.get(app)
+        if running is not None:
+            if _content(running) == _content(job):
+                return running
+            raise JobConflictError(
+                f"job {job.definition.key} is running with another definition; stop it first (`elf stop`), "
+                "or publish under another name"
+            )
+        rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
+        state = msgspec.msgpack.encode(MasterState(rollup=rollup))
+        self._store.create(app, job.encode(), state)
+        self._start(job, state, {})
+        return job
+
+    def stop(self, app: bytes) -> JobRecord:
+        """Stop mastering a job and drop its panes; return its record."""
+        job = self._job(app)
+        self._node.leave_tree(app)
+        self._store.forget(app)
+        del self._masters[app], self._jobs[app]
+        self._news.pop(app).set()
+        return job
+
+    async def commit(self, app: bytes, commit: Commit) -> None:
+        """Make a commit durable and tell followers."""
+        master = self._masters[app]
+        await asyncio.to_thread(master.commit, commit)
+        news, self._news[app] = self._news[app], asyncio.Event()
+        news.set()
+
+    def describe(self, app: bytes) -> Json:
+        """Describe a job and how far it has come."""
+        job, master = self._job(app), self._masters[app]
+        definition, roster = job.definition, master.state.rollup.roster
+        return {
+            **summary(job),
+            "columns": definition.columns,
+            "options": msgspec.to_builtins(definition.options),
+            "interval_ms": master.plan.interval_ms,
+            "window": None if master.plan.window is None else master.plan.window._asdict(),
+            "output": [{"name": name, "type": kind.ddl} for name, kind in master.plan.output],
+            "keys": len(master.plan.schema.keys),
+            "through_ms": master.through_ms,
+            "roster": sorted(self._names(agent) for agent in roster),
+            "too_late": master.state.too_late,
+        }
+
+    async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
+        """Answer one window."""
+        master = self._master(app)
+        span = _resolve(master, window)
+        return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
+
+    async def follow(self, app: bytes, edition: int, wait_ms: int) -> Json:
+        """Wait for news beyond `edition`; return the newest windows and the edition they belong to."""
+        master = self._master(app)
+        if master.edition <= edition:
+            try:
+                await asyncio.wait_for(self._news[app].wait(), wait_ms / 1000)
+            except TimeoutError:
+                return {"edition": edition, "results": []}
+            self._job(app)
+        now = master.edition
+        result = await asyncio.to_thread(master.result, master.latest(), None, None, self._names)
+        return {"edition": now, "results": [self._render(app, result)]}
+
+    def _start(self, job: JobRecord, state: bytes, panes: dict[int, bytes]) -> None:
+        definition = job.definition
+        app = definition.app_id
+        plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        master = Master(plan, self._store, state, panes)
+        self._learn(job)
+        self._jobs[app], self._masters[app], self._news[app] = job, master, asyncio.Event()
+        self._node.join_tree(
+            app,
+            member=False,
+            root=self._node.contact,
+            state=master.state.rollup,
+            leap_after_ms=definition.options.leap_after_ms,
+        )
+        self._node.add_record(app, Record(JOB_KEY, definition.version, job.encode()))
+
+    def _render(self, app: bytes, result: msgspec.Struct) -> Json:
+        body: Json = msgspec.to_builtins(result)
+        return {"job": self._job(app).definition.key, **body, "master": self._node.contact.address}
+
+    def _job(self, app: bytes) -> JobRecord:
+        job = self._jobs.get(app)
+        if job is None:
+            raise UnknownJobError(app.hex(), ())
+        return job
+
+    def _master(self, app: bytes) -> Master:
+        self._job(app)
+        return self._masters[app]
+
+
+def summary(job: JobRecord) -> Json:
+    """The row of a job in lists."""
+    definition = job.definition
+    return {
+        "creator": definition.creator,
+        "name": definition.name,
+        "app_id": definition.app_id.hex(),
+        "source": definition.source,
+        "query": definition.query,
+        "master": job.master.address,
+        "state": "stopped" if job.stopped else "running",
+        "version": definition.version,
+        "published_ms": job.published_ms,
+    }
+
+
+def _content(job: JobRecord) -> object:
+    definition = job.definition
+    return definition.source, definition.query, definition.columns, definition.options
+
+
+def _resolve(master: Master, window: str) -> Span | None:
+    """Turn the text of a window into whole intervals of this job.
+
+    Raises:
+        JobError: the job has no windows, or the window does not consist of whole intervals.
+    """
+    asked = parse_window(window)
+    if isinstance(asked, Latest):
+        return master.latest()
+    if master.plan.window is None:
+        raise JobError("this job has no window: it counts since it began; ask for `latest`")
+    interval_ms = master.plan.interval_ms
+    if isinstance(asked, Last):
+        end_ms = master.through_ms or 0
+        span = Span(end_ms - asked.length_ms, end_ms)
+    else:
+        span = Span(asked.start_ms, asked.end_ms)
+    if span.start_ms % interval_ms or span.end_ms % interval_ms:
+        raise JobError(
+            f"a window of this job is made of whole intervals of {interval_ms} ms, aligned to 1970-01-01T00:00Z; "
+            f"[{span.start_ms}, {span.end_ms}) is not"
+        )
+    return span

@@ -1,0 +1,65 @@
+"""Metrics in the Prometheus text format, read from the parts of the agent when asked (base units, few labels)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+    from agents.runtime import Agent
+
+_ENDS = ("parsed", "rejected", "filtered", "shed")
+
+
+class _AgentCollector(Collector):
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("elf_build", "Release", value={"version": importlib.metadata.version("elf-stream")})
+        yield from self._sources()
+        yield from self._jobs()
+        overlay = CounterMetricFamily("elf_overlay", "Overlay events since start, by kind", labels=["kind"])
+        for kind, count in sorted(self._agent.node.counters().items()):
+            overlay.add_metric([kind], count)
+        yield overlay
+        contacts = len(self._agent.node.contacts())
+        yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
+
+    def _sources(self) -> Iterator[Metric]:
+        read = CounterMetricFamily("elf_lines_read", "Lines read", labels=["source"])
+        ends = CounterMetricFamily("elf_lines", "Lines by their end; they add up to read", labels=["source", "end"])
+        newest = GaugeMetricFamily("elf_newest_event_timestamp_seconds", "Newest event time", labels=["source"])
+        trouble = GaugeMetricFamily("elf_source_trouble", "1 while the source stands still", labels=["source"])
+        for source, intake in sorted(self._agent.intakes.items()):
+            counters = intake.pump.counters
+            read.add_metric([source], counters.read)
+            for end in _ENDS:
+                ends.add_metric([source, end], getattr(counters, end))
+            newest.add_metric([source], (intake.pump.newest_ms or 0) / 1000)
+            trouble.add_metric([source], float(intake.trouble is not None))
+        yield from (read, ends, newest, trouble)
+
+    def _jobs(self) -> Iterator[Metric]:
+        memory = GaugeMetricFamily("elf_worker_memory_bytes", "PAOs of open intervals", labels=["job"])
+        for intake in self._agent.intakes.values():
+            for worker in tuple(intake.pump.workers.values()):
+                memory.add_metric([worker.plan.definition.key], worker.memory_bytes)
+        through = GaugeMetricFamily("elf_master_through_timestamp_seconds", "Committed event time", labels=["job"])
+        for job, through_ms in self._agent.masters.progress():
+            through.add_metric([job], (through_ms or 0) / 1000)
+        yield from (memory, through)
+
+
+def render_metrics(agent: Agent) -> bytes:
+    """Render all metrics of one agent; its registry is its own, so many agents fit in one process."""
+    registry = CollectorRegistry()
+    registry.register(_AgentCollector(agent))
+    return generate_latest(registry)

@@ -1,0 +1,97 @@
+"""Publishing and stopping a job from any agent: types found, master chosen, definition spread (paper, section 2.3).
+
+The order matters: the master is installed before the definition spreads, so no agent ever knows a job whose master
+does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from msgspec.structs import replace
+from overlay.node import OverlayNode
+
+from agents.catalogue import job_record
+from agents.errors import JobSpecError, UnavailableError, did_you_mean, nearest
+from agents.jobs.definition import Definition
+from agents.jobs.dialect import refused
+from agents.jobs.plan import compile_job
+from agents.jobs.query import columns_read
+from agents.jobs.types import SqlType
+from agents.requests import AnyRequest, DescribeSource, Install, JobRecord, Spread, encode, value_of
+from overlay.contract import NotFoundError, OverlayError
+from overlay.ids import source_id
+
+Ask = Callable[[bytes, AnyRequest], Awaitable[Any]]
+
+
+class Publisher:
+    """Publishes jobs through one agent's overlay node.
+
+    Args:
+        node: the overlay.
+        known_sources: source names known here, for hints.
+    """
+
+    def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]]) -> None:
+        self._node, self._known_sources = node, known_sources
+
+    async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
+        """Check a definition, install its master and spread it to every agent with its source.
+
+        Raises:
+            JobSpecError: it cannot run as written.
+            JobConflictError: another definition of this name and creator is running.
+            UnavailableError: the agents needed cannot be reached now.
+        """
+        read = columns_read(definition.query)
+        source = await self._describe_source(definition.source, tuple(read))
+        definition = replace(definition, columns=_typed(definition, read, source))
+        compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        try:
+            master = (await self._node.closest(definition.app_id))[0]
+            job = JobRecord(
+                definition=definition, master_host=master.host, master_port=master.port, published_ms=now_ms
+            )
+            answer = await self._node.ask(master, encode(Install(job, tuple(source["members"]))))
+            job = replace(job, definition=replace(definition, version=int(value_of(answer))))
+        except OverlayError as error:
+            raise UnavailableError(f"the job's master could not be installed: {error}") from None
+        await self.spread(job)
+        return job
+
+    async def spread(self, job: JobRecord) -> None:
+        """Put a job's record, or its tombstone, into its source's tree."""
+        source, record = job.definition.source, job_record(job)
+        request = Spread(source, record.key, record.version, record.body)
+        try:
+            value_of((await self._node.route(source_id(source), encode(request))).body)
+        except OverlayError as error:
+            raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
+
+    async def _describe_source(self, source: str, names: tuple[str, ...]) -> dict[str, Any]:
+        try:
+            answer = await self._node.route(source_id(source), encode(DescribeSource(source, names)))
+        except NotFoundError:
+            words = nearest(source, self._known_sources())
+            raise JobSpecError(f"no agent has a source {source!r}" + did_you_mean(words)) from None
+        except OverlayError as error:
+            raise UnavailableError(f"no agent with source {source!r} answers: {error}") from None
+        described: dict[str, Any] = value_of(answer.body)
+        return described
+
+
+def _typed(definition: Definition, read: dict[str, Any], source: dict[str, Any]) -> dict[str, str]:
+    """Give every column the query reads a type: the job's own, else what the source says."""
+    declared = {name.lower(): (name, kind) for name, kind in definition.columns.items()}
+    offered = {name.lower(): (name, kind) for name, kind in source["columns"].items()}
+    columns = {}
+    for name, node in read.items():
+        found = declared.get(name.lower()) or offered.get(name.lower())
+        if found is None:
+            words = nearest(name, source["fields"])
+            message = f"source {definition.source!r} has no column {name!r}" + did_you_mean(words)
+            raise refused(node, message, "or declare its type under [columns]")
+        columns[found[0]] = found[1]
+    return columns

@@ -1,0 +1,221 @@
+"""The agent behind its HTTP door: every route's answer, found here or fetched through the overlay (`AgentService`)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from agents.errors import ElfError, UnavailableError, UnknownJobError
+from agents.http.service import Json, UnknownSourceError
+from agents.jobs.definition import load_definition
+from agents.metrics import render_metrics
+from agents.publishing import Publisher
+from agents.requests import (
+    AnyRequest,
+    Describe,
+    Follow,
+    Introduce,
+    JobRecord,
+    ListJobs,
+    Query,
+    Stop,
+    ViewTree,
+    contact_at,
+    encode,
+    value_of,
+)
+from overlay.contract import NotFoundError, OverlayError
+from overlay.ids import app_id
+
+if TYPE_CHECKING:
+    from agents.runtime import Agent
+
+#: Agents asked at a time for what they know; more would only repeat it.
+ASK_MAX = 64
+ASK_MS = 1_000
+#: A source that has lines waiting and reads none for this long is not ready.
+STALLED_MS = 15_000
+#: How long the master may hold a follower's request; shorter than the usual idle timeouts on the way.
+FOLLOW_MS = 10_000
+#: Pause before a follower asks again for a master that cannot be reached.
+FOLLOW_RETRY_S = 1.0
+
+
+class Service:
+    """Implements `agents.http.service.AgentService` for one running agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._publisher = Publisher(agent.node, self._known_sources)
+
+    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+        """Publish a job from the text of its file."""
+        definition = load_definition(text, filename=filename, name=name, creator=creator)
+        known = self._agent.catalogue.job(definition.app_id)
+        if known is not None and known.stopped:
+            definition = replace(definition, version=known.definition.version + 1)
+        job = await self._publisher.publish(definition, self._agent.now_ms())
+        return {
+            "creator": definition.creator,
+            "name": definition.name,
+            "app_id": definition.app_id.hex(),
+            "master": job.master.address,
+            "columns": job.definition.columns,
+            "version": job.definition.version,
+        }
+
+    async def jobs(self) -> list[Json]:
+        """List the jobs that this agent or one it knows has heard of."""
+        found: dict[str, Json] = {}
+        for rows in await self._ask_all(ListJobs()):
+            found.update({row["app_id"]: row for row in rows if row["app_id"] not in found})
+        return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
+
+    async def job(self, creator: str, name: str) -> Json:
+        """Describe one job."""
+        value, hops = await self._ask_master(creator, name, Describe(app_id(name, creator)))
+        return {**value, "hops": hops}
+
+    async def stop(self, creator: str, name: str) -> None:
+        """Stop a job on its master, then everywhere."""
+        body, _ = await self._ask_master(creator, name, Stop(app_id(name, creator)))
+        job = JobRecord.decode(body)
+        definition = replace(job.definition, version=job.definition.version + 1)
+        await self._publisher.spread(replace(job, definition=definition, stopped=True))
+
+    async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
+        """Fetch one result from the job's master."""
+        app = app_id(name, creator)
+        value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
+        return {**value, "hops": hops}
+
+    async def results(self, creator: str, name: str) -> AsyncIterator[Json]:
+        """Follow a job by asking its master again and again for what is newer."""
+        app, edition = app_id(name, creator), -1
+        while True:
+            try:
+                value, hops = await self._ask_master(creator, name, Follow(app, edition, FOLLOW_MS), FOLLOW_MS + 5_000)
+            except UnavailableError:
+                if edition < 0:
+                    raise
+                await asyncio.sleep(FOLLOW_RETRY_S)
+                continue
+            edition = value["edition"]
+            for result in value["results"]:
+                yield {**result, "hops": hops}
+
+    async def tree(self, creator: str, name: str) -> Json:
+        """Draw a job's reducer tree by asking from its root downwards."""
+        app = app_id(name, creator)
+        described, _ = await self._ask_master(creator, name, Describe(app))
+        nodes: list[Json] = []
+        level, seen = [(described["master"], None)], set[str]()
+        while level and len(nodes) < ASK_MAX * 16:
+            views = await asyncio.gather(*(self._ask_one(address, ViewTree(app)) for address, _ in level))
+            below: list[tuple[str, str | None]] = []
+            for (address, parent), view in zip(level, views, strict=True):
+                seen.add(address)
+                known = view or {"name": address, "role": "unreachable", "children": []}
+                nodes.append(
+                    {
+                        "id": contact_at(address).id.hex(),
+                        "address": address,
+                        "name": known["name"],
+                        "parent": parent,
+                        "role": known["role"],
+                    }
+                )
+                below += [(child, address) for child in known["children"] if child not in seen]
+            level = below
+        return {"root": nodes[0]["id"], "job": f"{creator}/{name}", "nodes": nodes}
+
+    async def members(self) -> list[Json]:
+        """List this agent and those it knows."""
+        me = self._agent.node.contact.address
+        found = []
+        for member in await self._ask_all(Introduce()):
+            contact = contact_at(member["address"])
+            found.append(
+                {
+                    "id": contact.id.hex(),
+                    "address": member["address"],
+                    "name": member["name"],
+                    "sources": list(member["sources"]),
+                    "is_self": member["address"] == me,
+                }
+            )
+        return sorted(found, key=lambda row: (not row["is_self"], row["name"]))
+
+    async def ingest(self, source: str, ndjson: bytes) -> int:
+        """Take pushed lines."""
+        intake = self._agent.intakes.get(source)
+        if intake is None:
+            raise UnknownSourceError(source, self._agent.intakes)
+        return await intake.ingest(ndjson)
+
+    def health(self) -> Json:
+        """Say what this process is."""
+        member = self._agent.introduce()
+        return {
+            "status": "alive",
+            "name": member.name,
+            "version": importlib.metadata.version("elf-stream"),
+            "id": self._agent.node.contact.id.hex(),
+            "address": member.address,
+        }
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Say whether the agent makes progress, and if not, why."""
+        reasons = [] if self._agent.joined else ["no agent of overlay.join answers yet"]
+        for name, intake in self._agent.intakes.items():
+            if intake.trouble is not None:
+                reasons.append(f"source {name}: {intake.trouble}")
+            elif intake.pump.stalled_ms() > STALLED_MS:
+                reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms")
+        for job in self._agent.catalogue.running():
+            app = job.definition.app_id
+            if job.definition.source in self._agent.intakes and self._agent.node.tree(app).role == "joining":
+                reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")
+        return not reasons, reasons
+
+    def metrics(self) -> bytes:
+        """Render the metrics."""
+        return render_metrics(self._agent)
+
+    async def _ask_master(
+        self, creator: str, name: str, request: AnyRequest, timeout_ms: int = 5_000
+    ) -> tuple[Any, list[str]]:
+        try:
+            answer = await self._agent.node.route(app_id(name, creator), encode(request), timeout_ms)
+            return value_of(answer.body), list(answer.path)
+        except (NotFoundError, UnknownJobError):
+            raise UnknownJobError(f"{creator}/{name}", await self._known_jobs()) from None
+        except OverlayError as error:
+            raise UnavailableError(f"the master of {creator}/{name} cannot be reached: {error}") from None
+
+    async def _ask_all(self, request: AnyRequest) -> list[Any]:
+        """Ask this agent and those it knows; those that do not answer in time are left out."""
+        contacts = [self._agent.node.contact, *self._agent.node.contacts()[: ASK_MAX - 1]]
+        values = await asyncio.gather(*(self._ask_one(contact.address, request) for contact in contacts))
+        return [value for value in values if value is not None]
+
+    async def _ask_one(self, address: str, request: AnyRequest) -> Any:
+        node = self._agent.node
+        try:
+            if address == node.contact.address:
+                answer = await self._agent.answers.answer(node.contact.id, encode(request))
+                assert isinstance(answer, bytes)
+                return value_of(answer)
+            return value_of(await node.ask(contact_at(address), encode(request), ASK_MS))
+        except (OverlayError, ElfError):
+            return None
+
+    async def _known_jobs(self) -> Iterable[str]:
+        return [f"{job['creator']}/{job['name']}" for job in await self.jobs()]
+
+    def _known_sources(self) -> set[str]:
+        return {job.definition.source for job in self._agent.catalogue.running()} | set(self._agent.intakes)
