@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from dataclasses import dataclass
+from functools import lru_cache
 
 ID_BYTES = 20
 ID_BITS = 8 * ID_BYTES
 
 
+@lru_cache(maxsize=16384)
 def canonical_host(host: str) -> str:
     """Return the one spelling of an IP address under which all agents hash it; other names are only lower-cased.
 

@@ -145,7 +145,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         protocol = self._running()
         self._seeds = list(dict.fromkeys([*self._seeds, *seeds]))
         known = state.load(self._state_path) if self._state_path else []
-        await self._ping_all([*await self._resolve(self._seeds), *known[:CONTACTS_MAX]])
+        await self._ping_all([*await self._resolve(self._seeds, logging.WARNING), *known[:CONTACTS_MAX]])
         if len(self.table):
             await self._search(self.contact.id, self.ksize)
             for target in self.table.targets(self._rng, only_empty=False):
@@ -294,14 +294,14 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         others = [contact for contact in dict.fromkeys(contacts) if contact != self.contact]
         await asyncio.gather(*(protocol.call_ping(contact) for contact in others))
 
-    async def _resolve(self, seeds: Iterable[tuple[str, int]]) -> list[Contact]:
+    async def _resolve(self, seeds: Iterable[tuple[str, int]], level: int = logging.DEBUG) -> list[Contact]:
         family = socket.AF_INET6 if ":" in self.contact.host else socket.AF_INET
         found = []
         for host, port in seeds:
             try:
                 infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
             except (OSError, UnicodeError) as error:
-                log.warning("seed %s: %s", host, error)
+                log.log(level, "seed %s: %s", host, error)
                 continue
             found += [Contact.at(str(info[4][0]), port) for info in infos if info[0] == family]
         return list(dict.fromkeys(found))

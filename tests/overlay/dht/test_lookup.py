@@ -1,0 +1,81 @@
+"""The lookup machine on drawn networks: it ends, finds the nearest living agents, and liars cost it little."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.dht.lookup import ASKED_MAX, PARALLEL, Lookup
+from overlay.dht.table import by_distance
+from overlay.ids import Contact
+
+AGENTS = [Contact.at(f"10.0.0.{index}", 4250) for index in range(1, 120)]
+
+
+def drive(lookup: Lookup, knows: dict[Contact, list[Contact]], dead: Iterable[Contact], rng: random.Random) -> int:
+    """Run a lookup to its end, answers in random order; return how many agents were asked."""
+    asked, waiting, gone = 0, list[Contact](), set(dead)
+    while True:
+        fresh = lookup.to_ask()
+        asked += len(fresh)
+        waiting += fresh
+        if not waiting:
+            return asked
+        if rng.random() < 0.1:
+            lookup.on_stall()
+            continue
+        contact = waiting.pop(rng.randrange(len(waiting)))
+        if contact in gone:
+            lookup.on_failure(contact)
+        else:
+            lookup.on_answer(contact, knows[contact])
+
+
+@given(st.integers(0, 2**32).map(random.Random), st.sampled_from([1, 3, 20]))
+def test_finds_the_nearest_living_agents_when_everybody_knows_his_neighbours(rng: random.Random, width: int) -> None:
+    dead = set(rng.sample(AGENTS[1:], 20))
+    living = [agent for agent in AGENTS if agent not in dead]
+    near = {a: by_distance(AGENTS, a.id)[:30] + rng.sample(AGENTS, 10) for a in AGENTS}
+    key = rng.randbytes(20)
+    lookup = Lookup(AGENTS[0], key, near[AGENTS[0]], width=width)
+    drive(lookup, near, dead, rng)
+    found = lookup.result()
+    assert not dead.intersection(found)
+    assert found == by_distance(found, key)
+    if width > 1:
+        assert found[0] == by_distance(living, key)[0]
+
+
+def test_alone_we_find_ourselves() -> None:
+    lookup = Lookup(AGENTS[0], bytes(20), [], width=3)
+    assert lookup.to_ask() == []
+    assert lookup.result() == [AGENTS[0]]
+
+
+def test_everybody_dead_leaves_only_us() -> None:
+    lookup = Lookup(AGENTS[0], bytes(20), AGENTS[1:10], width=3)
+    drive(lookup, {}, AGENTS, random.Random(1))
+    assert lookup.result() == [AGENTS[0]]
+
+
+def test_few_are_asked_at_once_unless_they_stall() -> None:
+    lookup = Lookup(AGENTS[0], bytes(20), AGENTS[1:30], width=20)
+    first = lookup.to_ask()
+    assert len(first) == PARALLEL
+    assert lookup.to_ask() == []
+    lookup.on_stall()
+    second = lookup.to_ask()
+    assert len(second) == PARALLEL and not set(first) & set(second)
+
+
+def test_an_endless_stream_of_lies_ends() -> None:
+    lookup, rng, asked = Lookup(AGENTS[0], bytes(20), AGENTS[1:3], width=3), random.Random(1), 0
+    while fresh := lookup.to_ask():
+        for contact in fresh:
+            asked += 1
+            lies = [Contact(rng.getrandbits(max(155 - asked, 0)).to_bytes(20), "10.9.9.9", 1) for _ in range(20)]
+            lookup.on_answer(contact, lies)
+    assert asked <= ASKED_MAX

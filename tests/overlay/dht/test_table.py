@@ -1,0 +1,200 @@
+"""The routing table against brute force, and every table defect of the stock library (OVERLAY section 1)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kademlia.node import Node
+
+from overlay.dht.table import LOST_MAX, Peer, Table
+from overlay.ids import Contact, distance, prefix_bits
+
+
+def fake(number: int, port: int = 1) -> Contact:
+    """A contact with a chosen id, which no real agent could have."""
+    return Contact(number.to_bytes(20), f"10.0.{port >> 8}.{port & 255}", 4250)
+
+
+def key(number: int) -> bytes:
+    return number.to_bytes(20)
+
+
+def random_table(rng: random.Random, count: int = 300, k: int = 20) -> Table:
+    table = Table(fake(rng.getrandbits(160)), k)
+    for index in range(count):
+        table.saw(fake(rng.getrandbits(160), index + 1), index)
+    return table
+
+
+@given(st.integers(0, 2**32).map(random.Random), st.integers(0, 120), st.integers(1, 30))
+def test_nearest_is_exact(rng: random.Random, count: int, wanted: int) -> None:
+    table = random_table(rng, count, k=4)
+    target = rng.randbytes(20)
+    truth = sorted(table.contacts(), key=lambda contact: distance(contact.id, target))
+    assert table.nearest(target, wanted) == truth[:wanted]
+    assert table.nearest(target) == truth[:4]
+
+
+def test_nearest_finds_the_only_contact_from_every_side() -> None:
+    table = Table(fake(0), 2)
+    table.saw(fake(5), 0)
+    assert [c.id for c in table.nearest(key(2**159 + 7))] == [key(5)]
+
+
+def test_a_known_id_is_found() -> None:
+    table = Table(fake(1))
+    table.saw(fake(77), 0)
+    assert [peer.long_id for peer in table.find_neighbors(Node(key(77)))] == [77]
+
+
+def test_the_asker_is_left_out() -> None:
+    table = Table(fake(1))
+    table.saw(fake(77, 7), 0)
+    table.saw(fake(78, 8), 0)
+    assert table.nearest(key(77), exclude=fake(77, 7)) == [fake(78, 8)]
+
+
+def test_an_address_change_is_followed() -> None:
+    table = Table(fake(1))
+    assert table.saw(fake(9, 1), 0)
+    assert table.saw(fake(9, 2), 1)
+    assert table.contacts() == [fake(9, 2)]
+    [peer] = table.peers()
+    assert (peer.ip, peer.port) == (fake(9, 2).host, fake(9, 2).port)
+
+
+def test_traffic_refreshes_the_order() -> None:
+    table = Table(fake(1))
+    for number in (8, 9, 10):
+        table.saw(fake(number, number), number)
+    assert not table.saw(fake(8, 8), 20)
+    assert [int.from_bytes(c.id) for c in table.contacts()] == [9, 10, 8]
+    assert table.due(30, 15, 5) == [fake(9, 9), fake(10, 10)]
+
+
+def test_one_strike_evicts_nobody_two_do() -> None:
+    table = Table(fake(1))
+    table.saw(fake(9), 0)
+    assert not table.strike(fake(9))
+    table.saw(fake(9), 1)
+    assert not table.strike(fake(9)), "a sign of life wipes the slate clean"
+    assert fake(9) in table
+    assert table.strike(fake(9))
+    assert fake(9) not in table
+    assert list(table.lost.values()) == [fake(9)]
+    table.saw(fake(9), 2)
+    assert not table.lost
+
+
+def test_strikes_for_an_old_address_do_not_count() -> None:
+    table = Table(fake(1))
+    table.saw(fake(9, 1), 0)
+    table.saw(fake(9, 2), 1)
+    assert not table.strike(fake(9, 1))
+    assert not table.strike(fake(9, 1))
+    assert fake(9, 2) in table
+
+
+def test_the_memory_of_lost_contacts_is_bounded() -> None:
+    table = Table(fake(0), 1)
+    for number in range(1, LOST_MAX + 50):
+        table.saw(fake(number), 0)
+        table.strike(fake(number))
+        table.strike(fake(number))
+    assert len(table.lost) <= LOST_MAX
+
+
+def test_a_full_level_keeps_the_old_and_lets_the_new_wait() -> None:
+    table = Table(fake(0), 2)
+    far = [fake(2**159 + index, index) for index in range(4)]
+    assert [table.saw(contact, 0) for contact in far] == [True, True, False, False]
+    table.strike(far[0])
+    assert table.strike(far[0])
+    assert table.contacts() == [far[1], far[3]], "the replacement heard last takes the place"
+
+
+def test_our_own_id_is_never_a_contact() -> None:
+    table = Table(fake(1))
+    assert not table.saw(fake(1, 99), 0)
+    assert len(table) == 0
+
+
+@pytest.mark.parametrize("own", [0, 2**159 - 1, 2**159, 2**160 - 1, 2**158])
+def test_ids_at_the_bounds_of_levels_are_kept_and_found(own: int) -> None:
+    table = Table(fake(own), 2)
+    numbers = sorted({2**e + d for e in range(1, 160) for d in (-1, 0, 1)} - {own})
+    for number in numbers:
+        table.saw(fake(number), 0)
+    for index, level in enumerate(table.buckets):
+        assert len(level) <= 2
+        for peer in level.get_nodes():
+            assert prefix_bits(table.own.id, peer.id) == index
+            assert level.has_in_range(peer)
+            assert table.nearest(peer.id, 1) == [peer.contact]
+            assert not table.is_new_node(peer)
+
+
+@given(st.integers(0, 2**32).map(random.Random), st.sampled_from([None, 1, 2, 4]))
+def test_next_hop_is_strictly_closer_and_as_modest_as_asked(rng: random.Random, bits: int | None) -> None:
+    table, target = random_table(rng, 60, 4), rng.randbytes(20)
+    own = distance(table.own.id, target)
+    closer = {c: distance(c.id, target) for c in table.contacts() if distance(c.id, target) < own}
+    hop = table.next_hop(target, bits)
+    if not closer:
+        assert hop is None
+        return
+    assert hop is not None and hop in closer
+    gain = {c: prefix_bits(c.id, target) - prefix_bits(table.own.id, target) for c in closer}
+    modest = {c: d for c, d in closer.items() if bits is None or gain[c] <= bits}
+    if modest:
+        assert hop == min(modest, key=lambda c: modest[c])
+    else:
+        assert gain[hop] == min(gain.values())
+
+
+def test_a_suspect_is_passed_over_but_makes_nobody_root() -> None:
+    table = Table(fake(0b1000))
+    table.saw(fake(0b0001, 1), 0)
+    table.saw(fake(0b0010, 2), 0)
+    assert table.next_hop(key(0)) == fake(0b0001, 1)
+    table.doubt(fake(0b0001, 1))
+    table.doubt(fake(0b0001, 1))
+    assert table.next_hop(key(0)) == fake(0b0010, 2)
+    table.strike(fake(0b0010, 2))
+    assert table.next_hop(key(0)) == fake(0b0001, 1), "doubts alone must not end the route"
+    assert table.due(1, 1000, 5) == [fake(0b0001, 1), fake(0b0010, 2)]
+
+
+@given(st.integers(0, 2**32).map(random.Random))
+def test_targets_cover_the_levels_up_to_the_closest_contact(rng: random.Random) -> None:
+    table = random_table(rng, 40, 4)
+    levels = [prefix_bits(table.own.id, target) for target in table.targets(rng, only_empty=False)]
+    nearest = table.nearest(table.own.id, 1)[0]
+    assert levels == list(range(prefix_bits(table.own.id, nearest.id) + 1))
+    filled = {prefix_bits(table.own.id, contact.id) for contact in table.contacts()}
+    empty = [prefix_bits(table.own.id, target) for target in table.targets(rng, only_empty=True)]
+    assert empty == [level for level in levels if level not in filled]
+
+
+def test_an_empty_table_has_no_targets_and_no_hop() -> None:
+    table = Table(fake(1))
+    assert table.targets(random.Random(1), only_empty=False) == []
+    assert table.next_hop(key(5)) is None
+    assert table.nearest(key(5)) == []
+    table.saw(fake(2), 0)
+    table.flush()
+    assert len(table) == 0
+
+
+def test_the_closest_possible_neighbour_has_a_level() -> None:
+    table = Table(fake(2))
+    table.saw(fake(3), 0)
+    assert [prefix_bits(key(2), t) for t in table.targets(random.Random(1), only_empty=False)] == list(range(160))
+
+
+def test_a_peer_is_a_node_of_the_library() -> None:
+    peer = Peer(fake(7, 7), 0)
+    assert tuple(peer) == (key(7), "10.0.0.7", 4250)
