@@ -1,0 +1,93 @@
+"""The bookkeeping of one source: where every line that was read ended up, and what was odd about some of them.
+
+Owns the conservation law read = parsed + rejected + filtered + shed. It does not own *why* a line was rejected; the
+formats decide that and hand the reason along in `Parsed.rejects`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import polars as pl
+
+#: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
+REJECTS_MAX = 100
+REJECT_BYTES_MAX = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """A record of integers that adds up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Counters(_Tally):
+    """Lines by their end; each line read is in exactly one of the other four."""
+
+    read: int = 0
+    parsed: int = 0
+    rejected: int = 0
+    filtered: int = 0
+    shed: int = 0
+
+    @property
+    def balanced(self) -> bool:
+        """Tell whether every line read has exactly one end."""
+        return self.read == self.parsed + self.rejected + self.filtered + self.shed
+
+
+@dataclass(frozen=True, slots=True)
+class Oddities(_Tally):
+    """What was repaired or lost *inside* lines; says nothing about how the lines ended.
+
+    `mistyped` counts values (not lines) that do not fit their column's declared type; each became null.
+    """
+
+    truncated: int = 0
+    bad_encoding: int = 0
+    nul_bytes: int = 0
+    mistyped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """One chunk after parsing: a row per event in `events`, and an account of every line.
+
+    `rejects` is a sample: at most `REJECTS_MAX` lines of at most `REJECT_BYTES_MAX` bytes, each with its reason.
+    """
+
+    events: pl.DataFrame
+    counters: Counters
+    rejects: tuple[tuple[bytes, str], ...] = ()
+    oddities: Oddities = Oddities()
+
+
+class Rejects:
+    """Counts rejected lines and keeps the first few of them with their reasons."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sample: list[tuple[bytes, str]] = []
+
+    def add(self, line: bytes, reason: str) -> None:
+        """Count one line and keep it while there is room."""
+        self.count += 1
+        if len(self._sample) < REJECTS_MAX:
+            self._sample.append((line[:REJECT_BYTES_MAX], reason))
+
+    @property
+    def room(self) -> int:
+        """How many more lines will be kept."""
+        return REJECTS_MAX - len(self._sample)
+
+    def add_count(self, count: int) -> None:
+        """Count lines that are not kept, when there is no room for them anyway."""
+        self.count += count
+
+    def sample(self) -> tuple[tuple[bytes, str], ...]:
+        """Return the kept lines, in the order of their arrival."""
+        return tuple(self._sample)

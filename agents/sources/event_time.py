@@ -1,0 +1,207 @@
+"""Event time from text and numbers, a column at a time: ISO-8601, epoch numbers, and the log time of web servers.
+
+Exact by construction: digits, separators, ranges and the calendar are checked for every value; what is not a time is
+null, never a guess. A time without offset is UTC, as everywhere in elf.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+#: An epoch below this is in seconds, from here on in milliseconds (1e11 s is the year 5138, 1e11 ms is March 1973).
+EPOCH_MS_FROM = 100_000_000_000
+#: 9999-12-31T23:59:59.999Z; later times are typing errors, and Spark could not read them back.
+LATEST_MS = 253_402_300_799_999
+
+#: Stands for "no time" in the integer columns this module returns.
+NONE = int(np.iinfo(np.int64).min)
+_DAYS_IN_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+
+_MONTHS = {name: f"{number:02}" for number, name in enumerate(calendar.month_abbr) if number}
+
+Bytes2 = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def from_values(values: Sequence[object], unit: int = 1_000) -> tuple[npt.NDArray[np.int64], Flags]:
+    """Turn JSON values into epoch times of `unit` parts of a second, with a mask of those that are valid.
+
+    Texts are ISO-8601; numbers are epoch seconds or milliseconds; everything else is invalid.
+    """
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        times = iso(cast(Sequence[str], values), unit)
+    elif kinds <= {int, float, type(None)}:
+        times = epoch(cast(Sequence[float | None], values), unit)
+    else:
+        times = _mixed(values, unit)
+    return times, times != NONE
+
+
+def _mixed(values: Sequence[object], unit: int) -> Ints:
+    """Texts, numbers and others in one column: texts in one pass, numbers in another."""
+    texts = [value if isinstance(value, str) else "" for value in values]
+    numbers = [value if type(value) in (int, float) else None for value in values]
+    return np.maximum(iso(texts, unit), epoch(cast(Sequence[float | None], numbers), unit))
+
+
+def epoch(values: Sequence[float | None], unit: int = 1_000) -> Ints:
+    """Turn epoch numbers (seconds or milliseconds, by size) into `unit` parts of a second, rounded down."""
+    try:
+        number = np.array(values, dtype=np.float64)
+    except OverflowError:  # an integer beyond every float
+        number = np.array([v if v is not None and abs(v) < 1e18 else None for v in values], dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        milliseconds = np.where(np.abs(number) < EPOCH_MS_FROM, number * 1_000, number)
+        # 1.7e9 seconds with three decimals is not exact in binary: round to the microsecond before cutting.
+        micros = np.round(milliseconds * 1_000)
+        valid = np.abs(micros) <= LATEST_MS * 1_000
+    whole = np.where(valid, micros, 0).astype(np.int64)
+    return np.where(valid, whole if unit == 1_000_000 else whole // (1_000_000 // unit), NONE)
+
+
+def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
+    """Turn ISO-8601 texts into `unit` parts of a second since the epoch; `NONE` where a text is none.
+
+    Accepted: `YYYY-MM-DD`, then `T` or a space, `hh:mm:ss`, an optional fraction of 1 to 9 digits, and `Z`, `+hh:mm`,
+    `+hhmm`, `+hh` or nothing (UTC). Digits beyond the unit are cut off.
+    """
+    times = np.full(len(values), NONE)
+    if not values:
+        return times
+    joined = "".join(values)
+    longest = max(map(len, values))
+    if joined.isascii() and len(joined) == longest * len(values):  # the usual log: one writer, one length
+        _parse_length(times, slice(None), np.frombuffer(joined.encode(), np.uint8).reshape(len(values), longest), unit)
+        return times
+    column = pl.Series(values, dtype=pl.String)
+    lengths = column.str.len_bytes().to_numpy()
+    for length in np.unique(lengths):
+        rows = np.flatnonzero(lengths == length)
+        text = "".join(column.gather(rows).to_list()).encode()
+        _parse_length(times, rows, np.frombuffer(text, np.uint8).reshape(len(rows), int(length)), unit)
+    return times
+
+
+def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
+    """Turn `10/Oct/2000:13:55:36 -0700` into `unit` parts of a second since the epoch; `NONE` where a text is none."""
+    # Neighbours mostly share the second, so each different text is parsed once.
+    distinct, places = np.unique(np.array(values, dtype="S27"), return_inverse=True)
+    return np.array(iso([_to_iso(text.decode("ascii", "replace")) for text in distinct], unit), dtype=np.int64)[places]
+
+
+def _to_iso(text: str) -> str:
+    """Rewrite one log time in ISO notation, without judging it."""
+    return f"{text[7:11]}-{_MONTHS.get(text[3:6], '00')}-{text[:2]}T{text[12:20]}{text[21:]}" if len(text) == 26 else ""
+
+
+def _parse_length(times: Ints, rows: slice | Ints, text: Bytes2, unit: int) -> None:
+    """Parse texts of one length into `times[rows]`, each kind of offset in a pass of its own."""
+    length = text.shape[1]
+    if not 19 <= length <= 35:
+        return
+    zone = _zone_kind(text)
+    for kind, size in ((0, 0), (1, 1), (2, 6), (3, 5), (4, 3)):
+        among = zone == kind
+        if not among.any():
+            continue
+        whole = bool(among.all())
+        part = text if whole else text[among]
+        parsed = _parse_part(part, length - size, kind, unit)
+        if whole:
+            times[rows] = parsed
+        else:
+            times[np.arange(len(times))[rows][among]] = parsed
+
+
+def _zone_kind(text: Bytes2) -> npt.NDArray[np.int8]:
+    """Tell how each text ends: 0 nothing, 1 `Z`, 2 `+hh:mm`, 3 `+hhmm`, 4 `+hh`."""
+    last = text[:, -1]
+    if ((last == 90) | (last == 122)).all():
+        return np.ones(len(text), dtype=np.int8)
+
+    def sign(place: int) -> Flags:
+        return np.isin(text[:, place], (43, 45))
+
+    kinds = np.select([(last == 90) | (last == 122), sign(-6) & (text[:, -3] == 58), sign(-5), sign(-3)], [1, 2, 3, 4])
+    return kinds.astype(np.int8)
+
+
+def _parse_part(text: Bytes2, local_length: int, kind: int, unit: int) -> Ints:
+    """Parse texts of one length and one kind of offset; `NONE` where one does not hold a time."""
+    fraction_digits = local_length - 20
+    if local_length != 19 and not 1 <= fraction_digits <= 9:
+        return np.full(len(text), NONE)
+    minute_start, valid = _minutes(text)
+    second = _number(text, 17, 19, valid)
+    valid &= (text[:, 16] == 58) & (second < 60)
+    parts = np.zeros(len(text), dtype=np.int64)
+    if fraction_digits > 0:
+        valid &= text[:, 19] == 46
+        unit_digits = len(str(unit)) - 1
+        parts = _number(text, 20, 20 + min(fraction_digits, unit_digits), valid)
+        parts *= 10 ** max(0, unit_digits - fraction_digits)
+        if fraction_digits > unit_digits:
+            _number(text, 20 + unit_digits, 20 + fraction_digits, valid)
+    seconds = minute_start + second
+    if kind >= 2:
+        seconds -= _offset_seconds(text[:, local_length:], kind, valid)
+    result: Ints = np.where(valid, seconds * unit + parts, NONE)
+    return result
+
+
+def _minutes(text: Bytes2) -> tuple[Ints, Flags]:
+    """Parse `YYYY-MM-DDThh:mm` to seconds; neighbours in a log mostly share it, so only changes are parsed."""
+    changed = np.ones(len(text), dtype=np.bool_)
+    changed[1:] = (text[1:, :16] != text[:-1, :16]).any(axis=1)
+    heads = np.flatnonzero(changed)
+    head = text[heads]
+    valid = np.ones(len(head), dtype=np.bool_)
+    year, month, day = (_number(head, begin, end, valid) for begin, end in ((0, 4), (5, 7), (8, 10)))
+    hour, minute = (_number(head, begin, end, valid) for begin, end in ((11, 13), (14, 16)))
+    valid &= (head[:, 4] == 45) & (head[:, 7] == 45) & (head[:, 13] == 58)
+    valid &= (head[:, 10] == 84) | (head[:, 10] == 32) | (head[:, 10] == 116)
+    valid &= (hour < 24) & (minute < 60)
+    seconds = days(year, month, day, valid) * 86_400 + hour * 3_600 + minute * 60
+    counts = np.diff(np.append(heads, len(text)))
+    return np.repeat(seconds, counts), np.repeat(valid, counts)
+
+
+def _offset_seconds(zone: Bytes2, kind: int, valid: Flags) -> Ints:
+    """Parse `+hh:mm`, `+hhmm` or `+hh`."""
+    hours = _number(zone, 1, 3, valid)
+    minutes = _number(zone, *((4, 6) if kind == 2 else (3, 5)), valid) if kind != 4 else np.zeros_like(hours)
+    valid &= (hours <= 18) & (minutes < 60)
+    seconds: Ints = np.where(zone[:, 0] == 45, -1, 1) * (hours * 3_600 + minutes * 60)
+    return seconds
+
+
+def _number(text: Bytes2, begin: int, end: int, valid: Flags) -> Ints:
+    """Read the digits of columns `begin` to `end`; clears `valid` where one is no digit."""
+    value = np.zeros(len(text), dtype=np.int64)
+    for place in range(begin, end):
+        digit = text[:, place] - np.uint8(48)  # wraps around for bytes below "0"
+        valid &= digit < 10
+        value *= 10
+        value += digit
+    return value
+
+
+def days(year: Ints, month: Ints, day: Ints, valid: Flags) -> Ints:
+    """Count days since 1970-01-01 in the Gregorian calendar; clears `valid` where there is no such day."""
+    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
+    inside = (month >= 1) & (month <= 12)
+    longest = _DAYS_IN_MONTH[np.where(inside, month, 0)] + (leap & (month == 2))
+    valid &= inside & (day >= 1) & (day <= longest) & (year >= 1)
+    # Years begin in March here, so that the leap day is the last of its year.
+    shifted = year - (month <= 2)
+    era, year_of_era = np.divmod(shifted, 400)
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468

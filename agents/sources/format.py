@@ -1,0 +1,59 @@
+"""What a log format is to the rest of the agent, and the one place that knows them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from agents.errors import ConfigError, did_you_mean, nearest
+from agents.jobs.types import SqlType
+from agents.sources.access_log import NAMED, AccessLog
+from agents.sources.counters import Parsed
+from agents.sources.json_lines import JsonLines
+
+
+class Format(Protocol):
+    """Parses chunks of whole lines into event frames.
+
+    `columns` is the fixed schema of a format, or None where the lines themselves name their columns (json).
+    """
+
+    @property
+    def name(self) -> str:
+        """The name, or the pasted text, that the configuration used."""
+
+    @property
+    def columns(self) -> Mapping[str, SqlType] | None:
+        """Every column of a fixed schema without `ts`, or None."""
+
+    def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
+        """Parse whole lines into a frame of `ts` and the wanted columns.
+
+        Args:
+            chunk: whole lines; the last newline may be missing.
+            wanted: columns to fill, with their types; a column the lines do not have is null.
+            literals: one entry a job, the texts that all must occur in a line for that job to want it. A line that no
+                job wants is skipped unparsed (`filtered`); an empty entry, or no entry, wants every line.
+        """
+
+
+def make_format(spec: str, *, time: str = "ts") -> Format:
+    """Make the format that a configuration names or pastes.
+
+    Args:
+        spec: `json`, `combined`, `common`, or an nginx `log_format` / Apache `LogFormat` (directive or its string).
+        time: for json, the field that holds the event time.
+
+    Raises:
+        ConfigError: the text is none of these; it says what would be right.
+    """
+    if spec == "json":
+        return JsonLines(time)
+    if spec in NAMED:
+        return AccessLog(spec, NAMED[spec])
+    if "$" not in spec and "%" not in spec:
+        raise ConfigError(
+            f"unknown format {spec!r}{did_you_mean(nearest(spec, ['json', *NAMED]))}; "
+            "use json, combined, common, or paste an nginx log_format or Apache LogFormat line"
+        )
+    return AccessLog(spec, spec)
