@@ -38,7 +38,7 @@ class AgentService(Protocol):
             text: TOML job file or bare SQL.
             filename: its name; the suffix tells the kind, the stem is the default name of a bare SQL job.
             name: replaces the name in the file.
-            creator: replaces the creator in the file.
+            creator: the creator if the file names none.
 
         Returns:
             `{"creator", "name", "app_id" (hex), "master", "columns", ...}`.

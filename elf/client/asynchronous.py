@@ -21,7 +21,7 @@ import msgspec
 
 from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
 from elf.client.events import EventReader
-from elf.client.names import default_creator, names_its_creator, split_name
+from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
 from elf.client.results import Job, Member, Result, Tree, Window
 
@@ -90,15 +90,14 @@ class AsyncClient:
             file: the job's file.
             text: the job's text instead; SQL if it begins with SELECT or WITH, else TOML.
             name: replaces the file's name; bare SQL in `text` needs it.
-            creator: replaces the file's creator.
+            creator: the creator if the file names none; default: one's own.
 
         Raises:
             JobSpecError: the job cannot run as written; carries line, column and hint.
             JobConflictError: another definition runs under this name and creator.
         """
         text, filename = _definition(file, text, name)
-        if creator is None and not names_its_creator(text, filename):
-            creator = self._own_creator()
+        creator = creator or self._own_creator()
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
         job = await self._ask("POST", "/v1/jobs", Job, json=body)
         self._creators[job.name] = job.creator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import tomllib
 
 from agents.errors import JobError
 
@@ -43,13 +42,3 @@ def default_creator() -> str:
     except (OSError, KeyError):
         user = ""
     return re.sub(r"[^a-z0-9._-]", "-", user.lower()).lstrip("._-")[:63] or "nobody"
-
-
-def names_its_creator(text: str, filename: str) -> bool:
-    """Tell whether a job's text names its creator itself; a broken text is left for the agent to explain."""
-    if filename.endswith(".sql"):
-        return False
-    try:
-        return "creator" in tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return True

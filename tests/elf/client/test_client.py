@@ -144,14 +144,20 @@ def test_impossible_names_are_not_even_asked(agent: Agent, name: str) -> None:
         client.query(name)
 
 
-def test_the_creator_of_a_file_wins(agent: Agent) -> None:
+def test_the_creator_of_a_job_is_oneself_unless_said(agent: Agent) -> None:
     with elf.connect(agent.url) as client:
         assert client.publish(text="SELECT 3", name="a").creator == "me"
         assert client.publish(text="SELECT 3", name="b", creator="you").creator == "you"
-        assert client.publish(text='creator = "shop"\nname = "c"').creator == "nobody", "left to the agent"
+
+
+def test_publish_wants_one_readable_text(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "bad.sql").write_bytes(b"\xff")
+    with elf.connect(agent.url) as client:
         for bad in ({}, {"text": "SELECT 3"}, {"file": "x", "text": "y"}, {"file": "/no/such.toml"}):
             with pytest.raises(JobError):
                 client.publish(**bad)
+        with pytest.raises(JobError, match="UTF-8"):
+            client.publish(tmp_path / "bad.sql")
 
 
 def test_frames_have_the_types_of_the_columns() -> None:

@@ -1,0 +1,291 @@
+"""Checks configuration and job files and points at each mistake: file:line:column, what is wrong, what would be right.
+
+All mistakes of a configuration are reported, not only the first. The settings themselves, and the relations inside a
+section, are stated in `agents.config`; relations between sections, and names the configuration refers to, here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from agents.config import AgentConfig, SourceConfig, split_address
+from agents.errors import ConfigError, JobSpecError, did_you_mean, nearest
+from agents.jobs.definition import Definition, load_definition, query_place
+from agents.jobs.plan import compile_job
+from agents.jobs.query import columns_read, parse_query
+from agents.jobs.types import SqlType
+from agents.sources.format import make_format
+from agents.toml_places import Place, Places, find_places
+
+FILE_BYTES_MAX = 1 << 20
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_NAMED_SETTING = re.compile(r"(?:\w+\.)?(\w+) = ")
+_SECTIONS = {field.name: field.type for field in msgspec.structs.fields(AgentConfig) if field.name != "sources"}
+#: Words that only a job file has at its top level.
+_JOB_WORDS = {"query", "creator", "source", "options", "columns"}
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake in a file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file turned out to be, and what is wrong with it."""
+
+    kind: Literal["configuration", "job"]
+    findings: tuple[Finding, ...]
+
+
+def load_config(path: str | Path) -> AgentConfig:
+    """Read an agent's configuration file.
+
+    Raises:
+        ConfigError: its text has one line `FILE:LINE:COLUMN: ...` per mistake.
+    """
+    text = _read(path)
+    config, findings = check_config(text, str(path))
+    if config is None:
+        raise ConfigError("\n".join(map(str, findings)))
+    return config
+
+
+def check_file(path: str | Path) -> Checked:
+    """Check a configuration or job file; `.sql`, or a top-level `query`, tells a job.
+
+    Raises:
+        ConfigError: the file cannot be read at all.
+    """
+    text, file = _read(path), str(path)
+    if file.endswith(".sql") or _is_job(text):
+        return Checked("job", check_job(text, file))
+    return Checked("configuration", check_config(text, file)[1])
+
+
+def check_config(text: str, file: str) -> tuple[AgentConfig | None, tuple[Finding, ...]]:
+    """Check a configuration's text; returns it if nothing is wrong, else all findings by place."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        return None, (_syntax_finding(error, text, file),)
+    check = _Check(file, find_places(text))
+    config = check.struct(AgentConfig, data, ())
+    if config is not None:
+        check.relations(config)
+    if check.findings:
+        return None, tuple(sorted(check.findings, key=lambda f: (f.line, f.column)))
+    return config, ()
+
+
+def check_job(text: str, file: str) -> tuple[Finding, ...]:
+    """Check a job's text: its form, its SQL, and the types of the columns it declares.
+
+    Types that only the source knows are left for publishing; what is wrong whatever they are is found here.
+    """
+    try:
+        query = text if file.endswith(".sql") else tomllib.loads(text).get("query")
+    except tomllib.TOMLDecodeError as error:
+        return (_syntax_finding(error, text, file),)
+    try:
+        if isinstance(query, str):
+            parse_query(query)
+    except JobSpecError as error:
+        return (query_finding(error, text, file),)
+    try:
+        definition = load_definition(text, filename=Path(file).name)
+    except JobSpecError as error:
+        return (Finding(file, error.line or 1, error.column or 1, _with_hint(error)),)
+    mistake = _mistake_for_all_types(definition)
+    return () if mistake is None else (query_finding(mistake, text, file),)
+
+
+def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
+    """Compile with every type in turn for the columns of unknown type; an error they all share is the job's own."""
+    declared = {name: SqlType.parse(kind) for name, kind in definition.columns.items()}
+    mistakes: dict[str, JobSpecError] = {}
+    for guess in SqlType:
+        try:
+            compile_job(definition, dict.fromkeys(columns_read(definition.query), guess) | declared)
+        except JobSpecError as error:
+            mistakes[str(error)] = error
+        else:
+            return None
+    return mistakes.popitem()[1] if len(mistakes) == 1 else None
+
+
+def query_finding(error: JobSpecError, text: str, file: str) -> Finding:
+    """Place an error whose line and column count from the query's first line in the file around the query."""
+    lines, columns = (0, 0) if file.endswith(".sql") else query_place(text)
+    line, column = error.line or 1, error.column or 1
+    return Finding(file, line + lines, column + (columns if line == 1 else 0), _with_hint(error))
+
+
+class _Check:
+    """Collects the findings of one configuration."""
+
+    def __init__(self, file: str, places: Places) -> None:
+        self.file, self.places = file, places
+        self.findings: list[Finding] = []
+
+    def say(self, place: Place, message: str) -> None:
+        self.findings.append(Finding(self.file, place.line, place.column, message))
+
+    def struct(self, kind: type[Any], data: Any, path: Keys) -> Any:
+        """Build a record of `kind`, or return None after saying why not."""
+        if not isinstance(data, dict):
+            self.say(self.places.value(path), f"{'.'.join(path)} must be a table, [{'.'.join(path)}]")
+            return None
+        before = len(self.findings)
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        for key in data.keys() - fields.keys():
+            self.say(self.places.key((*path, key)), _unknown(key, path, fields))
+        values = {key: self._value(fields[key], data[key], (*path, key)) for key in data if key in fields}
+        if len(self.findings) > before:
+            return None
+        try:
+            return kind(**values)
+        except ConfigError as error:
+            self.say(self.places.value((*path, *_setting_named(str(error), data))), str(error))
+            return None
+
+    def _value(self, kind: Any, data: Any, path: Keys) -> Any:
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            return self.struct(kind, data, path)
+        if get_origin(kind) is dict and isinstance(data, dict):
+            inner = get_args(kind)[1]
+            return {key: self._value(inner, value, (*path, key)) for key, value in data.items()}
+        try:
+            return msgspec.convert(data, kind)
+        except msgspec.ValidationError as error:
+            self.say(self.places.value(path), f"{'.'.join(path)}: {_plain(str(error))}")
+            return None
+
+    def relations(self, config: AgentConfig) -> None:
+        """Check what reaches over one section: addresses, source names, formats and column types."""
+        self._call(("overlay", "bind"), split_address, config.overlay.bind)
+        self._call(("api", "bind"), split_address, config.api.bind)
+        if config.overlay.advertise:
+            self._call(("overlay", "advertise"), split_address, config.overlay.advertise)
+        for index, address in enumerate(config.overlay.join):
+            self._call(("overlay", "join", str(index)), split_address, address)
+        overlay, api = split_address(config.overlay.bind), split_address(config.api.bind)
+        if overlay == api and api[1] != 0:
+            place = self.places.value(("api", "bind"))
+            self.say(place, f"api.bind and overlay.bind are both {config.api.bind}; each needs a port of its own")
+        self._word(("agent", "log_level"), config.agent.log_level, LOG_LEVELS)
+        for section, key, value in (
+            ("archive", "rows_max", config.archive.rows_max),
+            ("archive", "age_ms_max", config.archive.age_ms_max),
+            ("agent", "checkpoint_ms", config.agent.checkpoint_ms),
+            ("overlay", "k", config.overlay.k),
+            ("api", "request_bytes_max", config.api.request_bytes_max),
+        ):
+            if value < 1:
+                self.say(self.places.value((section, key)), f"{section}.{key} = {value}: use 1 or more")
+        for name, source in config.sources.items():
+            self._source(name, source)
+
+    def _source(self, name: str, source: SourceConfig) -> None:
+        path = ("sources", name)
+        if not _NAME.fullmatch(name):
+            self.say(
+                self.places.key(path),
+                f"{name!r} cannot be a source; use up to 63 of a-z 0-9 . _ - and begin with a letter or digit",
+            )
+        self._call((*path, "format"), lambda spec: make_format(spec, time=source.time), source.format)
+        for column, kind in source.columns.items():
+            self._call((*path, "columns", column), SqlType.parse, kind)
+
+    def _word(self, path: Keys, word: str, known: tuple[str, ...]) -> None:
+        if word not in known:
+            hint = did_you_mean(nearest(word, known)) or f"; use one of {', '.join(known)}"
+            self.say(self.places.value(path), f"{'.'.join(path)} = {word!r} is unknown{hint}")
+
+    def _call(self, path: Keys, reader: Callable[[str], object], value: str) -> None:
+        """Let the one who will read the value judge it."""
+        try:
+            reader(value)
+        except (ConfigError, JobSpecError, ValueError) as error:
+            self.say(self.places.value(path), f"{'.'.join(path)}: {error}")
+
+
+def _setting_named(message: str, data: Mapping[str, Any]) -> Keys:
+    """Find which of a section's settings a message is about: it names the setting or quotes the value."""
+    named = _NAMED_SETTING.match(message)
+    if named and named[1] in data:
+        return (named[1],)
+    return next(((key,) for key, value in data.items() if message.startswith(repr(value))), ())
+
+
+def _with_hint(error: JobSpecError) -> str:
+    return error.message + (f" ({error.hint})" if error.hint else "")
+
+
+def _unknown(key: str, path: Keys, fields: Mapping[str, Any]) -> str:
+    """Say what an unknown key should have been: a near word here, or a section that has it."""
+    where = f"[{'.'.join(path)}]" if path else "the configuration"
+    if near := nearest(key, fields):
+        return f"{where} has no setting {key!r}{did_you_mean(near)}"
+    homes = [f"[{name}]" for name, kind in _SECTIONS.items() if key in kind.__struct_fields__]
+    if homes:
+        return f"{where} has no setting {key!r}; it belongs in {' or '.join(homes)}"
+    return f"{where} has no setting {key!r}; it has {', '.join(fields)}"
+
+
+def _plain(message: str) -> str:
+    """Reword msgspec's `Expected ..., got ...` for people who write TOML."""
+    message = message.split(" - at `$")[0].replace("`", "")
+    for python, toml in (("str", "text in quotes"), ("int", "a whole number"), ("bool", "true or false")):
+        message = re.sub(rf"\b{python}\b", toml, message)
+    return message[:1].lower() + message[1:]
+
+
+def _syntax_finding(error: tomllib.TOMLDecodeError, text: str, file: str) -> Finding:
+    message = str(error)
+    place = _TOML_PLACE.search(message)
+    if place is None or place[1] is None:
+        lines = text.splitlines() or [""]
+        line, column = len(lines), len(lines[-1]) + 1
+    else:
+        line, column = int(place[1]), int(place[2])
+    return Finding(file, line, column, f"not TOML: {_TOML_PLACE.sub('', message)}")
+
+
+def _is_job(text: str) -> bool:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return re.search(r"^\s*query\s*=", text, re.MULTILINE) is not None
+    return "query" in data or (bool(data.keys() & _JOB_WORDS) and not data.keys() & {*_SECTIONS, "sources"})
+
+
+def _read(path: str | Path) -> str:
+    file = Path(path)
+    try:
+        if file.stat().st_size > FILE_BYTES_MAX:
+            raise ConfigError(f"{path}: larger than {FILE_BYTES_MAX} bytes; this is no configuration or job file")
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None

@@ -1,0 +1,132 @@
+"""Each mistake is found at its place, with the word that was meant; a right file is taken as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.config import AgentConfig
+from agents.errors import ConfigError
+from agents.validate import FILE_BYTES_MAX, check_config, check_file, check_job, load_config
+
+GOOD = """\
+[agent]
+name = "web1"
+data = "/var/lib/elf"
+
+[overlay]
+bind = "127.0.0.1:4250"
+join = ["127.0.0.1:4251"]
+
+[sources.access]
+path = "/var/log/nginx/access.log*"
+format = "combined"
+
+[sources.clicks]
+format = "json"
+time = "at"
+columns = { price = "double", product = "STRING" }
+
+[sources.pasted]
+format = '$remote_addr [$time_local] "$request" $status'
+"""
+
+CONFIG_CASES = [
+    ('[agnet]\nname = "x"', "1:2", "no setting 'agnet'; did you mean 'agent'"),
+    ("[agent]\nchunk_byte = 1", "2:1", "[agent] has no setting 'chunk_byte'; did you mean 'chunk_bytes'"),
+    ('bind = "127.0.0.1:1"', "1:1", "belongs in [overlay] or [api]"),
+    ("[archive]\nxyzzy = 1", "2:1", "it has enabled, path, rows_max, age_ms_max"),
+    ('[agent]\nchunk_bytes = "4MiB"', "2:15", "agent.chunk_bytes: expected a whole number, got text in quotes"),
+    ("[agent]\n  chunk_bytes = 5", "2:17", "use 65536 to 8388608"),
+    ("[overlay]\njoin = ['127.0.0.1:1', 'web2']", "2:24", "'web2' is not an address"),
+    ('[overlay]\njoin = "web2:1"', "2:8", "expected array"),
+    ('[overlay]\nbind = "0.0.0.0:4250"', "2:8", "elf keygen"),
+    ('[overlay]\nbind = "4250"', "2:8", "HOST:PORT"),
+    ('[api]\nbind = "10.0.0.1:4260"', "2:8", "api.token_file"),
+    ('[api]\nbind = "127.0.0.1:4250"', "2:8", "a port of its own"),
+    ('[agent]\nlog_level = "warn"', "2:13", "did you mean 'warning'"),
+    ("[archive]\nrows_max = 0", "2:12", "use 1 or more"),
+    ('[sources.clicks]\nformat = "jsno"', "2:10", "did you mean 'json'"),
+    ("[sources.clicks]\nformat = '$remote_addr'", "2:10", "time"),
+    ('[sources.clicks]\nstart = "middle"', "2:9", '"beginning" or "end"'),
+    ('[sources.clicks]\n[sources.clicks.columns]\nprice = "DUBLE"', "3:9", "unknown column type 'DUBLE'"),
+    ("[sources.Clicks]\n", "1:2", "'Clicks' cannot be a source"),
+    ('[sources]\nclicks = "/var/log"', "2:10", "sources.clicks must be a table"),
+    ("agent = 1", "1:9", "agent must be a table"),
+    ("[agent\n", "1:7", "not TOML"),
+    ("name = ", "1:8", "not TOML"),
+    ('x = "', "1:6", "not TOML"),
+    ("[agent]\nname = 'a'\nname = 'b'", "3:11", "not TOML"),
+]
+
+
+def test_a_right_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(GOOD)
+    config = load_config(file)
+    assert (config.agent.name, config.overlay.join) == ("web1", ["127.0.0.1:4251"])
+    assert config.sources["clicks"].columns == {"price": "double", "product": "STRING"}
+    assert check_file(file).kind == "configuration"
+    assert check_file(file).findings == ()
+    assert check_config("", "empty.toml") == (AgentConfig(), ())
+
+
+@pytest.mark.parametrize(("text", "place", "said"), CONFIG_CASES, ids=[case[2][:40] for case in CONFIG_CASES])
+def test_mistakes_in_a_configuration(text: str, place: str, said: str) -> None:
+    config, findings = check_config(text, "agent.toml")
+    assert config is None
+    assert len(findings) == 1, findings
+    assert str(findings[0]).startswith(f"agent.toml:{place}: "), findings[0]
+    assert said in findings[0].message
+
+
+def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('[sources.a]\nformt = "json"\n[agent]\nchunk_bytes = true\nnam = "x"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+    places = [line.removeprefix(f"{file}:").split(": ")[0] for line in str(caught.value).splitlines()]
+    assert places == ["2:1", "4:15", "5:1"]
+
+
+JOB = 'name = "top"\ncreator = "shop"\nquery = """\nSELECT product, count(*) AS n\nFROM clicks\nGROUP BY product\n"""\n'
+JOB_CASES = [
+    (JOB.replace("name =", "nmae ="), "1:1", "'nmae'"),
+    (JOB + "[options]\nlatenes = '2s'\n", "9:1", "lateness"),
+    (JOB + "[options]\nlateness = 'soon'\n", "9:1", "duration"),
+    (JOB.replace("count(*)", "cuont(product)"), "4:17", "count"),
+    (JOB.replace("GROUP BY product", "GROUP BY product JOIN"), "6:", ""),
+    (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
+    (JOB.replace("count(*)", "sum(lower(product) + true)"), "4:", ""),
+    ("query = ", "1:9", "not TOML"),
+    ('name = "a"\nquery = "SELECT a FROM"', "2:", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "said"), JOB_CASES, ids=[case[2] or case[1] for case in JOB_CASES])
+def test_mistakes_in_a_job(tmp_path: Path, text: str, place: str, said: str) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(text)
+    checked = check_file(file)
+    assert checked.kind == "job"
+    assert str(checked.findings[0]).startswith(f"{file}:{place}"), checked.findings
+    assert said in checked.findings[0].message
+
+
+def test_right_jobs() -> None:
+    assert check_job(JOB, "job.toml") == ()
+    assert check_job(JOB + '[columns]\nproduct = "STRING"\n', "job.toml") == ()
+    assert check_job("SELECT count(*) AS n FROM clicks", "visits.sql") == ()
+    assert check_job("SELECT\n  count(* FROM clicks", "visits.sql")[0].line == 2
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        load_config(tmp_path / "none.toml")
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        check_file(tmp_path / "binary.toml")
+    (tmp_path / "large.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
+    with pytest.raises(ConfigError, match="larger"):
+        check_file(tmp_path / "large.toml")
