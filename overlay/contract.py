@@ -43,8 +43,8 @@ class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
 class RollupState(msgspec.Struct, frozen=True, array_like=True):
     """The durable part of a job's roll-up.
 
-    A root persists the one that arrives with each `Commit`, in the same transaction. A member that is not the root
-    hands in `RollupState(committed=...)` with the `through` of the last verdict it made durable.
+    A root persists the one that arrives with each `Commit`, in the same transaction. Members need none: the root tells
+    them what became of their snapshots.
     """
 
     committed: int = NEVER
@@ -146,7 +146,7 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Handler(Protocol):
-    """What the overlay asks of the runtime. Exceptions are logged and counted; those of `on_commit` are retried."""
+    """What the overlay asks of the runtime. Exceptions are logged; `on_commit` and `on_verdict` are then retried."""
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
         """Answer a request: bytes are the answer, a contact sends it there, None says "not ours, route on"."""
@@ -161,7 +161,7 @@ class Handler(Protocol):
         ...
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
-        """Settle own snapshots; members only, ascending, never twice within one run of the process."""
+        """Settle own snapshots durably, then return; members only, ascending, each once in a run of the process."""
         ...
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
@@ -209,7 +209,7 @@ class Overlay(Protocol):
         """Take part in an application's tree; calling again updates membership and root.
 
         `root`: the recorded master (job trees, which roll up); None: whoever is closest to `app` (source trees, records
-        only). `state`: at the root what the last commit carried, at others the last durable verdict.
+        only). `state`: at the root what its last durable commit carried; None elsewhere.
         """
         ...
 
@@ -220,8 +220,10 @@ class Overlay(Protocol):
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
         """Hand over a durable snapshot, ascending `through`; None is an empty one.
 
-        False: a verdict was given through `through` already, so this snapshot can never be counted under its interval;
-        carry its data in the next one. (A verdict that is on its way covers snapshots accepted with True.)
+        The rule that makes this exact: in the store, snapshots and verdicts are one sequence. A snapshot is sealed
+        above the last verdict handled (else its data goes under a later interval), and retained until a verdict handled
+        later covers it. After a restart all retained snapshots are handed over again, before new ones.
+        False: a verdict through here was handled already, so there is nothing to send.
         """
         ...
 

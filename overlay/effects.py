@@ -50,7 +50,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Tell the runtime the fate of its own snapshots."""
+    """Tell the runtime the fate of its own snapshots; the answer is `Notified`."""
 
     verdict: Verdict
 
@@ -149,4 +149,11 @@ class Committed:
     through: int
 
 
-Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Merged | Committed
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """The runtime made the verdict through this interval durable."""
+
+    through: int
+
+
+Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Merged | Committed | Notified
