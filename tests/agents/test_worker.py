@@ -1,0 +1,129 @@
+"""A worker seals each event exactly once, whatever the order of events, verdicts and restarts."""
+
+import collections
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.payload import Notes, unpack
+from agents.store.checkpoints import Snapshot
+from agents.worker import Worker
+from cbt import INTERVAL
+from overlay.contract import NEVER, Verdict
+from tests.agents.plans import events, plan_of
+
+PLAN = plan_of()
+
+
+def rows_of(snapshots: list[Snapshot]) -> collections.Counter[tuple[int, str]]:
+    total: collections.Counter[tuple[int, str]] = collections.Counter()
+    for snapshot in snapshots:
+        if snapshot.payload is not None:
+            for row in unpack(snapshot.payload, PLAN.schema)[1].to_dicts():
+                total[row[INTERVAL], row["k0"]] += row["a0_n"]
+    return total
+
+
+def test_an_interval_is_sealed_once_the_watermark_has_passed_its_end_by_the_lateness() -> None:
+    #   0s      2s      4s      6s        lateness 1 s
+    #   a a     |b      |               watermark 4.9 s closes [0, 2) only
+    worker = Worker(plan_of(lateness_ms=1000), "w1")
+    worker.insert(events([(0, "a", 1), (1999, "a", 1), (2000, "b", 1)]))
+    sealed = worker.seal(4_900)
+    assert [s.through for s in sealed] == [0]
+    assert rows_of(sealed) == {(0, "a"): 2}
+    assert worker.seal(4_999) == []
+    assert [s.through for s in worker.seal(5_000)] == [1]
+
+
+def test_an_idle_worker_seals_the_empty_run_as_one_snapshot() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1)]))
+    assert [(s.through, s.payload is None) for s in worker.seal(2_000_000)] == [(0, False), (999, True)]
+
+
+def test_a_late_event_rides_in_the_next_snapshot_and_is_counted() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1)]))
+    worker.seal(2_000)
+    worker.insert(events([(500, "a", 1), (2_500, "a", 1)]))
+    (snapshot,) = worker.seal(4_000)
+    assert snapshot.payload is not None
+    notes, frame = unpack(snapshot.payload, PLAN.schema)
+    assert notes.late == 1
+    assert sorted(frame[INTERVAL]) == [0, 1]
+
+
+def test_a_snapshot_that_missed_its_commit_is_carried_and_says_so() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1)]))
+    first = worker.seal(2_000)
+    worker.settle(Verdict(previous=NEVER, through=3, missing=True), first)
+    assert worker.seal(8_000) == [], "intervals up to 3 are committed: nothing may be sealed under their names"
+    (carried,) = worker.seal(10_000)
+    assert carried.through == 4
+    assert rows_of([carried]) == {(0, "a"): 1}
+    assert unpack(carried.payload or b"", PLAN.schema)[0] == Notes(settles={"w1": ((NEVER, 3),)})
+
+
+def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.begin(partial_before=7)
+    worker.insert(events([(14_000, "a", 1)]))
+    (snapshot,) = worker.seal(16_000)
+    assert unpack(snapshot.payload or b"", PLAN.schema)[0].partial_before == {"w1": 7}
+    worker.settle(Verdict(previous=NEVER, through=7, missing=False), ())
+    (snapshot,) = worker.seal(18_000)
+    assert snapshot.payload is None
+
+
+step = st.one_of(
+    st.tuples(st.just("events"), st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from("ab")), max_size=5)),
+    st.tuples(st.just("seal"), st.integers(0, 30_000)),
+    st.tuples(st.just("verdict"), st.booleans()),
+    st.tuples(st.just("restart"), st.none()),
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(step, max_size=30))
+def test_every_event_ends_in_exactly_one_commit(steps: list[tuple[str, object]]) -> None:
+    worker, produced, committed = Worker(PLAN, "w1"), collections.Counter(), collections.Counter()
+    durable: list[Snapshot] = []
+    settled = NEVER
+
+    def verdict(missing: bool) -> None:
+        nonlocal settled, durable
+        through = max([s.through for s in durable], default=settled + 1 if settled != NEVER else 0)
+        if through <= settled:
+            return
+        mine = [s for s in durable if s.through <= through]
+        if not missing:
+            committed.update(rows_of(mine))
+        worker.settle(Verdict(previous=settled, through=through, missing=missing), mine)
+        durable = [s for s in durable if s.through > through]
+        settled = through
+
+    for kind, value in steps:
+        if kind == "events":
+            assert isinstance(value, list)
+            produced.update((ts // 2_000, product) for ts, product in value)
+            worker.insert(events([(ts, product, 1) for ts, product in value]))
+        elif kind == "seal":
+            assert isinstance(value, int)
+            durable += worker.seal(value)
+        elif kind == "verdict":
+            verdict(bool(value) and bool(durable))
+        else:
+            worker = Worker.restore(PLAN, "w1", worker.state())
+    durable += worker.seal(10**9)
+    verdict(False)
+    assert committed == produced
+
+
+def test_memory_is_reported() -> None:
+    worker = Worker(PLAN, "w1")
+    assert worker.memory_bytes == 0
+    worker.insert(events([(0, "a", 1)]))
+    assert worker.memory_bytes > 0
+    assert isinstance(worker.state().open_block, bytes)

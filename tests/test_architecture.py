@@ -1,0 +1,85 @@
+"""The house rules that a machine can hold: import directions, pure modules, sizes, names (DESIGN section 2, STYLE 3)."""
+
+import ast
+import functools
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+ALLOWED = {
+    "elf": {"elf", "agents", "overlay", "cbt"},
+    "agents": {"agents", "overlay", "cbt"},
+    "overlay": {"overlay"},
+    "cbt": {"cbt"},
+}
+#: Decisions: state in, effects out. They never see a clock, a socket, a file or a thread.
+PURE = [
+    "cbt/aggregates.py", "cbt/schema.py", "cbt/tree.py", "cbt/codec.py",
+    "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/tree.py",
+    "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
+    "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
+    "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
+    "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
+]  # fmt: skip
+IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
+FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+
+@functools.cache
+def parse(path: pathlib.Path) -> ast.Module:
+    return ast.parse(path.read_text(), str(path))
+
+
+def sources() -> list[pathlib.Path]:
+    return sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
+
+
+def imported(path: pathlib.Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path: pathlib.Path) -> None:
+    package = path.relative_to(ROOT).parts[0]
+    assert imported(path) & set(ALLOWED) <= ALLOWED[package]
+    assert not imported(path) & {"pickle", "cloudpickle", "marshal", "shelve"}
+    assert package != "overlay" or "polars" not in imported(path)
+
+
+@pytest.mark.parametrize("pattern", PURE)
+def test_decisions_are_pure(pattern: str) -> None:
+    paths = sorted(ROOT.glob(pattern))
+    assert paths, f"{pattern} names no file"
+    for path in paths:
+        found = imported(path) & IMPURE
+        if found == {"random"}:
+            calls = [n for n in ast.walk(parse(path)) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
+            found = {f"random.{n.attr}" for n in calls if n.value.id == "random" and n.attr != "Random"}  # type: ignore[attr-defined]
+        assert not found, f"{path.relative_to(ROOT)} must not use {found}"
+        assert "datetime.now" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_sizes_and_names(path: pathlib.Path) -> None:
+    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+    assert path.stem not in FORBIDDEN_NAMES
+    assert ast.get_docstring(parse(path)), "a module says what it owns"
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno + 1 <= FUNCTION_LINES_MAX, node.name
+
+
+def test_spark_is_never_needed_on_a_web_server() -> None:
+    for package in ("agents", "overlay", "cbt"):
+        for path in (ROOT / package).rglob("*.py"):
+            assert "pyspark" not in imported(path), path
