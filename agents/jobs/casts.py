@@ -11,18 +11,18 @@ import polars as pl
 
 from agents.jobs.types import SqlType
 
-B, I, L, D, S, DATE, TS = SqlType  # the order of the members
+BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
 
 # What Spark trims before it reads a number or a date: whitespace and ISO control characters.
 _PAD = r"[\x00-\x20\x7f]*"
 _INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
-_DOUBLE = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
+_DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
 _SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
-_DATE_PARTS = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-_DATE = rf"(?s)^{_PAD}{_DATE_PARTS}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
+_DAY = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+_DATE_TEXT = rf"(?s)^{_PAD}{_DAY}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
 _TIME = r"(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?)?"
 _ZONE = r" ?(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{1,2})?)?"
-_TIMESTAMP = rf"^{_PAD}{_DATE_PARTS}{_TIME}{_ZONE})?)?{_PAD}$".replace(r"\d", "[0-9]")
+_TIMESTAMP = rf"^{_PAD}{_DAY}{_TIME}{_ZONE})?)?{_PAD}$".replace(r"\d", "[0-9]")
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
@@ -84,7 +84,7 @@ def _text_to_integer(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
 
 def _text_to_double(value: pl.Expr) -> pl.Expr:
     special = value.str.extract(_SPECIAL).str.to_lowercase()
-    return pl.coalesce(value.str.extract(_DOUBLE), special).cast(pl.Float64, strict=False)
+    return pl.coalesce(value.str.extract(_DOUBLE_TEXT), special).cast(pl.Float64, strict=False)
 
 
 def _text_to_boolean(value: pl.Expr) -> pl.Expr:
@@ -93,7 +93,7 @@ def _text_to_boolean(value: pl.Expr) -> pl.Expr:
 
 
 def _text_to_date(value: pl.Expr) -> pl.Expr:
-    part = value.str.extract_groups(_DATE).struct
+    part = value.str.extract_groups(_DATE_TEXT).struct
     one = pl.lit("1")
     return date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
 
@@ -127,35 +127,35 @@ def _double_to_timestamp(value: pl.Expr) -> pl.Expr:
 
 
 _CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
-    (B, I): _plain(I),
-    (B, L): _plain(L),
-    (B, D): _plain(D),
-    (B, S): _plain(S),
-    (I, B): lambda value: value != 0,
-    (I, L): _plain(L),
-    (I, D): _plain(D),
-    (I, S): _plain(S),
-    (I, TS): lambda value: timestamp_of(value.cast(pl.Int64) * SECOND_US),
-    (L, B): lambda value: value != 0,
-    (L, I): _wrap(I),
-    (L, D): _plain(D),
-    (L, S): _plain(S),
-    (L, TS): lambda value: timestamp_of(value * SECOND_US),
-    (D, B): lambda value: value != 0.0,
-    (D, I): _wrap(I),
-    (D, L): _wrap(L),
-    (D, TS): _double_to_timestamp,
-    (S, B): _text_to_boolean,
-    (S, I): _text_to_integer(I),
-    (S, L): _text_to_integer(L),
-    (S, D): _text_to_double,
-    (S, DATE): _text_to_date,
-    (S, TS): _text_to_timestamp,
-    (DATE, S): lambda value: value.dt.strftime("%Y-%m-%d"),
+    (BOOL, INT): _plain(INT),
+    (BOOL, LONG): _plain(LONG),
+    (BOOL, DOUBLE): _plain(DOUBLE),
+    (BOOL, TEXT): _plain(TEXT),
+    (INT, BOOL): lambda value: value != 0,
+    (INT, LONG): _plain(LONG),
+    (INT, DOUBLE): _plain(DOUBLE),
+    (INT, TEXT): _plain(TEXT),
+    (INT, TS): lambda value: timestamp_of(value.cast(pl.Int64) * SECOND_US),
+    (LONG, BOOL): lambda value: value != 0,
+    (LONG, INT): _wrap(INT),
+    (LONG, DOUBLE): _plain(DOUBLE),
+    (LONG, TEXT): _plain(TEXT),
+    (LONG, TS): lambda value: timestamp_of(value * SECOND_US),
+    (DOUBLE, BOOL): lambda value: value != 0.0,
+    (DOUBLE, INT): _wrap(INT),
+    (DOUBLE, LONG): _wrap(LONG),
+    (DOUBLE, TS): _double_to_timestamp,
+    (TEXT, BOOL): _text_to_boolean,
+    (TEXT, INT): _text_to_integer(INT),
+    (TEXT, LONG): _text_to_integer(LONG),
+    (TEXT, DOUBLE): _text_to_double,
+    (TEXT, DATE): _text_to_date,
+    (TEXT, TS): _text_to_timestamp,
+    (DATE, TEXT): lambda value: value.dt.strftime("%Y-%m-%d"),
     (DATE, TS): lambda value: value.cast(pl.Datetime("us")),
-    (TS, S): text_of_timestamp,
+    (TS, TEXT): text_of_timestamp,
     (TS, DATE): lambda value: value.dt.date(),
-    (TS, I): lambda value: _wrap(I)(seconds_of(value)),
-    (TS, L): seconds_of,
-    (TS, D): lambda value: micros_of(value).cast(pl.Float64) / float(SECOND_US),
+    (TS, INT): lambda value: _wrap(INT)(seconds_of(value)),
+    (TS, LONG): seconds_of,
+    (TS, DOUBLE): lambda value: micros_of(value).cast(pl.Float64) / float(SECOND_US),
 }

@@ -1,5 +1,6 @@
-"""Spark's implicit casts with ANSI mode off: which common type two operands meet in, and what a function's argument
-may be converted to.
+"""Spark's implicit casts with ANSI mode off.
+
+Which common type two operands meet in, and what a function's argument may be converted to.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
@@ -34,15 +35,15 @@ class JobSql(Spark):
     class Tokenizer(Spark.Tokenizer):
         """Spark's words, but `window` is a plain name: named window clauses are not in the language."""
 
-        KEYWORDS = {word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"}
+        KEYWORDS: ClassVar = {word: token for word, token in Spark.Tokenizer.KEYWORDS.items() if word != "WINDOW"}
 
     class Parser(SparkParser):
         """Spark's grammar; only CAST and CASE keep their own syntax."""
 
-        FUNCTIONS = {}
-        FUNCTION_PARSERS = {name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}
-        NO_PAREN_FUNCTIONS = {}
-        NO_PAREN_FUNCTION_PARSERS = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+        FUNCTIONS: ClassVar = {}
+        FUNCTION_PARSERS: ClassVar = {name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}
+        NO_PAREN_FUNCTIONS: ClassVar = {}
+        NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
 
 def parse_statement(text: str) -> exp.Expression:

@@ -18,7 +18,8 @@ from agents.jobs import operators
 from agents.jobs.coercion import cast, unify
 from agents.jobs.dialect import JobSql, refused
 from agents.jobs.functions import call_function
-from agents.jobs.patterns import like_expr, rlike_expr
+from agents.jobs.patterns import like_expr
+from agents.jobs.regex import rlike_expr
 from agents.jobs.types import SqlType
 from agents.jobs.values import Untyped, Value
 
@@ -212,8 +213,8 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
     otherwise = compile_expression(default, scope) if default is not None else _null(node, scope)
     (*cases, last), kind = unify([*results, otherwise], node)
     chain = last.expr
-    for test, case in zip(reversed(tests), reversed(cases), strict=True):
-        chain = pl.when(test).then(case.expr).otherwise(chain)
+    for passed, case in zip(reversed(tests), reversed(cases), strict=True):
+        chain = pl.when(passed).then(case.expr).otherwise(chain)
     return Value(chain, kind, node)
 
 

@@ -173,9 +173,9 @@ def is_in(node: exp.Expr, value: Value, options: list[Value]) -> Value:
         tests = [compare(exp.EQ, value, each, node).expr for each in options]
         return boolean(pl.any_horizontal(tests), node)
     (subject, *items), target = unify([value, *options], node)
+    same_type = all(item.type is option.type for item, option in zip(items, options, strict=True))
     constants = [item.constant for item in items]
-    if target is not SqlType.DOUBLE and all(constant is not None for constant in constants):
-        if all(item.type is option.type for item, option in zip(items, options, strict=True)):
-            wanted = pl.Series(constants, dtype=target.dtype)
-            return boolean(subject.expr.is_in(wanted.implode()), node)
+    if target is not SqlType.DOUBLE and same_type and None not in constants:
+        wanted = pl.Series(constants, dtype=target.dtype)
+        return boolean(subject.expr.is_in(wanted.implode()), node)
     return boolean(pl.any_horizontal([subject.expr == item.expr for item in items]), node)

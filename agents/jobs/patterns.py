@@ -1,8 +1,4 @@
-"""LIKE, and Java regular expressions translated to the ones Polars has.
-
-Rust's and Java's expressions differ in what `.`, `$`, `\\d`, `\\w`, `\\s` and case-insensitivity mean; `translate`
-rewrites them so that they match what Java matches, and refuses what Rust lacks or what depends on the Java version.
-"""
+"""LIKE and ILIKE, and what every kind of pattern has in common: it is a literal of bounded length."""
 
 from __future__ import annotations
 
@@ -63,7 +59,3 @@ def like_expr(value: Value, pattern: Value, escape: str, *, ignore_case: bool) -
     if plain and parts.count(".*") == 2 and len(parts) > 2 and parts[0] == parts[-1] == ".*":
         return expr.str.contains(text[1:-1], literal=True)
     return expr.str.contains(rf"(?s)\A{''.join(parts)}\z")
-
-
-def rlike_expr(value: Value, pattern: Value) -> pl.Expr:
-    raise refused(value.node, "not yet")

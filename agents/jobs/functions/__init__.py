@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
-
+# Importing a module declares its functions.
+from agents.jobs.functions import conditionals, dates, maths, regexes, strings, urls  # noqa: F401
 from agents.jobs.functions.registry import call_function, function_names
 
 __all__ = ["call_function", "function_names"]
