@@ -1,0 +1,91 @@
+"""The archive as a Spark DataFrame: which files a window needs, and their columns in the job's types.
+
+Files of many agents and many days differ in columns and types; each file's manifest tells its own, so they are read
+in groups of one schema and cast. A column that a file lacks is NULL in its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agents.archive_layout import ArchivedFile, ArchiveError, check_file, list_files, source_folder
+from elf.offline.session import OfflineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def find_files(
+    folders: Iterable[Path], source: str, start_ms: int | None = None, end_ms: int | None = None
+) -> list[ArchivedFile]:
+    """Return the files of all agents that may hold events of [start_ms, end_ms).
+
+    Raises:
+        OfflineError: no folder holds anything of this source.
+        ArchiveError: a manifest is damaged.
+    """
+    distinct = sorted({folder.resolve() for folder in folders})
+    if not any(source_folder(folder, source).is_dir() for folder in distinct):
+        places = ", ".join(map(str, distinct)) or "none given"
+        raise OfflineError(
+            f"no archive folder holds events of source {source!r} (looked in: {places}); name them with --archive"
+        )
+    return [file for folder in distinct for file in list_files(folder, source, start_ms, end_ms)]
+
+
+def damaged_files(files: Iterable[ArchivedFile]) -> list[str]:
+    """Check every file against its manifest and return what is wrong, O(bytes)."""
+    damages = []
+    for file in files:
+        try:
+            check_file(file)
+        except (ArchiveError, OSError) as error:
+            damages.append(str(error))
+    return damages
+
+
+def read_events(spark: SparkSession, files: Sequence[ArchivedFile], columns: Mapping[str, str]) -> DataFrame:
+    """Read events with `ts` and the wanted columns (name to SQL type); other columns are not read from disk."""
+    from pyspark.sql import functions as F
+
+    wanted = {"ts": "TIMESTAMP"} | {name: kind for name, kind in columns.items() if name != "ts"}
+    groups: dict[tuple[str | None, ...], list[str]] = {}
+    for file in files:
+        groups.setdefault(tuple(file.entry.columns.get(name) for name in wanted), []).append(str(file.path))
+    frames = []
+    for stored, paths in groups.items():
+        present = {name: kind for name, kind in zip(wanted, stored, strict=True) if kind is not None}
+        frame = spark.read.schema(_schema(present)).parquet(*paths)
+        cells = [
+            (F.col(_quoted(name)) if name in present else F.lit(None)).cast(kind.lower()).alias(name)
+            for name, kind in wanted.items()
+        ]
+        frames.append(frame.select(*cells))
+    return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)
+
+
+def _schema(columns: Mapping[str, str]) -> StructType:
+    from pyspark.sql import types as T
+
+    kinds: dict[str, T.DataType] = {
+        "BOOLEAN": T.BooleanType(),
+        "INT": T.IntegerType(),
+        "BIGINT": T.LongType(),
+        "DOUBLE": T.DoubleType(),
+        "STRING": T.StringType(),
+        "DATE": T.DateType(),
+        "TIMESTAMP": T.TimestampType(),
+    }
+    return T.StructType([T.StructField(name, kinds[kind]) for name, kind in columns.items()])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
+    return spark.createDataFrame([], _schema(columns))
