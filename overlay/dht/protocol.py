@@ -39,7 +39,7 @@ from overlay.dht.messages import (
 )
 from overlay.dht.table import Table
 from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact, canonical_host
+from overlay.ids import Contact, canonical_host, format_address
 
 Answer = asyncio.Future[Reply | None]
 
@@ -268,6 +268,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         if self.transport is None:
             return
         self.counters.sent += 1
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         mapped = f"::ffff:{host}" if self._mapped and ":" not in host else host
-        self.transport.sendto(self._gate.seal(encode(message), address, self._clock()), (mapped, port))
+        self.transport.sendto(
+            self._gate.seal(encode(message), format_address(host, port), self._clock()), (mapped, port)
+        )

@@ -23,7 +23,7 @@ from kademlia.utils import digest
 from overlay.dht import state
 from overlay.dht.auth import Gate, Secret
 from overlay.dht.hints import Hint, Hints
-from overlay.dht.lookup import Lookup
+from overlay.dht.lookup import PARALLEL, Lookup
 from overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
 from overlay.dht.protocol import Answer, Counters, DhtProtocol
 from overlay.dht.table import Table
@@ -150,6 +150,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             await self._search(self.contact.id, self.ksize)
             for target in self.table.targets(self._rng, only_empty=False):
                 await self._search(target, 2)
+            await self._fill_empty_levels()
             self.save_state()
         log.debug("%s joined: %d contacts, %s", self.contact, len(self.table), protocol.counters)
         return len(self.table)
@@ -284,10 +285,14 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         seeds = self._rng.sample(self._seeds, min(RETRIED, len(self._seeds)))
         known = set(self.table.contacts())
         await self._ping_all(contact for contact in [*retried, *await self._resolve(seeds)] if contact not in known)
+        await self._search(self.contact.id, self.ksize, self.table.farther(self.contact.id, self._rng, PARALLEL))
         await self._search(self.contact.id, self.ksize)
-        for target in self.table.targets(self._rng, only_empty=True):
-            await self._search(target, 2)
+        await self._fill_empty_levels()
         self.save_state()
+
+    async def _fill_empty_levels(self) -> None:
+        for target in self.table.targets(self._rng, only_empty=True):
+            await self._search(target, PARALLEL, self.table.farther(target, self._rng, PARALLEL))
 
     async def _ping_all(self, contacts: Iterable[Contact]) -> None:
         protocol = self._running()
@@ -306,9 +311,9 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             found += [Contact.at(str(info[4][0]), port) for info in infos if info[0] == family]
         return list(dict.fromkeys(found))
 
-    async def _search(self, key: bytes, width: int) -> list[Contact]:
+    async def _search(self, key: bytes, width: int, start: Sequence[Contact] | None = None) -> list[Contact]:
         protocol = self._running()
-        lookup = Lookup(self.contact, key, self.table.nearest(key), width=width)
+        lookup = Lookup(self.contact, key, self.table.nearest(key) if start is None else start, width=width)
         waiting: dict[Answer, Contact] = {}
         while True:
             waiting |= {protocol.call_find_node(contact, key): contact for contact in lookup.to_ask()}

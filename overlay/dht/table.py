@@ -170,6 +170,17 @@ class Table(RoutingTable):  # type: ignore[misc]
         levels = (level for level in range(deepest + 1) if not (only_empty and level in filled))
         return [self._random_key(level, rng) for level in levels]
 
+    def farther(self, key: bytes, rng: random.Random, count: int) -> list[Contact]:
+        """Return up to `count` random contacts on levels farther than that of `key`, or of all when there are none.
+
+        When many agents join at once, two halves of a subtree can fill up without one contact between them. Whoever
+        is nearest to `key` is then on our own side and knows as little as we do; those farther away see both halves.
+        """
+        level = prefix_bits(self.own.id, key)
+        beyond = [contact for contact in self.contacts() if prefix_bits(self.own.id, contact.id) < level]
+        beyond = beyond or self.contacts()
+        return rng.sample(beyond, min(count, len(beyond)))
+
     def _random_key(self, level: int, rng: random.Random) -> bytes:
         free = ID_BITS - 1 - level
         number = (self._number >> free ^ 1) << free | rng.getrandbits(free) if free else self._number ^ 1

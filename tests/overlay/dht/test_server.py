@@ -42,6 +42,20 @@ def test_after_joining_nobody_believes_to_be_a_false_root(count: int, loss: floa
     simulate(scenario, loss=loss)
 
 
+@pytest.mark.parametrize("seed", [3, 4])
+def test_agents_that_all_join_at_once_leave_no_split(seed: int) -> None:
+    """With the nearest contacts alone as a start, two halves of a subtree never met: 31 false roots, for ever."""
+
+    async def scenario(cluster: DhtCluster) -> None:
+        for _ in range(150):
+            await cluster.start()
+        first = (cluster.agents[0].contact.host, PORT)
+        await asyncio.gather(*(agent.join([first]) for agent in cluster.agents))
+        assert [key.hex() for key in cluster.keys(100) if cluster.false_roots(key)] == []
+
+    simulate(scenario, seed=seed)
+
+
 def test_routes_end_at_the_root_in_few_hops() -> None:
     async def scenario(cluster: DhtCluster) -> None:
         await cluster.grow(120)

@@ -179,6 +179,17 @@ def test_targets_cover_the_levels_up_to_the_closest_contact(rng: random.Random) 
     assert empty == [level for level in levels if level not in filled]
 
 
+@given(st.integers(0, 2**32).map(random.Random), st.integers(0, 5))
+def test_farther_contacts_see_more_than_our_side(rng: random.Random, level: int) -> None:
+    table = random_table(rng, 40, 4)
+    target = (int.from_bytes(table.own.id) ^ 1 << 159 - level).to_bytes(20)
+    chosen = table.farther(target, rng, 3)
+    assert len(set(chosen)) == 3
+    if level:
+        assert all(prefix_bits(table.own.id, contact.id) < level for contact in chosen)
+    assert Table(fake(1)).farther(target, rng, 3) == []
+
+
 def test_an_empty_table_has_no_targets_and_no_hop() -> None:
     table = Table(fake(1))
     assert table.targets(random.Random(1), only_empty=False) == []
