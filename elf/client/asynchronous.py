@@ -187,15 +187,22 @@ class AsyncClient:
         """Find whose job a bare name means: the only one there is, else one's own."""
         if name in self._creators:
             return self._creators[name]
-        creators = sorted({job.creator for job in await self.jobs() if job.name == name})
-        if not creators or self._own_creator() in creators:
+        jobs = await self.jobs()
+        creators = sorted({job.creator for job in jobs if job.name == name})
+        if self._own_creator() in creators:
             return self._own_creator()
         if len(creators) > 1:
-            raise JobError(
-                f"several creators have a job {name!r}; write {' or '.join(f'{c}/{name}' for c in creators)}"
-            )
-        self._creators[name] = creators[0]
-        return creators[0]
+            choices = " or ".join(f"{creator}/{name}" for creator in creators)
+            raise JobError(f"several creators have a job {name!r}; write {choices}")
+        if creators:
+            self._creators[name] = creators[0]
+            return creators[0]
+        # The agent's own list may lack a young job of ours; asking for it by its full name reaches its master.
+        try:
+            await self._ask("GET", f"/v1/jobs/{self._own_creator()}/{name}", dict[str, Any])
+        except UnknownJobError:
+            raise UnknownJobError(name, [job.name for job in jobs] + [job.key for job in jobs]) from None
+        return self._own_creator()
 
     def _own_creator(self) -> str:
         return self._creator or default_creator()

@@ -51,7 +51,7 @@ class Completeness(msgspec.Struct, frozen=True):
     reported: int
     #: Names of the agents that are not.
     missing: list[str] = []
-    #: Events that came too late, were shed on overload, and bytes that were lost before they could be read.
+    #: Events that came late, events shed on overload, and logs truncated so that lines may be lost.
     late: int = 0
     shed: int = 0
     gaps: int = 0

@@ -95,7 +95,7 @@ JOB_CASES = [
     (JOB.replace("name =", "nmae ="), "1:1", "'nmae'"),
     (JOB + "[options]\nlatenes = '2s'\n", "9:1", "lateness"),
     (JOB + "[options]\nlateness = 'soon'\n", "9:1", "duration"),
-    (JOB.replace("count(*)", "cuont(product)"), "4:17", "count"),
+    (JOB.replace("count(*)", "cuont(product)"), "4:17", "cuont"),
     (JOB.replace("GROUP BY product", "GROUP BY product JOIN"), "6:", ""),
     (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
     (JOB.replace("count(*)", "sum(lower(product) + true)"), "4:", ""),

@@ -22,7 +22,7 @@ from agents.errors import (
 from agents.http.service import UnknownSourceError
 from elf.client.results import Result
 from tests.agents.http.fake_service import make_result
-from tests.elf.client.conftest import Agent
+from tests.elf.fake_agent import Agent
 
 
 def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_bare_name_means_the_only_job_then_ones_own(agent: Agent) -> None:
         assert client.query("top").job == "me/top"
     with elf.connect(agent.url, creator="lab") as client:
         assert client.query("top").job == "lab/top"
-        with pytest.raises(UnknownJobError, match="'lab/tap'; did you mean 'lab/top'"):
+        with pytest.raises(UnknownJobError, match="'tap'; did you mean 'top'"):
             client.query("tap")
 
 

@@ -1,0 +1,207 @@
+"""One shot: a job over files as they are now, in one process, with no overlay (`elf run --once`).
+
+The same parsing, plan and buffer tree as in an agent, driven by a plain loop: memory holds one chunk of lines and the
+PAOs of all keys, never the events. Every window with events is evaluated; nothing is late here.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from agents.errors import JobError, did_you_mean, nearest
+from agents.jobs.definition import Definition
+from agents.jobs.dialect import refused
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.query import columns_read
+from agents.jobs.types import SqlType
+from agents.sources.counters import Counters
+from agents.sources.format import Format, make_format
+from agents.sources.inference import infer_columns
+from agents.sources.lines import LINE_BYTES_MAX
+from agents.sources.readers import open_reader
+from cbt.schema import INTERVAL
+from cbt.tree import BufferTree
+
+CHUNK_BYTES = 4 << 20
+#: From the first file that has lines; the types of undeclared columns are inferred from these.
+SAMPLE_BYTES = 1 << 20
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The rows of all windows in order of time, and what became of every line.
+
+    For a job with windows the first two columns are `window_start` and `window_end` (UTC).
+    """
+
+    frame: pl.DataFrame
+    counters: Counters
+    files: int
+
+
+def run_once(
+    definition: Definition,
+    inputs: Sequence[str],
+    format: str,
+    columns: Mapping[str, SqlType] | None = None,
+    time: str = "ts",
+) -> pl.DataFrame:
+    """Run a job once over files and return its rows; see `evaluate`."""
+    return evaluate(definition, inputs, format, columns, time).frame
+
+
+def evaluate(
+    definition: Definition,
+    inputs: Sequence[str],
+    format: str,
+    columns: Mapping[str, SqlType] | None = None,
+    time: str = "ts",
+) -> Outcome:
+    """Run a job once over files. O(lines + windows * keys).
+
+    Args:
+        definition: the job; its source's name does not matter here.
+        inputs: file names or globs; names ending in .gz are decompressed.
+        format: as in a source's settings.
+        columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
+        time: JSON field with the event time.
+
+    Raises:
+        JobError: no file matches, or one cannot be read.
+        JobSpecError: the job cannot run as written.
+        ConfigError: the format is none of ours.
+    """
+    files = _expand(inputs)
+    parser = make_format(format, time=time)
+    plan = compile_job(definition, _types(definition, parser, columns or {}, files))
+    tree = BufferTree(plan.schema)
+    counters = Counters()
+    for file in files:
+        for chunk in _chunks(file):
+            parsed = parser.parse(chunk, plan.columns, [plan.literals])
+            counters += parsed.counters
+            if parsed.events.height:
+                tree.insert(plan.reduce(parsed.events))
+    return Outcome(_rows(plan, tree.snapshot()), counters, len(files))
+
+
+def parse_columns(text: str) -> dict[str, SqlType]:
+    """Read column types as Spark writes them: `price DOUBLE, product STRING`.
+
+    Raises:
+        JobError: a part is not NAME TYPE.
+    """
+    columns = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, kind = part.partition(" ")
+        try:
+            columns[name] = SqlType.parse(kind)
+        except ValueError as error:
+            raise JobError(f"column {part!r}: {error}; write 'price DOUBLE, product STRING'") from None
+    return columns
+
+
+def _types(
+    definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[str]
+) -> dict[str, SqlType]:
+    """Find the type of every column the query reads: given, declared by the job, fixed by the format, or inferred."""
+    declared = {name: SqlType.parse(kind) for name, kind in definition.columns.items()}
+    known = {**(parser.columns or {}), **declared, **given}
+    read = columns_read(definition.query)
+    lowered = {name.lower() for name in known}
+    missing = [name for name in read if name.lower() not in lowered]
+    fields: Sequence[str] = list(known)
+    if missing and parser.columns is None:
+        inferred = infer_columns(_sample(files), missing)
+        known, fields = {**inferred.columns, **known}, sorted({*inferred.fields, *known})
+    lowered = {name.lower() for name in known}
+    for name in missing:
+        if name.lower() not in lowered:
+            message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
+            raise refused(read[name], message, "or declare its type with --columns or under [columns]")
+    return known
+
+
+def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
+    """Evaluate the job over all PAOs: once, or for every window that has some."""
+    if plan.window is None:
+        return plan.finish(plan.schema.merge_window([paos]), None)
+    size_ms = plan.window.size_ms
+    ordered = paos.sort(INTERVAL)
+    results = [_with_bounds(plan.finish(paos.head(0).drop(INTERVAL), (0, size_ms)).head(0), 0, 0)]
+    for end_ms in _window_ends(plan, ordered):
+        start_ms = end_ms - size_ms
+        first, last = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
+        if first < last:
+            merged = plan.schema.merge_window([ordered.slice(first, last - first)])
+            results.append(_with_bounds(plan.finish(merged, (start_ms, end_ms)), start_ms, end_ms))
+    return pl.concat(results)
+
+
+def _with_bounds(rows: pl.DataFrame, start_ms: int, end_ms: int) -> pl.DataFrame:
+    bounds = zip(WINDOW_COLUMNS, (start_ms, end_ms), strict=True)
+    return rows.select(
+        *(pl.lit(at_ms, pl.Int64).cast(pl.Datetime("ms")).alias(name) for name, at_ms in bounds), pl.all()
+    )
+
+
+def _window_ends(plan: Plan, ordered: pl.DataFrame) -> range:
+    """List the ends of all windows that can hold one of the intervals."""
+    assert plan.window is not None
+    if ordered.height == 0:
+        return range(0)
+    size_ms, slide_ms = plan.window
+    oldest_ms = ordered.item(0, INTERVAL) * plan.interval_ms
+    newest_ms = ordered.item(-1, INTERVAL) * plan.interval_ms
+    first_end = (oldest_ms - size_ms) // slide_ms * slide_ms + slide_ms + size_ms
+    last_end = newest_ms // slide_ms * slide_ms + size_ms
+    return range(first_end, last_end + 1, slide_ms)
+
+
+def _expand(inputs: Sequence[str]) -> list[str]:
+    """Resolve globs; every one must match, or a typing error would look like an empty result."""
+    files: dict[str, None] = {}
+    for pattern in inputs:
+        found = sorted(glob.glob(pattern, recursive=True))
+        if not found:
+            raise JobError(f"no file matches {pattern!r}")
+        files |= dict.fromkeys(found)
+    return list(files)
+
+
+def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield a file's text in chunks of whole lines; the last line may lack its newline.
+
+    Of a line longer than a chunk only the front is kept, more than the formats take of it anyway.
+    """
+    try:
+        reader = open_reader(file)
+        try:
+            offset, held = 0, b""
+            while text := reader.read_at(offset, chunk_bytes):
+                offset += len(text)
+                whole, newline, rest = text.rpartition(b"\n")
+                if not newline:
+                    held = (held + rest)[: max(chunk_bytes, LINE_BYTES_MAX + 1)]
+                    continue
+                yield held + whole + newline
+                held = rest
+            if held:
+                yield held + b"\n"
+        finally:
+            reader.close()
+    except OSError as error:
+        raise JobError(f"{file}: {error.strerror or error}") from None
+
+
+def _sample(files: Sequence[str]) -> bytes:
+    """Return the first lines of the first file that has any."""
+    for file in files:
+        for chunk in _chunks(file, SAMPLE_BYTES):
+            return chunk
+    return b""

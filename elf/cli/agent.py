@@ -1,0 +1,127 @@
+"""Commands of the operator: agent, validate, keygen."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.errors import ConfigError, JobError
+from elf.cli.exits import CONFIG, USAGE
+from elf.cli.output import say
+
+if TYPE_CHECKING:
+    from agents.config import AgentConfig
+
+_PANEL = "Agents"
+SECRET_BYTES = 32
+
+
+def agent(
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", metavar="FILE", help="Settings (TOML); options change them.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=PATH", help="A source and the file or glob to tail; repeatable.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="Of the --source lines: json, combined, common, or a pasted log_format / LogFormat.")
+    ] = "json",
+    time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+    join: Annotated[list[str] | None, typer.Option(metavar="HOST:PORT", help="An agent to join; repeatable.")] = None,
+    bind: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where other agents reach this one.")] = None,
+    api: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where the HTTP API listens.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for durable state.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name shown to people.")] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The cluster's secret; needed off loopback (elf keygen).")
+    ] = None,
+) -> None:
+    """Run an agent until SIGTERM or Ctrl-C."""
+    if config is None and not source and not join:
+        raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
+    from elf.cli.effective import render_toml, with_settings, with_sources
+
+    effective = with_sources(_file_config(config), source or [], format, time)
+    # The secret comes first: an address off loopback is refused while there is none.
+    secret = {"secret_file": _text(secret_file)}
+    effective = with_settings(effective, "overlay", join=join, bind=bind, **secret)
+    effective = with_settings(effective, "api", bind=api)
+    effective = with_settings(effective, "agent", data=_text(data), name=name)
+    text = render_toml(effective)
+    _check_effective(text)
+    say(text)
+    _run(effective)
+
+
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration or job file.")],
+) -> None:
+    """Check a configuration or job file; exit code 78 (configuration) or 2 (job) if something is wrong."""
+    from agents.validate import check_file
+
+    checked = check_file(file)
+    for finding in checked.findings:
+        say(str(finding))
+    if checked.findings:
+        raise typer.Exit(CONFIG if checked.kind == "configuration" else USAGE)
+    say(f"{file}: this {checked.kind} is valid")
+
+
+def keygen(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to create; must not exist.")],
+) -> None:
+    """Create a cluster secret or API token: 32 random bytes as hex, readable by its owner only."""
+    try:
+        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise JobError(f"{out} exists already and is not overwritten; a lost key locks every agent out") from None
+    except OSError as error:
+        raise JobError(f"{out} cannot be created: {error.strerror}") from None
+    with os.fdopen(descriptor, "w") as file:
+        file.write(os.urandom(SECRET_BYTES).hex() + "\n")
+    say(f"wrote {out}; copy it to every agent over a safe channel")
+
+
+def _file_config(file: Path | None) -> AgentConfig:
+    if file is None:
+        from agents.config import AgentConfig
+
+        return AgentConfig()
+    from agents.validate import load_config
+
+    return load_config(file)
+
+
+def _check_effective(text: str) -> None:
+    """Hold the options to the same rules as a file."""
+    from agents.validate import check_config
+
+    findings = check_config(text, "effective configuration")[1]
+    if findings:
+        raise ConfigError("\n".join(finding.message for finding in findings))
+
+
+def _run(config: AgentConfig) -> None:
+    import asyncio
+    import logging
+
+    from agents.runtime import run
+
+    def announce(api_url: str) -> None:
+        say(f"ready, API at {api_url}")
+
+    logging.basicConfig(level=config.agent.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    asyncio.run(run(config, announce))
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    for command in (agent, validate, keygen):
+        app.command(rich_help_panel=_PANEL)(command)

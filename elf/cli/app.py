@@ -1,0 +1,73 @@
+"""The `elf` command: its commands put together, and errors turned into one sentence and an exit code.
+
+Nothing heavy is imported here or by the command modules: each command loads what it needs when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import elf
+from agents.errors import ElfError
+from elf.cli import agent, jobs, offline
+from elf.cli.exits import INTERRUPTED, exit_code_of
+from elf.cli.output import say
+
+
+class ElfGroup(TyperGroup):
+    """Runs a command; errors raised on purpose become a sentence on stderr, never a traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was chosen."""
+        try:
+            return super().invoke(ctx)
+        except ElfError as error:
+            say(f"elf: {error}")
+            raise typer.Exit(exit_code_of(error)) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough; point stdout elsewhere so that Python's last flush is quiet.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+
+app = typer.Typer(
+    cls=ElfGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Answers SQL over the logs of many servers, live, with no cluster. "
+    "Install an agent, publish a job by name, query it from anywhere.",
+    epilog="Exit codes: 0 done, 1 no rows or a difference, 2 wrong usage or job, 69 no agent answers, "
+    "78 wrong configuration.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"elf {elf.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+for _module in (agent, jobs, offline):
+    _module.add_commands(app)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="elf")

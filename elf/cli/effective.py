@@ -1,0 +1,54 @@
+"""The configuration an agent really runs with: the file, changed by options, and shown as TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from agents.config import AgentConfig, SourceConfig
+from agents.errors import ConfigError
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def with_sources(config: AgentConfig, sources: Sequence[str], format: str, time: str) -> AgentConfig:
+    """Add sources given as NAME=PATH (or NAME alone, for one that is only pushed to)."""
+    added: dict[str, SourceConfig] = {}
+    for text in sources:
+        name, _, path = text.partition("=")
+        if name in added:
+            raise ConfigError(f"--source {text}: {name!r} is given twice; one glob may name several files")
+        added[name] = SourceConfig(path=path, format=format, time=time)
+    return replace(config, sources={**config.sources, **added})
+
+
+def with_settings(config: AgentConfig, section: str, **settings: Any) -> AgentConfig:
+    """Replace the settings of one section that are not None or empty."""
+    given = {name: value for name, value in settings.items() if value not in (None, [], "")}
+    return replace(config, **{section: replace(getattr(config, section), **given)})
+
+
+def render_toml(config: AgentConfig) -> str:
+    """Write a configuration as TOML that reads back equal."""
+    return "\n".join(_table((), msgspec.to_builtins(config))) + "\n"
+
+
+def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    if path and (plain or not table):
+        yield ("" if len(path) == 1 and path[0] == "agent" else "\n") + f"[{'.'.join(map(_key, path))}]"
+    for key, value in plain.items():
+        # A JSON scalar or list of strings is TOML too.
+        yield f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
+    for key, value in table.items():
+        if isinstance(value, dict) and (value or key not in ("columns",)):
+            yield from _table((*path, key), value)
+
+
+def _key(text: str) -> str:
+    return text if _BARE_KEY.fullmatch(text) else json.dumps(text)

@@ -1,0 +1,33 @@
+"""What the exit codes mean; scripts may rely on them, so they never change their meaning.
+
+| code | meaning |
+|---|---|
+| 0 | done; for `query`, there are rows; for `verify`, both sides agree |
+| 1 | `query`: the answer has no rows; `verify`: cells differ |
+| 2 | the command line, or a job, is wrong (also: no such job) |
+| 69 | no agent answers, or it cannot answer now: try again later |
+| 78 | a configuration file or setting is wrong |
+| 130 | interrupted (Ctrl-C) |
+"""
+
+from __future__ import annotations
+
+from agents.errors import EXIT_CONFIG, EXIT_USAGE, ConfigError, ElfError, UnavailableError
+
+OK = 0
+DIFFERS = 1
+NO_RESULT = 1
+USAGE = EXIT_USAGE
+UNAVAILABLE = 69
+CONFIG = EXIT_CONFIG
+INTERRUPTED = 130
+
+
+def exit_code_of(error: ElfError) -> int:
+    """Return the code that tells a script whose turn it is."""
+    match error:
+        case UnavailableError():
+            return UNAVAILABLE
+        case ConfigError():
+            return CONFIG
+    return USAGE

@@ -1,0 +1,199 @@
+"""Commands that ask an agent: publish, jobs, query, watch, members, tree, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.errors import ConfigError
+from elf.cli.exits import NO_RESULT
+from elf.cli.mistakes import explained
+from elf.cli.output import (
+    console,
+    print_json,
+    printable,
+    result_table,
+    say,
+    table_of,
+    wants_json,
+)
+
+if TYPE_CHECKING:
+    from rich.tree import Tree as Drawing
+
+    from elf.client import Client, Tree, TreeNode
+
+_PANEL = "Jobs"
+AgentUrl = Annotated[
+    str, typer.Option("--agent", metavar="URL", envvar="ELF_AGENT", help="The agent to ask; any agent will do.")
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", envvar="ELF_TOKEN_FILE", help="File with the agent's API token."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print NDJSON also on a terminal.")]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="NAME, or CREATOR/NAME.")]
+DEFAULT_AGENT = "http://127.0.0.1:4260"
+
+
+def publish(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A job: TOML, or bare SQL in a .sql file.")],
+    name: Annotated[str | None, typer.Option(help="Publish under this name.")] = None,
+    creator: Annotated[str | None, typer.Option(help="The job's creator, if the file names none.")] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a job; every agent that has its source joins in."""
+    with _connect(agent, token_file) as client, explained(file):
+        job = client.publish(file, name=name, creator=creator)
+    if wants_json(as_json):
+        print_json(job)
+    else:
+        print(f"published {printable(job.key)}, master {printable(job.master)}")
+        say(f"see it with: elf watch {job.key}")
+
+
+def list_jobs(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+    """List the jobs that are running."""
+    with _connect(agent, token_file) as client:
+        jobs = client.jobs()
+    if wants_json(as_json):
+        for job in jobs:
+            print_json(job)
+    else:
+        rows = [(job.key, job.source, job.state, job.version, job.master) for job in jobs]
+        console().print(table_of(("job", "source", "state", "version", "master"), rows))
+
+
+def query(
+    name: JobName,
+    window: Annotated[
+        str, typer.Option(help="latest, START/END (ISO-8601 or epoch ms), or a length: 300s.")
+    ] = "latest",
+    key: Annotated[str | None, typer.Option(help="Only rows whose first group key is this.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Most rows to show.")] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a job for one result; exit code 1 if it has no rows."""
+    with _connect(agent, token_file) as client:
+        result = client.query(name, window, key=key, limit=limit)
+    if wants_json(as_json):
+        print_json(result)
+    else:
+        console().print(result_table(result))
+        say("asked " + " > ".join(result.hops or [result.master]))
+    if not result.rows:
+        raise typer.Exit(NO_RESULT)
+
+
+def watch(
+    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Follow a job's results until interrupted; a table that refreshes, or one JSON line per result."""
+    with _connect(agent, token_file) as client:
+        if wants_json(as_json):
+            for result in client.watch(name):
+                print_json(result)
+            return
+        from rich.live import Live
+
+        with Live(console=console(), auto_refresh=False) as live:
+            for result in client.watch(name):
+                live.update(result_table(result), refresh=True)
+    say(f"{name} was stopped")
+
+
+def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+    """List the agents that the asked one knows."""
+    with _connect(agent, token_file) as client:
+        known = client.members()
+    if wants_json(as_json):
+        for member in known:
+            print_json(member)
+    else:
+        rows = [(m.name, m.address, ", ".join(m.sources), "this one" if m.is_self else "") for m in known]
+        console().print(table_of(("name", "address", "sources", ""), rows))
+
+
+def tree(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+    """Draw a job's reducer tree from its root, the job's master."""
+    with _connect(agent, token_file) as client:
+        reducers = client.tree(name)
+    if wants_json(as_json):
+        print_json(reducers)
+    else:
+        console().print(draw_tree(reducers))
+
+
+def stop(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None) -> None:
+    """Stop a job on all agents."""
+    with _connect(agent, token_file) as client:
+        client.stop(name)
+    say(f"stopping {name}")
+
+
+def draw_tree(tree: Tree) -> Drawing:
+    """Lay out a reducer tree; agents whose parent is unknown stand beside the root, marked."""
+    from rich.tree import Tree as Drawing
+
+    children: dict[str | None, list[TreeNode]] = {}
+    ids = {node.id for node in tree.nodes}
+    for node in sorted(tree.nodes, key=lambda node: (node.name, node.address)):
+        place = None if node.id == tree.root or node.parent not in ids else node.parent
+        children.setdefault(place, []).append(node)
+    drawing = Drawing("", hide_root=True)
+    pending = [(drawing, node) for node in reversed(children.pop(None, []))]
+    while pending:
+        above, node = pending.pop()
+        branch = above.add(_node_label(node, tree.root))
+        pending += [(branch, child) for child in reversed(children.pop(node.id, []))]
+    return drawing
+
+
+def _node_label(node: TreeNode, root: str | None) -> str:
+    from rich.markup import escape
+
+    label = escape(printable(node.name or node.address))
+    address = f" [dim]{escape(printable(node.address))}[/dim]" if node.name else ""
+    if node.id == root:
+        return f"[bold]{label}[/bold]{address} root, the job's master"
+    detached = "" if node.parent is not None else " [yellow]no parent yet[/yellow]"
+    return f"{label}{address} {escape(printable(node.role))}{detached}"
+
+
+@contextmanager
+def _connect(url: str, token_file: Path | None) -> Iterator[Client]:
+    from elf.client import Client
+
+    with Client(url, _read_token(token_file)) as client:
+        yield client
+
+
+def _read_token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"token file {file} cannot be read: {error}") from None
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    for command, name in (
+        (publish, "publish"),
+        (list_jobs, "jobs"),
+        (query, "query"),
+        (watch, "watch"),
+        (members, "members"),
+        (tree, "tree"),
+        (stop, "stop"),
+    ):
+        app.command(name, rich_help_panel=_PANEL)(command)

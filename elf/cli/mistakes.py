@@ -1,0 +1,53 @@
+"""Job files on the command line: reading them, and pointing at the place in the file when they are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from agents.errors import JobError, JobSpecError
+from elf.cli.exits import USAGE
+from elf.cli.output import say
+
+if TYPE_CHECKING:
+    from agents.jobs.definition import Definition
+
+
+def load_job(file: Path) -> Definition:
+    """Read a job file to run here; its name does not matter, so a bare SQL file may be called anything."""
+    from agents.jobs.definition import load_definition
+
+    name = "once" if file.suffix == ".sql" else None
+    return load_definition(read_text(file), filename=file.name, name=name)
+
+
+def read_text(file: Path) -> str:
+    """Read a job file's text."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise JobError(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise JobError(f"{file}: not UTF-8 text") from None
+
+
+@contextmanager
+def explained(file: Path) -> Iterator[None]:
+    """Say FILE:LINE:COLUMN for what is wrong with a job file, and end the command.
+
+    Mistakes that can be found here come first, for their places count in the file; what only an agent knows (columns,
+    types) is about the query, and its place counts from the query's first line.
+    """
+    try:
+        yield
+    except JobSpecError as error:
+        from agents.validate import check_job, query_finding
+
+        text = read_text(file)
+        for finding in check_job(text, str(file)) or (query_finding(error, text, str(file)),):
+            say(str(finding))
+        raise typer.Exit(USAGE) from None

@@ -1,0 +1,123 @@
+"""What the command line prints: tables for people, NDJSON for programs, messages on stderr.
+
+A table goes to a terminal, NDJSON into a pipe or with --json. Text from data never reaches a terminal raw: control
+characters, which could rewrite what is on the screen, are shown as escapes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.table import Table
+
+    from elf.client.results import Completeness, Result
+
+#: C0, DEL and C1, then the marks that change the direction of text.
+_CONTROL_RANGES = ((0, 0x20), (0x7F, 0xA0), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A))
+_CONTROLS = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        *range(0x200E, 0x2010),
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+#: JSON escapes C0 itself; these it would pass through.
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code > 0x20}
+
+
+def printable(value: object) -> str:
+    """Render a value for a terminal; None is empty, control characters are visible escapes."""
+    if value is None:
+        return ""
+    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    return text.translate(_CONTROLS)
+
+
+def wants_json(asked: bool) -> bool:
+    """Tell whether to print NDJSON: asked for, or nobody is looking."""
+    return asked or not sys.stdout.isatty()
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON line, at once."""
+    print(msgspec.json.encode(value).decode().translate(_JSON_CONTROLS), flush=True)
+
+
+def say(message: str) -> None:
+    """Print a message for a person on stderr; only its line breaks are taken as they are."""
+    for line in message.splitlines() or [""]:
+        print(printable(line), file=sys.stderr)
+
+
+def console() -> Console:
+    """Return a console for stdout; rich honours NO_COLOR and the terminal's width."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Build a table; numbers stand to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = [list(row) for row in rows]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        number = any(isinstance(row[index], int | float) and not isinstance(row[index], bool) for row in listed)
+        table.add_column(Text(printable(column)), justify="right" if number else "left", overflow="fold")
+    for row in listed:
+        table.add_row(*(Text(printable(value)) for value in row))
+    return table
+
+
+def result_table(result: Result) -> Group:
+    """Lay out a result: its window above its rows, its completeness below."""
+    from rich.console import Group
+    from rich.text import Text
+
+    names = [column.name for column in result.columns]
+    known = result.completeness
+    return Group(
+        Text(f"{printable(result.job)}  {describe_window(result)}", style="bold"),
+        table_of(names, ([row.get(name) for name in names] for row in result.rows)),
+        Text(describe_completeness(known), style=_style_of(known)),
+    )
+
+
+def describe_window(result: Result) -> str:
+    """Say which time a result covers, in UTC."""
+    if result.window is None:
+        return "since the job began"
+    start, end = result.window.start, result.window.end
+    last = f"{end:%H:%M:%S}" if end.date() == start.date() else f"{end:%Y-%m-%d %H:%M:%S}"
+    return f"{start:%Y-%m-%d %H:%M:%S} to {last} UTC"
+
+
+def describe_completeness(known: Completeness) -> str:
+    """Say how complete a result is, in one line; what is zero is not mentioned."""
+    parts = [known.status.replace("_", ", ").replace("incomplete", "but incomplete")]
+    parts.append(f"{known.reported} of {known.expected} agents")
+    if known.missing:
+        parts.append("missing " + ", ".join(map(printable, known.missing)))
+    counts = (("late events", known.late), ("shed events", known.shed), ("truncated logs", known.gaps))
+    parts += [f"{count} {what}" for what, count in counts if count]
+    if known.revision:
+        parts.append(f"revision {known.revision}")
+    return " · ".join(parts)
+
+
+def _style_of(known: Completeness) -> str:
+    if known.status == "open":
+        return "dim"
+    return "green" if known.complete else "yellow"

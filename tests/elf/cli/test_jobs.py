@@ -1,0 +1,179 @@
+"""Commands that ask an agent: what they print where, and how they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agents.errors import JobConflictError, JobSpecError, UnavailableError
+from elf.cli.app import app
+from elf.client.results import Tree, TreeNode
+from tests.agents.http.fake_service import make_result
+from tests.elf.fake_agent import Agent
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands believe that a person is looking."""
+    monkeypatch.setattr("elf.cli.jobs.wants_json", lambda asked: asked)
+
+
+def run(agent: Agent, *arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"ELF_AGENT": agent.url, "COLUMNS": "100"})
+
+
+def lines_of(result: Result) -> list[Any]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_publish_query_and_stop_in_a_pipe(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "visits.sql"
+    file.write_text("SELECT 2")
+    published = run(agent, "publish", file)
+    assert (published.exit_code, lines_of(published)[0]["creator"]) == (0, "me")
+    assert {job["name"] for job in lines_of(run(agent, "jobs"))} == {"top", "visits"}
+    result = run(agent, "query", "top", "--window", "300s", "--key", "zelda", "--limit", "2")
+    assert lines_of(result) == [make_result(rows=[{"product": "zelda", "clicks": 5}]) | {"through_ms": None}]
+    assert agent.service.asked == [("300s", "zelda", 2)]
+    assert lines_of(run(agent, "members"))[0]["address"] == "127.0.0.1:4250"
+    assert lines_of(run(agent, "tree", "shop/top"))[0]["root"] == "aa"
+    assert run(agent, "stop", "visits").exit_code == 0
+    assert run(agent, "query", "visits").exit_code == 2
+
+
+@pytest.mark.usefixtures("terminal")
+def test_tables_for_people(agent: Agent, tmp_path: Path) -> None:
+    agent.service.result_of["shop", "top"] = make_result(
+        completeness={
+            **make_result()["completeness"],
+            "reported": 4,
+            "missing": ["web5"],
+            "late": 3,
+            "status": "final_incomplete",
+        }
+    )
+    result = run(agent, "query", "top")
+    assert "1970-01-01 00:00:30 to 00:01:00 UTC" in result.stdout
+    assert "tetris" in result.stdout
+    assert "final, but incomplete · 4 of 5 agents · missing web5 · 3 late events" in result.stdout
+    assert result.stderr == "asked 127.0.0.1:4251 > 127.0.0.1:4250\n"
+    assert "shop/top" in run(agent, "jobs").stdout
+    assert "this one" in run(agent, "members").stdout
+    drawn = run(agent, "tree", "top").stdout
+    assert [line.strip("│├└─ ").split()[0] for line in drawn.splitlines() if line.strip()] == ["web1", "web2", "web3"]
+    assert "root, the job's master" in drawn.splitlines()[0]
+    file = tmp_path / "visits.sql"
+    file.write_text("SELECT 2")
+    assert "published me/visits" in run(agent, "publish", file).stdout
+
+
+def test_json_may_be_asked_for_on_a_terminal(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert lines_of(run(agent, "query", "top", "--json"))
+
+
+@pytest.mark.usefixtures("terminal")
+def test_data_cannot_steer_the_terminal(agent: Agent) -> None:
+    evil = "\x1b]0;owned\x07\u009b2J\u202egpj.exe[bold]"
+    agent.service.result_of["shop", "top"] = make_result(rows=[{"product": evil, "clicks": 1}], hops=[evil])
+    agent.service.published["shop", "top"]["source"] = evil
+    for result in (run(agent, "query", "top"), run(agent, "jobs"), run(agent, "query", "top", "--json")):
+        assert not {"\x1b", "\x07", "\u009b", "\u202e"} & {*result.stdout, *result.stderr}
+    assert r"\x1b]0;owned\x07\x9b2J\u202egpj.exe[bold]" in run(agent, "query", "top").stdout
+    assert lines_of(run(agent, "query", "top", "--json"))[0]["hops"] == [evil]
+
+
+def test_no_rows_is_exit_code_1(agent: Agent) -> None:
+    assert run(agent, "query", "top", "--key", "chess").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["query", "tip"], 2, "no job 'tip'; did you mean 'top'"),
+        (["query", "shop/tip"], 2, "did you mean 'shop/top'"),
+        (["query", "../x"], 2, "CREATOR/NAME"),
+        (["query", "top", "--window", "soon"], 2, "START/END"),
+        (["query", "top", "--limit", "0"], 2, "--limit"),
+        (["query"], 2, "NAME"),
+        (["qeury", "top"], 2, "query"),
+        (["publish", "/no/such.toml"], 2, "No such file"),
+        (["jobs", "--agent", "http://127.0.0.1:9"], 69, "no agent answers at http://127.0.0.1:9"),
+        (["jobs", "--agent", "127.0.0.1"], 78, "is not an agent's URL"),
+        (["jobs", "--token-file", "/no/such"], 78, "token file"),
+    ],
+)
+def test_mistakes_have_a_sentence_and_a_code(agent: Agent, arguments: list[str], code: int, said: str) -> None:
+    result = run(agent, *arguments)
+    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UnavailableError("away"), 69), (JobConflictError("other"), 2), (RuntimeError("bug"), 69)]
+)
+def test_errors_of_the_agent(agent: Agent, error: Exception, code: int) -> None:
+    agent.service.fail = error
+    assert run(agent, "jobs").exit_code == code
+
+
+def test_a_token_comes_from_a_file(guarded_agent: Agent, tmp_path: Path) -> None:
+    assert run(guarded_agent, "jobs").exit_code == 78
+    (tmp_path / "token").write_text("s3cret\n")
+    assert run(guarded_agent, "jobs", "--token-file", tmp_path / "token").exit_code == 0
+
+
+def test_publish_points_into_the_file(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text('name = "a"\nquery = """\nSELECT product, count(*) AS n FROM clicks GROUP BY product"""\n')
+    agent.service.fail = JobSpecError("source 'clicks' has no column 'product'", line=1, column=8, hint="products")
+    result = run(agent, "publish", file)
+    assert result.exit_code == 2
+    assert f"{file}:3:8: source 'clicks' has no column 'product' (products)" in result.stderr
+    file.write_text('name = "a"\nquery = """\nSELEC product"""\n')
+    assert f"{file}:3:" in run(agent, "publish", file).stderr
+
+
+def test_watch_in_a_pipe_is_a_line_per_result(agent: Agent) -> None:
+    sender = threading.Thread(target=agent.send, args=(make_result(), make_result(end_ms=90_000), None))
+    sender.start()
+    result = run(agent, "watch", "top")
+    sender.join()
+    assert [line["window"]["end_ms"] for line in lines_of(result)] == [60_000, 90_000]
+    assert result.exit_code == 0
+
+
+@pytest.mark.usefixtures("terminal")
+def test_watch_on_a_terminal_is_a_table(agent: Agent) -> None:
+    sender = threading.Thread(target=agent.send, args=(make_result(), None))
+    sender.start()
+    result = run(agent, "watch", "top")
+    sender.join()
+    assert "tetris" in result.stdout
+    assert "final · 5 of 5 agents" in result.stdout
+    assert "was stopped" in result.stderr
+
+
+def test_a_tree_with_cycles_and_orphans_is_drawn_to_the_end() -> None:
+    from elf.cli.jobs import draw_tree
+    from elf.cli.output import console
+
+    nodes = [
+        TreeNode("a", "h:1", "[red]root", None, "master"),
+        TreeNode("b", "h:2", "", "a", "worker"),
+        TreeNode("c", "h:3", "lost", "zz", "worker"),
+        TreeNode("d", "h:4", "loop", "e", "worker"),
+        TreeNode("e", "h:5", "loop2", "d", "worker"),
+    ]
+    with (screen := console()).capture() as capture:
+        screen.print(draw_tree(Tree("a", nodes)))
+    text = capture.get()
+    assert "[red]root" in text
+    assert "h:2" in text
+    assert "lost" in text
