@@ -1,0 +1,153 @@
+"""What a verification found, for people and for programs. No comparing here (see `elf.offline.compare`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Group as RenderGroup
+from rich.table import Table
+from rich.text import Text
+
+#: Differences printed on a terminal; JSON has all.
+SHOWN_MAX = 50
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One disagreement between the published window and Spark's."""
+
+    #: cell | missing_online | missing_offline | order | columns
+    kind: str
+    #: Key columns and their values: which row.
+    key: dict[str, Any] = {}
+    column: str = ""
+    #: What was published and what Spark computed: a cell's values, or whole rows.
+    online: Any = None
+    offline: Any = None
+
+
+class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One window, compared."""
+
+    start_ms: int | None
+    end_ms: int | None
+    #: The label it was published with.
+    status: str
+    rows_online: int
+    rows_offline: int
+    differences: list[Difference] = []
+    #: What need not worry: "tie at the cut", and what the label says is missing.
+    notes: list[str] = []
+    #: Parts of the label that announce an incomplete answer: "late 3", "missing web-2".
+    label: list[str] = []
+    #: Why it was not compared; empty if it was.
+    skipped: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the window was compared and all cells agree."""
+        return not self.skipped and not self.differences
+
+    @property
+    def name(self) -> str:
+        """The window as START/END in UTC, for people."""
+        if self.end_ms is None:
+            return "since the start"
+        start = "start" if self.start_ms is None else _instant(self.start_ms)
+        return f"{start}/{_instant(self.end_ms)}"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All windows of one verification."""
+
+    job: str
+    windows: list[WindowReport]
+    #: Archive files that are not what their agents wrote.
+    damaged: list[str] = []
+    archive_files: int = 0
+    archive_events: int = 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether windows were compared, all agree, and the archive is sound."""
+        compared = [window for window in self.windows if not window.skipped]
+        return bool(compared) and not self.damaged and all(window.agrees for window in compared)
+
+    @property
+    def explained(self) -> bool:
+        """Whether every window that differs was published with a label that announces it."""
+        return not self.damaged and all(window.label for window in self.windows if window.differences)
+
+    @property
+    def verdict(self) -> str:
+        """One line: agrees, differs, differs as labelled, or nothing to compare."""
+        compared = [window for window in self.windows if not window.skipped]
+        if self.agrees:
+            cells = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
+            return f"agrees: {cells} of {self.job}, {self.archive_events} archived events"
+        if self.damaged:
+            return f"the archive is damaged: {len(self.damaged)} of {self.archive_files} files"
+        if not compared:
+            return f"nothing to compare: no final window of {self.job}"
+        count = sum(len(window.differences) for window in compared)
+        how = "differs, as its label announces" if self.explained else "differs"
+        return f"{how}: {count} difference{'s' * (count != 1)} in {self.job}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON-ready values, with the verdict."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {"agrees": self.agrees, "explained": self.explained, "verdict": self.verdict} | plain
+
+    def to_json(self) -> str:
+        """Return everything as one line of JSON."""
+        return msgspec.json.encode(self.to_dict()).decode()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Render for a terminal: a line per window, the first differences, the verdict."""
+        windows = Table("window (UTC)", "status", "rows", "Spark's rows", "result", box=None, pad_edge=False)
+        for window in self.windows:
+            outcome = window.skipped or ("agrees" if window.agrees else f"{len(window.differences)} differences")
+            outcome = "; ".join(
+                [outcome, *window.notes, *(["label: " + ", ".join(window.label)] if window.label else [])]
+            )
+            style = "dim" if window.skipped else "green" if window.agrees else "red"
+            windows.add_row(
+                window.name,
+                window.status,
+                str(window.rows_online),
+                str(window.rows_offline),
+                Text(outcome, style=style),
+            )
+        parts: list[RenderableType] = [windows]
+        shown = [(window, each) for window in self.windows for each in window.differences]
+        if shown:
+            parts.append(_differences(shown[:SHOWN_MAX]))
+        if len(shown) > SHOWN_MAX:
+            parts.append(Text(f"... and {len(shown) - SHOWN_MAX} more; --json has all", style="dim"))
+        parts += [Text(damage, style="red") for damage in self.damaged]
+        parts.append(Text(self.verdict, style="bold green" if self.agrees else "bold red"))
+        yield RenderGroup(*parts)
+
+
+def _differences(shown: list[tuple[WindowReport, Difference]]) -> Table:
+    table = Table("window (UTC)", "what", "key", "column", "published", "Spark", box=None, pad_edge=False)
+    for window, each in shown:
+        key = ", ".join(f"{name}={value}" for name, value in each.key.items())
+        cells = (window.name, each.kind.replace("_", " "), key, each.column, _cell(each.online), _cell(each.offline))
+        # Text, not str: values from logs must not be read as markup.
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={cell}" for name, cell in value.items())
+    return "" if value is None else str(value)
+
+
+def _instant(at_ms: int) -> str:
+    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at_ms % 1_000:03d}" if at_ms % 1_000 else "") + "Z"
