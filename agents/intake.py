@@ -92,7 +92,7 @@ class Intake:
                 self.trouble, progressed = str(error), False
                 await asyncio.sleep(RETRY_S)
             if not progressed:
-                await asyncio.to_thread(self.push.trim, self.pump.tail)
+                await self._in_thread(lambda: self.push.trim(self.pump.saved_offset(str(self.push.path))))
                 self._wake.clear()
                 try:
                     await asyncio.wait_for(self._wake.wait(), POLL_S)

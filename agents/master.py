@@ -174,7 +174,7 @@ class Master:
             missing=commit.missing,
             late=notes.late,
             shed=notes.shed,
-            gap_bytes=notes.gap_bytes,
+            gaps=notes.gaps,
         )
         rows = self.plan.schema.empty()
         if self.plan.window is None and self._panes:

@@ -20,15 +20,15 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     late: int = 0
     #: Events dropped on purpose because an intake was full.
     shed: int = 0
-    #: Bytes of log that vanished before they were read (copytruncate).
-    gap_bytes: int = 0
+    #: Times that a log was truncated, so that lines may have vanished before they were read (copytruncate).
+    gaps: int = 0
     #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
     partial_before: Mapping[str, int] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
     settles: Mapping[str, tuple[tuple[int, int], ...]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.late or self.shed or self.gap_bytes or self.partial_before or self.settles)
+        return bool(self.late or self.shed or self.gaps or self.partial_before or self.settles)
 
     def __add__(self, other: Notes) -> Notes:
         settles = dict(self.settles)
@@ -37,7 +37,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Notes(
             late=self.late + other.late,
             shed=self.shed + other.shed,
-            gap_bytes=self.gap_bytes + other.gap_bytes,
+            gaps=self.gaps + other.gaps,
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,
         )
@@ -70,8 +70,10 @@ def unpack(payload: bytes, schema: PaoSchema) -> tuple[Notes, pl.DataFrame]:
 
 def merge(payloads: Sequence[bytes], schema: PaoSchema) -> bytes:
     """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`."""
-    notes, frames = Notes(), []
+    notes = Notes()
+    frames: list[pl.DataFrame] = []
     for payload in payloads:
         more, frame = unpack(payload, schema)
-        notes, frames = notes + more, [*frames, frame]
+        notes += more
+        frames.append(frame)
     return msgspec.msgpack.encode(_Wire(notes, encode(schema.merge(frames))))

@@ -20,7 +20,7 @@ from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.requests import AnyRequest, DescribeSource, Install, JobRecord, Spread, encode, value_of
-from overlay.contract import NotFoundError, OverlayError
+from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import source_id
 
 Ask = Callable[[bytes, AnyRequest], Awaitable[Any]]

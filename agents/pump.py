@@ -19,6 +19,7 @@ from agents.jobs.types import SqlType
 from agents.sources.counters import Counters
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
+from agents.sources.rotation import Position
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from agents.worker import Worker
@@ -48,6 +49,7 @@ class Sealed:
 @dataclasses.dataclass(frozen=True)
 class _Pending:
     source: SourceState
+    places: list[Position]
     workers: tuple[WorkerState, ...]
 
 
@@ -95,6 +97,7 @@ class Pump:
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
+        self._saved: list[Position] = []
         self._verdicts: collections.deque[tuple[bytes, Verdict]] = collections.deque()
         self._restore()
 
@@ -123,6 +126,10 @@ class Pump:
         """Stop feeding a worker."""
         self.workers.pop(app, None)
 
+    def saved_offset(self, path: str) -> int:
+        """Return how far a file was read at the last checkpoint."""
+        return next((place.offset for place in self._saved if place.path == path), 0)
+
     def settle(self, app: bytes, verdict: Verdict) -> None:
         """Queue a verdict for the next checkpoint; may be called from any thread."""
         self._verdicts.append((app, verdict))
@@ -133,9 +140,9 @@ class Pump:
             return False
         before_ms = self._now_ms()
         chunk = self.tail.read(self._chunk_bytes)
-        for gap in self.tail.take_gaps():
+        for _ in self.tail.take_gaps():
             for worker in self.workers.values():
-                worker.note_gap(gap.bytes)
+                worker.note_gap()
         if chunk is None:
             self._idle_since_ms = before_ms if self.tail.at_end else None
             return False
@@ -191,7 +198,7 @@ class Pump:
         if self._archive is not None:
             self._archive.prepare(pending.source.sequence)
         self._checkpoints.write(pending.source, pending.workers)
-        self._pending = None
+        self._pending, self._saved = None, pending.places
         if self._archive is not None:
             self._archive.commit(pending.source.sequence)
         self._checkpointed_ms = self._now_ms()
@@ -220,4 +227,5 @@ class Pump:
                 states.append(worker.state(sealed[app]))
                 worker.dirty = False
         progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms))
-        return _Pending(SourceState(self.source, self.tail.positions(), progress, self._sequence), tuple(states))
+        source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
+        return _Pending(source, self.tail.places(), tuple(states))

@@ -149,7 +149,8 @@ def encode(message: AnyRequest | Reply) -> bytes:
 
 def decode_request(body: bytes) -> AnyRequest:
     """Decode a request; raises msgspec.DecodeError (ValidationError among them) on anything else."""
-    return msgspec.msgpack.decode(body, type=AnyRequest)
+    request: AnyRequest = msgspec.msgpack.decode(body, type=AnyRequest)
+    return request
 
 
 def reply_of_error(error: ElfError) -> Reply:

@@ -38,7 +38,7 @@ class Label(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     late: int = 0
     shed: int = 0
-    gap_bytes: int = 0
+    gaps: int = 0
     revision: int = 0
 
     def revised(self) -> Label:
@@ -58,7 +58,7 @@ class Label(msgspec.Struct, frozen=True):
             missing=tuple(sorted({*self.missing, *later.missing})),
             late=self.late + later.late,
             shed=self.shed + later.shed,
-            gap_bytes=self.gap_bytes + later.gap_bytes,
+            gaps=self.gaps + later.gaps,
         )
 
 
@@ -83,7 +83,7 @@ def label_of(labels: Sequence[Label], state: MasterState, span: Span | None, pla
         missing=tuple(sorted({*partial, *(agent for label in labels for agent in label.missing)})),
         late=sum(label.late for label in labels),
         shed=sum(label.shed for label in labels),
-        gap_bytes=sum(label.gap_bytes for label in labels),
+        gaps=sum(label.gaps for label in labels),
         revision=sum(label.revision for label in labels),
     )
 
@@ -98,7 +98,7 @@ def result_of(
 ) -> Result:
     """Render rows and label as the API's Result."""
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
-    lacking = bool(label.missing or label.shed or label.gap_bytes)
+    lacking = bool(label.missing or label.shed or label.gaps)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness = {
         "expected": label.expected,
@@ -106,7 +106,7 @@ def result_of(
         "missing": [names(agent) for agent in label.missing],
         "late": label.late,
         "shed": label.shed,
-        "gaps": label.gap_bytes,
+        "gaps": label.gaps,
         "revision": label.revision,
         "status": status,
     }

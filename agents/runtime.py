@@ -121,7 +121,7 @@ class Agent:
 
     def add_record(self, tree: bytes, record: Record) -> bool:
         """Put a control record into a tree this agent stands in, and heed it here too."""
-        new = self.node.add_record(tree, record)
+        new: bool = self.node.add_record(tree, record)
         if new:
             self.on_record(tree, record)
         return new

@@ -28,7 +28,7 @@ from agents.requests import (
     encode,
     value_of,
 )
-from overlay.contract import NotFoundError, OverlayError
+from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import app_id
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ class Service:
         app = app_id(name, creator)
         described, _ = await self._ask_master(creator, name, Describe(app))
         nodes: list[Json] = []
-        level, seen = [(described["master"], None)], set[str]()
+        level: list[tuple[str, str | None]] = [(described["master"], None)]
+        seen: set[str] = set()
         while level and len(nodes) < ASK_MAX * 16:
             views = await asyncio.gather(*(self._ask_one(address, ViewTree(app)) for address, _ in level))
             below: list[tuple[str, str | None]] = []
@@ -125,7 +126,7 @@ class Service:
                         "id": contact_at(address).id.hex(),
                         "address": address,
                         "name": known["name"],
-                        "parent": parent,
+                        "parent": None if parent is None else contact_at(parent).id.hex(),
                         "role": known["role"],
                     }
                 )

@@ -64,9 +64,9 @@ class Worker:
                 self.progress = replace(self.progress, late=self.progress.late + late)
         self._insert(paos)
 
-    def note_gap(self, gap_bytes: int) -> None:
-        """Remember bytes of log that vanished unread, for the label of the next snapshot."""
-        self.progress = replace(self.progress, gap_bytes=self.progress.gap_bytes + gap_bytes)
+    def note_gap(self) -> None:
+        """Remember that lines may have vanished unread, for the label of the next snapshot."""
+        self.progress = replace(self.progress, gaps=self.progress.gaps + 1)
         self.dirty = True
 
     def seal(self, watermark_ms: int) -> list[Snapshot]:
@@ -96,14 +96,14 @@ class Worker:
             self.progress = replace(progress, settled=verdict.through, partial_before=None)
             return
         owed = (*progress.owed, (verdict.previous, verdict.through))
-        late, gap_bytes = progress.late, progress.gap_bytes
+        late, gaps = progress.late, progress.gaps
         for snapshot in snapshots:
             if snapshot.payload is not None:
                 notes, frame = unpack(snapshot.payload, self.plan.schema)
                 self._insert(frame)
-                late, gap_bytes = late + notes.late, gap_bytes + notes.gap_bytes
+                late, gaps = late + notes.late, gaps + notes.gaps
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
-        self.progress = replace(progress, settled=verdict.through, owed=owed, late=late, gap_bytes=gap_bytes)
+        self.progress = replace(progress, settled=verdict.through, owed=owed, late=late, gaps=gaps)
 
     def state(self, sealed: Sequence[Snapshot] = ()) -> WorkerState:
         """Return what a checkpoint must hold to bring this worker back."""
@@ -129,7 +129,7 @@ class Worker:
         progress, agent = self.progress, self.agent_id
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         settles = {agent: progress.owed} if progress.owed else {}
-        notes = Notes(late=progress.late, gap_bytes=progress.gap_bytes, partial_before=partial, settles=settles)
-        self.progress = replace(progress, sealed=through, late=0, gap_bytes=0, owed=())
+        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles)
+        self.progress = replace(progress, sealed=through, late=0, gaps=0, owed=())
         self.dirty = True
         return Snapshot(through, pack(notes, frame))

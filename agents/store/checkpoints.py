@@ -29,9 +29,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     partial_before: int | None = None
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
     owed: tuple[tuple[int, int], ...] = ()
-    #: Late events, and bytes lost to truncation, not reported in a snapshot yet.
+    #: Late events, and truncations of a log, not reported in a snapshot yet.
     late: int = 0
-    gap_bytes: int = 0
+    gaps: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

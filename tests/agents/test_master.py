@@ -90,11 +90,11 @@ def test_agents_that_came_in_the_middle_are_missing_from_earlier_windows(store: 
     assert root.ask(Span(6_000, 10_000))["status"] == "final"
 
 
-def test_lost_bytes_make_a_window_incomplete(store: Panes) -> None:
+def test_a_truncated_log_makes_a_window_incomplete(store: Panes) -> None:
     root = Root(store)
-    root.commit(1, [(0, "a")], notes=Notes(gap_bytes=77))
+    root.commit(1, [(0, "a")], notes=Notes(gaps=1))
     answer = root.ask(Span(0, 4_000))
-    assert (answer["status"], answer["gaps"]) == ("final_incomplete", 77)
+    assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
 
 
 def test_a_query_without_window_counts_on(store: Panes) -> None:

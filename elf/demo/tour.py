@@ -1,0 +1,266 @@
+"""`scripts/demo`: a web shop of five servers on this machine, its live top ten, and the proof that the figures are right.
+
+Starts five agents and five log writers as processes of their own, publishes the micro-promotion job (paper, Figure 1),
+shows its results as they come, asks for them through another agent, and lets Spark recompute one window. Everything
+it starts, it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+import elf
+from agents.errors import ElfError
+from elf.cli.output import result_table
+
+JOB = "shop/micro-promotion"
+JOB_TEXT = """
+name = "micro-promotion"
+creator = "shop"
+query = '''
+SELECT product, count(*) AS clicks, sum(price_cents) AS cents
+FROM clicks
+WHERE event = 'click' AND category = 'Video Games'
+GROUP BY product, window(ts, '{window} seconds', '{slide} seconds')
+ORDER BY clicks DESC, product LIMIT 10
+'''
+[options]
+lateness = "6s"   # the shop's clocks and buffers put events up to 5 s out of order
+"""
+#: An agent starts in a second or two; a slow machine gets this long.
+START_S = 60.0
+
+
+class Shop:
+    """The demo's processes: agents `web1`, `web2`, ... each with its own folder and log, and a writer for each log."""
+
+    def __init__(self, folder: pathlib.Path, agents: int, rate: float, seed: int) -> None:
+        self.folder, self.rate, self.seed = folder, rate, seed
+        ports = _free_ports(2 * agents)
+        self.overlay, self.api = ports[:agents], ports[agents:]
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    @property
+    def urls(self) -> list[str]:
+        """The agents' APIs."""
+        return [f"http://127.0.0.1:{port}" for port in self.api]
+
+    @property
+    def archives(self) -> list[pathlib.Path]:
+        """The agents' archives."""
+        return [self.folder / f"web{number}" / "archive" for number in range(1, len(self.api) + 1)]
+
+    def start(self) -> None:
+        """Start writers and agents."""
+        for index, (overlay, api) in enumerate(zip(self.overlay, self.api, strict=True)):
+            name = f"web{index + 1}"
+            log, data = self.folder / f"{name}.log", self.folder / name
+            self._spawn(
+                "elf.demo.clicks",
+                "--live",
+                "--rate",
+                str(self.rate),
+                "--seed",
+                str(self.seed + index),
+                "--out",
+                str(log),
+            )
+            join = ["--join", f"127.0.0.1:{self.overlay[0]}"] if index else []
+            agent = ["--name", name, "--data", str(data), "--bind", f"127.0.0.1:{overlay}", "--api", f"127.0.0.1:{api}"]
+            self._spawn("elf", "agent", "--source", f"clicks={log}", "--format", "json", *agent, *join, log=name)
+
+    def stop(self) -> None:
+        """End every process that was started, and wait until it is gone."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self._processes:
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def failed(self) -> str | None:
+        """Return what a process that ended by itself had to say."""
+        for process in self._processes:
+            if process.poll() is not None:
+                command = " ".join(str(word) for word in list(process.args)[2:])  # type: ignore[arg-type]
+                logs = "\n".join(path.read_text()[-1_000:] for path in sorted(self.folder.glob("*.err")))
+                return f"this process ended with exit code {process.returncode}: {command}\n{logs}"
+        return None
+
+    def _spawn(self, module: str, *arguments: str, log: str | None = None) -> None:
+        messages = (self.folder / f"{log}.err").open("wb") if log else subprocess.DEVNULL
+        # A session of its own: Ctrl-C reaches the demo alone, which then ends its processes in order.
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=messages,
+            start_new_session=True,
+        )
+        self._processes.append(process)
+
+
+class Tour:
+    """What the demo shows."""
+
+    def __init__(self, shop: Shop, window_s: int, slide_s: int, console: Console) -> None:
+        self.shop, self.window_s, self.slide_s, self.console = shop, window_s, slide_s, console
+        self.notes: list[str] = []
+        self.verified: bool | None = None
+
+    async def run(self) -> None:
+        """Publish, watch, ask elsewhere, verify; then go on watching."""
+        await self._wait_ready()
+        async with elf.connect(self.shop.urls[0]) as client:
+            await self._wait_members(client)
+            job = await client.publish(text=JOB_TEXT.format(window=self.window_s, slide=self.slide_s))
+            self._note(f"published {job.key} through web1; its master is the agent at {job.master}")
+            self._note(
+                f"the first {self.window_s} s window closes in about {self.window_s + 8} s; Ctrl-C ends the demo"
+            )
+            checking: asyncio.Task[None] | None = None
+            with self._live() as live:
+                async for result in client.watch(JOB):
+                    self._show(live, result)
+                    if checking is None and result.completeness.status in ("final", "revised") and result.rows:
+                        checking = asyncio.create_task(self._check(result))
+                    if checking is not None and checking.done():
+                        checking.result()
+
+    async def _check(self, result: elf.Result) -> None:
+        """Ask for the same window through another agent, then let Spark recompute it."""
+        assert result.window is not None
+        other = next(
+            i for i, url in enumerate(self.shop.urls) if not result.master.endswith(f":{self.shop.overlay[i]}")
+        )
+        async with elf.connect(self.shop.urls[other]) as client:
+            again = await client.query(JOB, result.window)
+        same = "the same rows" if again.rows == result.rows else "OTHER ROWS"
+        self._note(f"asked again through web{other + 1}: {same}, by way of {' > '.join(again.hops)}")
+        self._note("Spark recomputes that window from the agents' archives ...")
+        self._note(await asyncio.to_thread(self._verify, self.shop.urls[other], result.window))
+
+    def _verify(self, url: str, window: elf.Window) -> str:
+        from elf.offline.verify import run_verify
+
+        span = f"{window.start_ms}/{window.end_ms}"
+        try:
+            with elf.connect(url) as client:
+                report = run_verify(client, JOB, [span], self.shop.archives)
+        except ElfError as error:
+            return f"Spark could not verify: {error}"
+        self.verified = report.agrees
+        if report.agrees:
+            return f"Spark agrees with the window {window}: every cell is the same"
+        return f"Spark differs from the window {window}:\n{report.text()}"
+
+    async def _wait_ready(self) -> None:
+        for url in self.shop.urls:
+            async with asyncio.timeout(START_S), elf.connect(url) as client:
+                while True:
+                    if failure := self.shop.failed():
+                        raise ElfError(failure)
+                    with contextlib.suppress(ElfError):
+                        await client.members()
+                        break
+                    await asyncio.sleep(0.1)
+
+    async def _wait_members(self, client: elf.AsyncClient) -> None:
+        async with asyncio.timeout(START_S):
+            while len(known := await client.members()) < len(self.shop.urls):
+                await asyncio.sleep(0.1)
+        self._note(f"{len(known)} agents found each other: {', '.join(sorted(member.name for member in known))}")
+
+    @contextlib.contextmanager
+    def _live(self) -> Iterator[Live | None]:
+        if not self.console.is_terminal:
+            yield None
+            return
+        with Live(console=self.console, auto_refresh=False) as live:
+            yield live
+
+    def _show(self, live: Live | None, result: elf.Result) -> None:
+        if live is None:
+            self.console.print(result_table(result))
+        else:
+            live.update(Group(result_table(result), *(Text(note, style="cyan") for note in self.notes)), refresh=True)
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        if not self.console.is_terminal or len(self.notes) <= 3:
+            self.console.print(Text(text, style="cyan"))
+
+
+def main() -> int:
+    """Run the demo until Ctrl-C; 0 unless Spark was asked and differed."""
+    parser = argparse.ArgumentParser(prog="scripts/demo", description="A five-server web shop on this machine.")
+    parser.add_argument("--rate", type=float, default=200, help="events per second and server (default 200)")
+    parser.add_argument(
+        "--window", type=int, default=30, help="window size in seconds (default 30; the paper's is 300)"
+    )
+    parser.add_argument("--slide", type=int, default=5, help="a new window every so many seconds (default 5)")
+    parser.add_argument("--agents", type=int, default=5, help="servers (default 5)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the click streams (default 1)")
+    parser.add_argument("--seconds", type=float, help="end by itself after so long (default: at Ctrl-C)")
+    args = parser.parse_args()
+    if args.window % args.slide or min(args.window, args.slide, args.agents) < 1 or args.rate <= 0:
+        parser.error("--window must be a multiple of --slide, and all figures positive")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="elf-demo-"))
+    shop = Shop(folder, args.agents, args.rate, args.seed)
+    tour = Tour(shop, args.window, args.slide, Console(highlight=False))
+    try:
+        shop.start()
+        asyncio.run(_until_stopped(tour, args.seconds))
+    except ElfError as error:
+        print(error, file=sys.stderr)
+        return 1
+    finally:
+        shop.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if tour.verified is False else 0
+
+
+async def _until_stopped(tour: Tour, seconds: float | None) -> None:
+    """Run the tour until Ctrl-C, SIGTERM or the time is up."""
+    task = asyncio.create_task(tour.run())
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports of loopback that are free now, for TCP and UDP."""
+    with contextlib.ExitStack() as stack:
+        ports: list[int] = []
+        while len(ports) < count:
+            tcp, udp = (
+                stack.enter_context(socket.socket(kind=kind)) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+            )
+            tcp.bind(("127.0.0.1", 0))
+            with contextlib.suppress(OSError):
+                udp.bind(tcp.getsockname())
+                ports.append(tcp.getsockname()[1])
+        return ports
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""Real agents for tests: separate processes on loopback, found through their API, ended by their process ids."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+DEADLINE_S = 60.0
+
+
+def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """Wait for a condition to give something true and return it; fail loudly when it does not in time."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(f"not in {deadline_s} s: {what}")
+
+
+def free_port() -> int:
+    """Return a port that is free for TCP and UDP now."""
+    while True:
+        with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            tcp.bind(("127.0.0.1", 0))
+            port: int = tcp.getsockname()[1]
+            with contextlib.suppress(OSError):
+                udp.bind(("127.0.0.1", port))
+                return port
+
+
+class AgentProcess:
+    """One agent and its folder; may be killed and started again."""
+
+    def __init__(self, folder: pathlib.Path, name: str, sources: dict[str, dict[str, Any]], join: list[str]) -> None:
+        self.name, self.folder = name, folder
+        self.overlay, self.api = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        self.url = f"http://{self.api}"
+        self.data = folder / name
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.archive = self.data / "archive"
+        self._config = folder / f"{name}.toml"
+        lines = [
+            f'[agent]\nname = "{name}"\ndata = "{self.data}"',
+            f'[overlay]\nbind = "{self.overlay}"\njoin = {json.dumps(join)}',
+            f'[api]\nbind = "{self.api}"',
+        ]
+        for source, settings in sources.items():
+            lines.append(f"[sources.{source}]")
+            lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
+        self._config.write_text("\n".join(lines) + "\n")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self.folder / f"{self.name}.err").open("ab")
+        with log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "elf", "agent", "--config", str(self._config)], stdout=log, stderr=log
+            )
+        wait_until(self.ready, f"agent {self.name} is ready; its messages:\n{self.messages()}")
+
+    def ready(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"agent {self.name} ended:\n{self.messages()}"
+        try:
+            return bool(self.get("/readyz")["ready"])
+        except (OSError, urllib.error.HTTPError):
+            return False
+
+    def messages(self) -> str:
+        path = self.folder / f"{self.name}.err"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def kill(self) -> None:
+        """kill -9: nothing is saved, nobody is told."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM: the agent saves and leaves."""
+        self._end(signal.SIGTERM)
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path, timeout=20) as answer:
+            return json.load(answer)
+
+    def counters(self, source: str) -> dict[str, int]:
+        """Return where the source's lines ended, from /metrics."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=20) as answer:
+            text = answer.read().decode()
+        ends = {}
+        for line in text.splitlines():
+            if line.startswith(f'elf_lines_read_total{{source="{source}"}}'):
+                ends["read"] = int(float(line.split()[-1]))
+            elif line.startswith("elf_lines_total{") and f'source="{source}"' in line:
+                end = line.split('end="')[1].split('"')[0]
+                ends[end] = int(float(line.split()[-1]))
+        return ends
+
+    def _end(self, number: int) -> None:
+        if self.process is not None and self.process.poll() is None:
+            os.kill(self.process.pid, number)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise
+        self.process = None
+
+
+@contextlib.contextmanager
+def running(agents: list[AgentProcess]) -> Iterator[list[AgentProcess]]:
+    """Start agents one after another, and end them all whatever happens."""
+    try:
+        for agent in agents:
+            agent.start()
+        yield agents
+    finally:
+        for agent in agents:
+            agent.stop()
+
+
+def make_agents(folder: pathlib.Path, sources: list[dict[str, dict[str, Any]]]) -> list[AgentProcess]:
+    """Make one agent per entry; all join through the first."""
+    agents: list[AgentProcess] = []
+    for number, settings in enumerate(sources, start=1):
+        join = [agents[0].overlay] if agents else []
+        agents.append(AgentProcess(folder, f"web{number}", settings, join))
+    return agents
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {json.dumps(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)
