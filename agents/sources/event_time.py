@@ -204,4 +204,5 @@ def days(year: Ints, month: Ints, day: Ints, valid: Flags) -> Ints:
     shifted = year - (month <= 2)
     era, year_of_era = np.divmod(shifted, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+    result: Ints = era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
+    return result

@@ -1,0 +1,189 @@
+"""One log file being read: what was handed out, and the next whole lines of it.
+
+Half a line waits for its newline. A line beyond `LINE_BYTES_MAX` is handed out cut (one byte too long, which the format
+sees and flags) and its rest is skipped, so memory stays bounded whatever the file holds.
+"""
+
+from __future__ import annotations
+
+import os
+
+from agents.sources.lines import LINE_BYTES_MAX
+from agents.sources.readers import Reader, open_reader
+from agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
+
+
+class TruncatedError(Exception):
+    """The file no longer holds, before our offset, what we read there: it was truncated and is written anew."""
+
+
+class DamagedError(Exception):
+    """The rest of a compressed file cannot be decompressed; the text says why."""
+
+
+class Followed:
+    """A file, open or not, with its place."""
+
+    def __init__(self, seen: Seen, position: Position | None = None) -> None:
+        """Follow a file from its front, or from the place where a former run, or a copy of it, was read to."""
+        self.path, self.key = seen.path, seen.key
+        self.offset = position.offset if position else 0
+        self.in_line = position.in_line if position else False
+        self.done = position.done if position else False
+        self.rotated_ms: int | None = None
+        #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
+        self.size = 0
+        self.reader: Reader | None = None
+        #: Size and time of the last change when the file was last looked at.
+        self.looked: tuple[int, int] | None = None
+        self._head = (position.head, position.head_bytes) if position else (digest(b""), 0)
+        self._before_digest = position.before if position else digest(b"")
+        self._before: bytes | None = None
+        self._unchanged: tuple[int, int] | None = None
+
+    @property
+    def position(self) -> Position:
+        """The place after what was handed out."""
+        return Position(
+            path=self.path,
+            device=self.key[0],
+            inode=self.key[1],
+            head=self._head[0],
+            head_bytes=self._head[1],
+            offset=self.offset,
+            before=self._before_digest if self._before is None else digest(self._before),
+            in_line=self.in_line,
+            done=self.done,
+        )
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the file's size on disk says nothing about its text."""
+        return self.path.endswith(".gz")
+
+    def open(self) -> Reader:
+        """Open the file, if it is not open, and check that it is the one we know.
+
+        Raises:
+            OSError: it cannot be opened.
+            TruncatedError: its text before our offset has changed.
+        """
+        if self.reader is None:
+            reader = open_reader(self.path)
+            status = os.fstat(reader.fd)
+            if (status.st_dev, status.st_ino) != self.key:
+                reader.close()
+                raise FileNotFoundError(f"{self.path} was replaced between looking at it and opening it")
+            self.reader = reader
+        if self._before is None:
+            if self.offset and not continues(self.position, None, self.reader.read_at):
+                raise TruncatedError
+            count = min(BEFORE_BYTES, self.offset)
+            self._before = self.reader.read_at(self.offset - count, count)
+        return self.reader
+
+    def close(self) -> None:
+        """Close the file; its place is kept."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
+        self._before_digest, self._before = self.position.before, None
+        self._unchanged = None
+
+    def skip_to_end(self) -> None:
+        """Begin at the end of what the file holds now; the rest of a half line there is skipped, too.
+
+        The text of a compressed file is not measured; only its front is remembered.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        reader = self.open()
+        self._note_head(reader)
+        if self.compressed:
+            return
+        self.offset = self.size = os.fstat(reader.fd).st_size
+        self.in_line = self.size > 0 and reader.read_at(self.size - 1, 1) != b"\n"
+        count = min(BEFORE_BYTES, self.size)
+        self._before = reader.read_at(self.size - count, count)
+
+    def begin_anew(self) -> int:
+        """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
+        lost = max(0, self.size - self.offset)
+        self.offset = self.size = 0
+        self.in_line = False
+        self._head, self._before, self._unchanged = (digest(b""), 0), b"", None
+        return lost
+
+    def read(self, bytes_max: int, *, half_line: bool = False) -> bytes:
+        """Hand out the next whole lines, up to about `bytes_max`; empty when there are none now.
+
+        Args:
+            bytes_max: upper bound, except that a single longer line is handed out, up to the cap.
+            half_line: hand out a last line without newline, too, with a newline added.
+
+        Raises:
+            OSError: the file cannot be read.
+            TruncatedError: its text before our offset has changed.
+            DamagedError: it is compressed, and what follows is damaged.
+        """
+        reader = self.open()
+        status = os.fstat(reader.fd)
+        state = (status.st_size, status.st_mtime_ns)
+        if state == self._unchanged and not half_line:
+            return b""
+        while True:
+            text = self._text(reader, bytes_max)
+            if not self.compressed:
+                self.size = max(self.size, status.st_size)
+            lines, used = self._whole_lines(text, bytes_max, half_line)
+            if not used and bytes_max <= LINE_BYTES_MAX and len(text) >= bytes_max:
+                bytes_max = LINE_BYTES_MAX + 1
+                continue
+            self._advance(reader, text[:used])
+            if lines:
+                self._unchanged = None
+                return lines
+            if not used:
+                if reader.damage:
+                    raise DamagedError(reader.damage)
+                self._unchanged = state
+                return b""
+
+    def _text(self, reader: Reader, count: int) -> bytes:
+        """Read from the offset on, and in the same read check that what lies before it is unchanged."""
+        before = self._before or b""
+        data = reader.read_at(self.offset - len(before), len(before) + count)
+        if not data.startswith(before):
+            raise TruncatedError
+        return data[len(before) :]
+
+    def _whole_lines(self, text: bytes, asked: int, half_line: bool) -> tuple[bytes, int]:
+        """Cut whole lines off the front; returns them and how many bytes of the text they use up."""
+        if self.in_line:
+            end = text.find(b"\n")
+            # The newline of the huge line ends the skipping; it belongs to the cut line handed out before.
+            self.in_line = end < 0
+            return b"", len(text) if end < 0 else end + 1
+        end = text.rfind(b"\n") + 1
+        if end:
+            return text[:end], end
+        if len(text) > LINE_BYTES_MAX:
+            self.in_line = True
+            return text[: LINE_BYTES_MAX + 1] + b"\n", LINE_BYTES_MAX + 1
+        if half_line and text and len(text) < asked:
+            return text + b"\n", len(text)
+        return b"", 0
+
+    def _advance(self, reader: Reader, used: bytes) -> None:
+        if used:
+            if self._head[1] < HEAD_BYTES:
+                self._note_head(reader, (self._before or b"") + used)
+            self.offset += len(used)
+            self._before = ((self._before or b"") + used[-BEFORE_BYTES:])[-BEFORE_BYTES:]
+
+    def _note_head(self, reader: Reader, front: bytes | None = None) -> None:
+        """Take the fingerprint of the first bytes, from text at hand where that begins at the front."""
+        whole_front = front is not None and self.offset == len(self._before or b"")
+        head = front[:HEAD_BYTES] if whole_front and front else reader.read_at(0, HEAD_BYTES)
+        self._head = digest(head), len(head)

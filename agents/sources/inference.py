@@ -1,0 +1,84 @@
+"""The columns of a JSON source, as a sample of its lines shows them; asked once, when a job is published.
+
+A type is only given where every value seen fits it; the definition then freezes it (DESIGN section 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from agents.errors import did_you_mean, nearest
+from agents.jobs.types import SqlType
+from agents.sources.lines import clean
+
+#: Lines looked at; more would delay a publish and rarely tell more.
+SAMPLE_LINES_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """What a sample tells.
+
+    Attributes:
+        columns: types of the asked names that were found.
+        missing: why an asked name has no type, in words for a person.
+        fields: every top-level name seen, sorted; for hints.
+    """
+
+    columns: dict[str, SqlType]
+    missing: dict[str, str]
+    fields: tuple[str, ...]
+
+
+def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
+    """Find the types of JSON fields.
+
+    All booleans: BOOLEAN. All integers: BIGINT. All numbers: DOUBLE. Everything else is STRING: texts (times and dates,
+    too: SQL converts them), mixtures, objects and lists as their JSON text.
+
+    Args:
+        sample: some whole lines; those that are no JSON objects are left out.
+        names: fields asked for.
+    """
+    rows = _rows(sample)
+    kinds: dict[str, set[type]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(type(value))
+    fields = tuple(sorted(kinds))
+    columns: dict[str, SqlType] = {}
+    missing: dict[str, str] = {}
+    for name in names:
+        seen = kinds.get(name, set()) - {type(None)}
+        if seen:
+            columns[name] = _type_of(seen)
+        elif name in kinds:
+            missing[name] = f"column {name!r} is null in all {len(rows)} lines looked at; declare its type in [columns]"
+        elif rows:
+            hint = did_you_mean(nearest(name, fields))
+            missing[name] = f"no column {name!r} in the {len(rows)} lines looked at{hint}"
+        else:
+            missing[name] = f"there is no line yet that shows the type of {name!r}; declare it in [columns]"
+    return Inferred(columns, missing, fields)
+
+
+def _rows(sample: bytes) -> Sequence[dict[str, object]]:
+    decoder = msgspec.json.Decoder(dict[str, object])
+    rows = []
+    for line in clean(sample).data.split(b"\n", SAMPLE_LINES_MAX)[:SAMPLE_LINES_MAX]:
+        try:
+            rows.append(decoder.decode(line))
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return rows
+
+
+def _type_of(seen: set[type]) -> SqlType:
+    if seen == {bool}:
+        return SqlType.BOOLEAN
+    if seen == {int}:
+        return SqlType.BIGINT
+    return SqlType.DOUBLE if seen <= {int, float} else SqlType.STRING

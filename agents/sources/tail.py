@@ -1,0 +1,379 @@
+"""Tails log files through every kind of rotation (ECOSYSTEM A2); the caller decides when to look again.
+
+`read` hands out whole lines, oldest first within a family of rotated files, the families in turn. `positions` says how
+far exactly that is: stored together with what became of the lines, it makes a restart exact.
+
+Rename and create: the handle of the old file is read to its end, and watched a while longer for workers that still
+write to it, before and while the new one is read. Copy and truncate: noticed by the text before our offset; what was
+not read yet is taken from the copy where there is one, else counted as a gap. The decisions are in `rotation`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agents.sources import rotation
+from agents.sources.followed import DamagedError, Followed, TruncatedError
+from agents.sources.readers import open_reader
+from agents.sources.rotation import GONE_MAX, Position, Seen
+
+#: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
+ROTATE_WAIT_MS = 5_000
+#: Reads between two looks at the folders while there is always something to read.
+_READS_PER_LOOK = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Whole lines of one file, and the place after them."""
+
+    data: bytes
+    path: str
+    position_after: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Lines that may be lost: a file was truncated. `bytes` is what is known to be lost; 0 if maybe nothing is."""
+
+    path: str
+    bytes: int
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+class Tail:
+    """Follows the files of some paths and globs.
+
+    Args:
+        patterns: paths or globs; a file that is missing may appear later.
+        start: where files begin that exist at the first look and were never read: "beginning" or "end". Files that a
+            plain path was rotated to before the first look are not read; those that a glob matches are.
+        rotate_wait_ms: how long a rotated file is watched after its end.
+        now_ms: clock for that; any origin.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str] | str,
+        *,
+        start: str = "beginning",
+        rotate_wait_ms: int = ROTATE_WAIT_MS,
+        now_ms: Callable[[], int] = _monotonic_ms,
+    ) -> None:
+        patterns = [patterns] if isinstance(patterns, str) else patterns
+        self._patterns = [os.path.abspath(pattern) for pattern in patterns]
+        self._from_end, self._rotate_wait_ms, self._now_ms = start == "end", rotate_wait_ms, now_ms
+        self.at_end = False
+        #: Path -> why it cannot be read now; it is tried again at every look.
+        self.errors: dict[str, str] = {}
+        #: Totals since the start, for metrics.
+        self.gap_count = self.gap_bytes = 0
+        self._gaps: list[Gap] = []
+        #: Every known file that exists or existed, by device and inode.
+        self._files: dict[tuple[int, int], Followed] = {}
+        #: Files that are gone, and restored places whose file is not found yet.
+        self._gone: list[Position] = []
+        #: Files known to be copies of another that is still read itself: device and inode -> the other.
+        self._copies: dict[tuple[int, int], Followed] = {}
+        #: Live path -> its files, oldest first, as of the last look.
+        self._families: dict[str, list[Followed]] = {}
+        self._turn = 0
+        self._looks = self._reads = 0
+        self._restored = False
+
+    def restore(self, positions: bytes) -> None:
+        """Take up the places that `positions` returned in a former run; before the first read.
+
+        Raises:
+            ValueError: they are damaged, or were written by a newer version.
+        """
+        self._gone = list(rotation.decode(positions))
+        self._restored = True
+
+    def positions(self) -> bytes:
+        """Return, as JSON, the places after exactly what was handed out."""
+        return rotation.encode(self.places())
+
+    def places(self) -> list[Position]:
+        """Return the places of all known files, those that are gone included."""
+        aliases = [
+            Followed(_seen(other.path, key), other.position).position
+            for key, other in self._copies.items()
+            if other.done
+        ]
+        return [file.position for file in self._files.values()] + aliases + self._gone
+
+    def take_gaps(self) -> list[Gap]:
+        """Return the gaps found since the last call."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def read(self, bytes_max: int, *, final: bool = False) -> Chunk | None:
+        """Hand out the next whole lines, about `bytes_max` at most; None when there are none now.
+
+        With `final` no more lines are expected: a last line without newline is handed out, too.
+        """
+        self._reads += 1
+        looked = self._looks == 0 or self._reads % _READS_PER_LOOK == 0
+        if looked:
+            self._look()
+        chunk = self._next(bytes_max, final)
+        if chunk is None and not looked:
+            self._look()
+            chunk = self._next(bytes_max, final)
+        self.at_end = chunk is None
+        return chunk
+
+    def close(self) -> None:
+        """Close all files; the places are kept."""
+        for file in self._files.values():
+            file.close()
+
+    def _next(self, bytes_max: int, final: bool) -> Chunk | None:
+        """Ask the families in turn; once more if a truncation has changed what there is to read."""
+        gaps = self.gap_count
+        chunk = self._ask(bytes_max, final)
+        return self._ask(bytes_max, final) if chunk is None and self.gap_count != gaps else chunk
+
+    def _ask(self, bytes_max: int, final: bool) -> Chunk | None:
+        families = list(self._families.items())
+        for step in range(len(families)):
+            live, files = families[(self._turn + step) % len(families)]
+            for file in list(files):
+                data = self._read(file, live, bytes_max, final)
+                if data:
+                    self._turn = (self._turn + step + 1) % len(families)
+                    return Chunk(data, file.path, file.position)
+        return None
+
+    def _read(self, file: Followed, live: str, bytes_max: int, final: bool) -> bytes:
+        """Read one file; a truncation or an error is noted and the others go on."""
+        if file.done:
+            return b""
+        over = file.rotated_ms is not None and self._now_ms() - file.rotated_ms >= self._rotate_wait_ms
+        try:
+            data = file.read(bytes_max)
+            if not data and (over or final):
+                data = file.read(bytes_max, half_line=True)
+                file.done = not data and file.rotated_ms is not None
+        except TruncatedError:
+            self._on_truncated(file, live)
+            return b""
+        except DamagedError as error:
+            self.errors[file.path] = str(error)
+            self._note_gap(file.path, 0)
+            file.done = True
+            file.close()
+            return b""
+        except OSError as error:
+            self.errors[file.path] = error.strerror or str(error)
+            file.close()
+            return b""
+        self.errors.pop(file.path, None)
+        if file.done:
+            file.close()
+        return data
+
+    def _on_truncated(self, file: Followed, live: str) -> None:
+        """Go on in the copy, if there is one, and with the file at its front."""
+        place = file.position
+        lost = file.begin_anew()
+        for seen in self._family_on_disk(live):
+            if seen.key in self._files:
+                continue
+            if self._holds(seen, place):
+                lost = 0
+                copy = self._follow(seen, place)
+            elif self._copies.get(seen.key) is file:
+                copy = self._follow(seen, None)  # it ends before our place, so all of it was read
+                self._skip(copy, done=True)
+            else:
+                continue
+            self._copies.pop(seen.key, None)
+            copy.rotated_ms = self._now_ms()
+            family = self._families[live]
+            family.insert(family.index(file), copy)
+        self._note_gap(file.path, lost)
+
+    def _note_gap(self, path: str, lost: int) -> None:
+        self._gaps.append(Gap(path, lost))
+        self.gap_count += 1
+        self.gap_bytes += lost
+
+    def _holds(self, seen: Seen, place: Position) -> bool:
+        """Tell whether a file holds the text read up to a place."""
+        with contextlib.suppress(OSError), _opened(seen.path) as read_at:
+            return rotation.continues(place, None if seen.path.endswith(".gz") else seen.size, read_at)
+        return False
+
+    def _look(self) -> None:
+        """Look at the folders: new, rotated and vanished files."""
+        first = self._looks == 0
+        self._looks += 1
+        lives = self._live_paths()
+        disks = {live: self._family_on_disk(live) for live in sorted(lives)}
+        found = {seen.key for disk in disks.values() for seen in disk}
+        self._forget(found)
+        families: dict[str, list[Followed]] = {}
+        for live, disk in disks.items():
+            matched = lives[live]
+            # Files that were removed while we still read them are older than all that exist.
+            removed = [file for file in self._families.get(live, []) if file.key not in found and not file.done]
+            for file in removed:
+                self._rotated(file)
+            known = removed + [one for one in map(self._known, disk) if one is not None]
+            # The live file first: what others are depends on whether it is still the one we know.
+            for seen in sorted(disk, key=lambda seen: seen.path != live):
+                if seen.key not in self._files:
+                    met = self._meet(seen, live, known, first, seen.path in matched)
+                    known += [met] if met else []
+            for seen in disk:
+                if seen.key in self._files:
+                    self._notice(self._files[seen.key], seen, rotated=seen.path != live)
+            families[live] = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
+        self._families = families
+        if first:
+            for place in self._gone:
+                if not place.done:
+                    self._note_gap(place.path, 0)
+
+    def _known(self, seen: Seen) -> Followed | None:
+        """Return the file with this identity, unless its inode has been given to another since we closed it."""
+        file = self._files.get(seen.key)
+        if file is None or file.reader is not None or file.looked in (None, (seen.size, seen.mtime_ns)):
+            return file
+        if seen.size >= file.offset and (not file.position.head_bytes or self._holds(seen, file.position)):
+            return file
+        del self._files[seen.key]
+        self._gone.append(file.position)
+        return None
+
+    def _live_paths(self) -> dict[str, set[str]]:
+        """Return the live path of each family with the paths that the patterns match in it."""
+        matched: set[str] = set()
+        for pattern in self._patterns:
+            matched.update(glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else [pattern])
+        # An escaped path has magic, but only ever matches one name, which may not exist yet.
+        matched.update(path for pattern in self._patterns if (path := _unescaped(pattern)))
+        families: dict[str, set[str]] = {}
+        for path in matched:
+            families.setdefault(rotation.live_of(path, matched) or path, set()).add(path)
+        return families
+
+    def _family_on_disk(self, live: str) -> list[Seen]:
+        """Return the files of a family that exist now, oldest first."""
+        folder, _, name = live.rpartition("/")
+        files = []
+        with contextlib.suppress(OSError), os.scandir(folder or "/") as entries:
+            for entry in entries:
+                if entry.name == name or rotation.is_rotated_name(entry.name, name):
+                    with contextlib.suppress(OSError):
+                        status = os.stat(entry.path)
+                        files.append(_seen_status(entry.path, status))
+        return rotation.oldest_first(files, live)
+
+    def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
+        """Decide what a file is that was not known before; None while it is not to be read (yet)."""
+        for place in self._gone:
+            # A place is taken up where its inode is, or, without that, wherever its text is.
+            same = (place.device, place.inode) == seen.key
+            truncated = same and seen.path == live and not place.done  # reading the file will find that out
+            if truncated or self._holds(seen, place) or (same and place.offset == 0 and not place.done):
+                self._gone.remove(place)
+                return self._follow(seen, place)
+        if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
+            return None
+        file = self._follow(seen, None)
+        if first and not self._restored and (self._from_end or not matched):
+            self._skip(file, done=seen.path != live)
+        return file
+
+    def _follow(self, seen: Seen, place: Position | None) -> Followed:
+        file = self._files[seen.key] = Followed(seen, place)
+        return file
+
+    def _skip(self, file: Followed, done: bool) -> None:
+        """Begin at a file's end."""
+        file.done = done
+        try:
+            file.skip_to_end()
+        except OSError as error:
+            self.errors[file.path] = error.strerror or str(error)
+        if done:
+            file.close()
+
+    def _is_copy(self, seen: Seen, known: list[Followed]) -> bool:
+        """Tell whether a rotated file repeats one that is still read itself: compressed, or copied to be truncated."""
+        if seen.key in self._copies:
+            return True
+        if seen.path.endswith(".gz") and os.path.exists(seen.path.removesuffix(".gz")):
+            return True  # gzip is still writing it, and removes the original at the end
+        for other in known:
+            if self._holds(seen, other.position) or self._is_front_of(seen, other):
+                self._copies[seen.key] = other
+                return True
+        return False
+
+    def _is_front_of(self, seen: Seen, other: Followed) -> bool:
+        """Tell whether a file is the front of one we have open: an older copy, or one that is being made."""
+        if other.reader is None or seen.path.endswith(".gz"):
+            return False
+        with contextlib.suppress(OSError), _opened(seen.path) as read_at:
+            return rotation.is_prefix(read_at, other.reader.read_at, seen.size)
+        return False
+
+    def _rotated(self, file: Followed) -> None:
+        if file.rotated_ms is None:
+            file.rotated_ms = self._now_ms()
+
+    def _notice(self, file: Followed, seen: Seen, rotated: bool) -> None:
+        """Take notice of a file's new name, and of growth after it was done with."""
+        file.path = seen.path
+        if rotated:
+            self._rotated(file)
+        else:
+            file.rotated_ms = None
+        if file.done and not file.compressed and seen.size > file.offset:
+            file.done = False
+        file.looked = (seen.size, seen.mtime_ns)
+
+    def _forget(self, found: set[tuple[int, int]]) -> None:
+        """Forget files that are gone and done with, except for the newest places: they may come back compressed."""
+        for key, file in list(self._files.items()):
+            if key not in found and file.done:
+                file.close()
+                del self._files[key]
+                self._gone.append(file.position)
+        self._copies = {key: other for key, other in self._copies.items() if key in found}
+        del self._gone[:-GONE_MAX]
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Callable[[int, int], bytes]]:
+    reader = open_reader(path)
+    try:
+        yield reader.read_at
+    finally:
+        reader.close()
+
+
+def _seen_status(path: str, status: os.stat_result) -> Seen:
+    return Seen(path=path, device=status.st_dev, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
+
+
+def _seen(path: str, key: tuple[int, int]) -> Seen:
+    return Seen(path=path, device=key[0], inode=key[1], size=0, mtime_ns=0)
+
+
+def _unescaped(pattern: str) -> str | None:
+    """Return the one path an escaped pattern stands for, None for a real glob."""
+    path = pattern.replace("[*]", "*").replace("[?]", "?").replace("[[]", "[")
+    return path if glob.escape(path) == pattern else None

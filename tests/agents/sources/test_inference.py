@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from agents.jobs.types import SqlType
+from agents.sources.inference import infer_columns
+
+SAMPLE = b"""{"ts":"2026-01-01T00:00:00Z","n":1,"x":1,"b":true,"mixed":1,"o":{"a":1},"empty":null}
+{"n":2,"x":1.5,"b":false,"mixed":"a","o":null}
+not json
+"""
+
+
+def test_types_are_those_that_every_value_fits() -> None:
+    inferred = infer_columns(SAMPLE, ["ts", "n", "x", "b", "mixed", "o"])
+    assert inferred.columns == {
+        "ts": SqlType.STRING,
+        "n": SqlType.BIGINT,
+        "x": SqlType.DOUBLE,
+        "b": SqlType.BOOLEAN,
+        "mixed": SqlType.STRING,
+        "o": SqlType.STRING,
+    }
+    assert inferred.missing == {}
+    assert inferred.fields == ("b", "empty", "mixed", "n", "o", "ts", "x")
+
+
+def test_what_is_not_found_has_a_reason() -> None:
+    missing = infer_columns(SAMPLE, ["empty", "mixde"]).missing
+    assert "null in all 2 lines" in missing["empty"]
+    assert "did you mean 'mixed'" in missing["mixde"]
+    assert "no line yet" in infer_columns(b"", ["a"]).missing["a"]
