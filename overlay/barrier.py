@@ -13,7 +13,7 @@ import msgspec
 
 from overlay.claims import Bag, Choice
 from overlay.contract import NEVER
-from overlay.messages import Claim
+from overlay.messages import PAYLOAD_BYTES_MAX, Claim
 
 
 class Barrier:
@@ -85,14 +85,21 @@ class Barrier:
         reach = self.bag.reach(edge)
         return reach is not None and reach >= point
 
-    def merged(self, payload: bytes | None, bad: tuple[int, ...], committed: int) -> Claim | None:
-        """The merge is done: return the claim to forward, None if a commit has overtaken it."""
+    def merged(self, payload: bytes | None, bad: tuple[int, ...], committed: int) -> list[Claim]:
+        """The merge is done: return what to forward; nothing if a commit has overtaken it.
+
+        A merge too large for one message goes up in its parts, as if it had not been merged.
+        """
         assert self.merging is not None
         choice, self.merging = self.merging, None
-        agents = choice.agents(bad)
-        if choice.through <= committed or not agents:
-            return None
+        if choice.through <= committed:
+            return []
         since = max(choice.since, committed)
-        claim = Claim(since, choice.through, agents, payload)
-        self.kept.append(claim)
-        return claim
+        parts: list[tuple[tuple[str, ...], bytes | None]] = [(choice.agents(bad), payload)]
+        if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
+            good = [position for position in range(len(choice.payloads)) if position not in bad]
+            parts = [(choice.owners[position], choice.payloads[position]) for position in good]
+            parts.append((choice.idle, None))
+        claims = [Claim(since, choice.through, agents, part) for agents, part in parts if agents]
+        self.kept += claims
+        return claims

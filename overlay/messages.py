@@ -17,6 +17,8 @@ from overlay.ids import ID_BYTES, Contact, parse_address
 
 #: Largest message, before compression; also the most that a compressed one may grow to.
 MESSAGE_BYTES_MAX = 16 << 20
+#: Largest payload or body inside a message; the rest is room for names (70,000 contributors of 14 characters).
+PAYLOAD_BYTES_MAX = MESSAGE_BYTES_MAX - (1 << 20)
 #: Largest body of a record; job definitions are a few KiB.
 RECORD_BYTES_MAX = 256 << 10
 #: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
@@ -120,7 +122,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
     since: Interval
     through: Interval
     agents: Agents
-    payload: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)] | None
+    payload: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)] | None
 
     def __post_init__(self) -> None:
         if self.since >= self.through:
@@ -178,7 +180,7 @@ class Request(_Message, frozen=True, tag=13):
 
     id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
     key: AppId
-    body: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
+    body: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
     path: Path
     direct: bool
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)]
@@ -189,7 +191,7 @@ class Reply(_Message, frozen=True, tag=14):
 
     id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
     status: Annotated[int, msgspec.Meta(ge=0, le=2)]
-    body: Annotated[bytes, msgspec.Meta(max_length=MESSAGE_BYTES_MAX)]
+    body: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
     path: Path
 
 

@@ -298,8 +298,8 @@ class Rollup:
     def _finish(self, payload: bytes | None, bad: tuple[int, ...]) -> list[Effect]:
         if self.ledger is not None:
             return [Persist(self.ledger.merged(payload, bad))]
-        claim = self.barrier.merged(payload, bad, self.committed)
-        return self._contribute(claim) if claim is not None else []
+        claims = self.barrier.merged(payload, bad, self.committed)
+        return [effect for claim in claims for effect in self._contribute(claim)]
 
     def _feed(self) -> list[Effect]:
         """Hand own snapshots to the barrier or the ledger, at most a window ahead of the verdicts."""

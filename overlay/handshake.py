@@ -1,0 +1,144 @@
+"""Who is at the other end of a link: three messages before the first frame.
+
+Owns the greeting and its proofs; pure. Caller: Hello. Answerer: Hello and a proof over both. Caller: a proof over both.
+Proofs are keyed BLAKE2b tags with a fresh nonce of each side and the role in the context, so none can be replayed or
+reflected. They show that a peer belongs to the cluster, not which agent it is (OVERLAY 1.2 a).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from overlay.dht.auth import Secret
+from overlay.errors import DecodeError, UnsupportedVersionError
+from overlay.ids import Contact, parse_address
+from overlay.messages import Address, AgentId
+from overlay.wire import VERSION, Framer
+
+#: A greeting is a few hundred bytes; more is no greeting.
+GREETING_BYTES_MAX = 2_048
+NONCE_BYTES = 16
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="elf"):
+    """One end of a link introduces itself.
+
+    `incarnation` is random for each start of the process, and `losses` counts how often it lost all links to the
+    receiver: together they tell whether an older link of this peer still means anything.
+    """
+
+    version: int
+    address: Address
+    agent: AgentId
+    incarnation: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+    losses: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+    nonce: Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+    def __post_init__(self) -> None:
+        parse_address(self.address)
+
+    @property
+    def contact(self) -> Contact:
+        """Where the sender is reached; its id follows from the address, so it cannot be chosen."""
+        return Contact.at(*parse_address(self.address))
+
+    @property
+    def session(self) -> tuple[int, int]:
+        """Changes whenever the sender has forgotten the edges it had with us."""
+        return self.incarnation, self.losses
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True):
+    """The answer to Hello: the same from the other end, with its proof."""
+
+    hello: Hello
+    proof: Annotated[bytes, msgspec.Meta(max_length=64)]
+
+
+class Proof(msgspec.Struct, frozen=True, array_like=True):
+    """The caller's proof, last message of the greeting."""
+
+    proof: Annotated[bytes, msgspec.Meta(max_length=64)]
+
+
+def read_hello(data: bytes) -> Hello:
+    """Read a caller's greeting.
+
+    Raises:
+        DecodeError: the bytes are none.
+        UnsupportedVersionError: the peer speaks another version.
+    """
+    try:
+        hello = msgspec.msgpack.decode(_capped(data), type=Hello)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise DecodeError(f"not a greeting: {error}") from error
+    return _checked(hello)
+
+
+def answer(secret: Secret | None, theirs: Hello, mine: Hello) -> bytes:
+    """Return the answerer's message."""
+    return msgspec.msgpack.encode(Welcome(mine, _prove(secret, theirs, mine, b"answerer")))
+
+
+def read_answer(secret: Secret | None, mine: Hello, data: bytes) -> tuple[Hello, bytes]:
+    """Check the answer to our greeting; returns the other end's Hello and the message to send in return.
+
+    Raises:
+        DecodeError: no answer, or without a valid proof.
+        UnsupportedVersionError: the peer speaks another version.
+    """
+    try:
+        welcome = msgspec.msgpack.decode(_capped(data), type=Welcome)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise DecodeError(f"not the answer to a greeting: {error}") from error
+    theirs = _checked(welcome.hello)
+    _verify(secret, mine, theirs, b"answerer", welcome.proof)
+    return theirs, msgspec.msgpack.encode(Proof(_prove(secret, mine, theirs, b"caller")))
+
+
+def check_proof(secret: Secret | None, theirs: Hello, mine: Hello, data: bytes) -> None:
+    """Check the caller's proof.
+
+    Raises:
+        DecodeError: it is none, or not valid.
+    """
+    try:
+        proof = msgspec.msgpack.decode(_capped(data), type=Proof)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DecodeError(f"not a proof: {error}") from error
+    _verify(secret, theirs, mine, b"caller", proof.proof)
+
+
+def framer(secret: Secret | None, caller: Hello, answerer: Hello, *, calling: bool) -> Framer:
+    """Return the framer of one end; tags are bound to this link and to their direction."""
+    nonces = caller.nonce + answerer.nonce
+    down, up = b"elf frame to caller" + nonces, b"elf frame to answerer" + nonces
+    return Framer(secret, up, down) if calling else Framer(secret, down, up)
+
+
+def _prove(secret: Secret | None, caller: Hello, answerer: Hello, role: bytes) -> bytes:
+    if secret is None:
+        return b""
+    return secret.tag(msgspec.msgpack.encode((caller, answerer)), b"elf link " + role)
+
+
+def _verify(secret: Secret | None, caller: Hello, answerer: Hello, role: bytes, proof: bytes) -> None:
+    if secret is None:
+        if proof:
+            raise DecodeError(f"{answerer.address} has a cluster secret and we have none; set overlay.secret_file")
+    elif not secret.verify(msgspec.msgpack.encode((caller, answerer)), b"elf link " + role, proof):
+        raise DecodeError("the peer does not prove that it knows the cluster secret")
+
+
+def _capped(data: bytes) -> bytes:
+    if len(data) > GREETING_BYTES_MAX:
+        raise DecodeError(f"a greeting of {len(data)} bytes is over the limit of {GREETING_BYTES_MAX}")
+    return data
+
+
+def _checked(hello: Hello) -> Hello:
+    if hello.version != VERSION:
+        raise UnsupportedVersionError(f"{hello.address} speaks version {hello.version}; this agent speaks {VERSION}")
+    return hello

@@ -1,0 +1,419 @@
+"""`OverlayNode`: one agent in the overlay, as the runtime sees it (`contract.Overlay`).
+
+Owns the composition: DHT, links, requests and one `Application` per tree; it executes the effects of the pure machines
+and feeds them what happens. It takes no decision about trees or roll-ups itself. DESIGN section 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from overlay.application import Application
+from overlay.binding import bind_sockets
+from overlay.clock import now_ms
+from overlay.contract import NEVER, Answer, Commit, Handler, OverlaySettings, Record, RollupState, TreeView, Verdict
+from overlay.dht import Dht, Secret
+from overlay.effects import (
+    Apply,
+    Committed,
+    ContactsChanged,
+    Effect,
+    Input,
+    LookedUp,
+    Lookup,
+    Merge,
+    Merged,
+    Notified,
+    Notify,
+    PeerLost,
+    Persist,
+    Received,
+    Send,
+    Suspect,
+    Tick,
+)
+from overlay.errors import NotJoinedError, OverlayError
+from overlay.ids import Contact, parse_address
+from overlay.links import Links
+from overlay.messages import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, Join, Message, Ping, Reply, Request, contact_of
+from overlay.requests import Requests
+from overlay.routing import bounded, closer
+
+log = logging.getLogger(__name__)
+
+#: How often machines are asked whether time is due for them: bounds how late a JOIN is retried.
+TICK_S = 0.05
+#: First and longest pause before a failed commit or verdict is handed to the runtime again.
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+#: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
+FORWARDED_MAX = 10_000
+
+
+class OverlayNode:
+    """One node; lives on one event loop and is called from there only."""
+
+    def __init__(self, settings: OverlaySettings, handler: Handler, rng: random.Random | None = None) -> None:
+        self.settings = settings
+        self._handler = handler
+        self._rng = rng if rng is not None else random.SystemRandom()
+        self._apps: dict[bytes, Application] = {}
+        self._verdicts: dict[bytes, asyncio.Queue[Verdict]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failures = {"handler_errors": 0, "merge_failures": 0, "commits": 0}
+        self._contact: Contact | None = None
+        self._dht: Dht | None = None
+        self._links: Links | None = None
+        self._requests: Requests | None = None
+
+    # ---- life
+
+    @property
+    def contact(self) -> Contact:
+        """This node; known after `start`."""
+        if self._contact is None:
+            raise NotJoinedError("the overlay node is not started")
+        return self._contact
+
+    async def start(self) -> None:
+        """Open UDP and TCP on the same port.
+
+        Raises:
+            OverlayError: the addresses or the secret cannot be used; the operator's fault.
+        """
+        settings = self.settings
+        secret = Secret.load(settings.secret_file) if settings.secret_file else None
+        bound = await bind_sockets(settings.bind, settings.advertise, secure=secret is not None)
+        self._contact = bound.contact
+        state_path = Path(settings.contacts_file) if settings.contacts_file else None
+        dht = Dht(
+            bound.contact,
+            k=settings.k,
+            secret=secret,
+            rng=self._rng,
+            on_change=self._on_contacts_changed,
+            state_path=state_path,
+        )
+        links = Links(
+            bound.contact,
+            settings.agent_id or bound.contact.address,
+            secret,
+            self._rng,
+            on_message=self._on_message,
+            on_open=dht.observe,
+            on_lost=self._on_lost,
+            heartbeat_ms=settings.heartbeat_ms,
+            lease_ms=settings.lease_ms,
+        )
+        self._requests = Requests(bound.contact, self._closer, self._handler.on_route, links.send, self._rng)
+        self._dht, self._links = dht, links
+        try:
+            await dht.start(bound.udp)
+        except OSError as error:
+            bound.tcp.close()
+            raise OverlayError(f"UDP {settings.bind} cannot be bound: {error.strerror}") from error
+        await links.start(bound.tcp)
+        self._spawn(self._tick_for_ever())
+
+    async def stop(self) -> None:
+        """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._requests is not None:
+            await self._requests.stop()
+        if self._links is not None:
+            await self._links.stop()
+        if self._dht is not None:
+            self._dht.stop()
+            await self._dht.wait_stopped()
+        self._apps.clear()
+
+    async def join(self) -> int:
+        """Contact the configured agents and fill the routing table; returns how many agents we know."""
+        try:
+            seeds = [parse_address(text) for text in self.settings.join]
+        except ValueError as error:
+            raise OverlayError(f"overlay.join: {error}") from error
+        return await self._running_dht().join(seeds)
+
+    def contacts(self) -> list[Contact]:
+        """Return every agent we know, ourselves not included."""
+        return self._dht.contacts() if self._dht is not None else []
+
+    async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
+        """Look up the agents closest to a key that respond, nearest first."""
+        return await self._running_dht().lookup(key, width)
+
+    # ---- trees
+
+    def join_tree(
+        self,
+        app: bytes,
+        *,
+        member: bool,
+        root: Contact | None = None,
+        state: RollupState | None = None,
+        leap_after_ms: int | None = None,
+    ) -> None:
+        """Take part in an application's tree; see `contract.Overlay`."""
+        application = self._application(app, root)
+        effects = application.join(member, root, now_ms(), state=state, leap_after_ms=leap_after_ms)
+        self._execute(app, effects)
+
+    def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
+        """Leave an application's tree; stay a forwarder while others depend on us."""
+        application = self._apps.get(app)
+        if application is not None:
+            self._execute(app, application.leave(now_ms(), retire=retire))
+            self._forget_if_idle(app)
+
+    def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
+        """Hand over a durable snapshot; see `contract.Overlay`."""
+        if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
+            raise OverlayError(f"a snapshot of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES_MAX}")
+        application = self._apps.get(app)
+        if application is None or not application.tree.member:
+            raise NotJoinedError("a snapshot was sealed for a tree that this agent is not a member of")
+        taken, effects = application.seal(through, payload, now_ms())
+        self._execute(app, effects)
+        return taken
+
+    def settled(self, app: bytes) -> int:
+        """Return how far verdicts are known here (NEVER before the first)."""
+        application = self._apps.get(app)
+        if application is None or application.rollup is None or application.rollup.settlement is None:
+            return NEVER
+        return application.rollup.settlement.settled
+
+    def tree(self, app: bytes) -> TreeView:
+        """Return this node's place in an application's tree."""
+        application = self._apps.get(app)
+        return application.tree.view() if application is not None else TreeView("out", False, None, None, ())
+
+    # ---- records
+
+    def add_record(self, app: bytes, record: Record) -> bool:
+        """Apply a control record here and flood it; False if we hold the same or a newer one."""
+        if len(record.body) > RECORD_BYTES_MAX or not 1 <= len(record.key) <= 256 or record.version < 0:
+            raise OverlayError(
+                f"record {record.key[:64]!r}: body over {RECORD_BYTES_MAX} bytes, or illegal key or version"
+            )
+        added, effects = self._application(app, None).add_record(record)
+        self._execute(app, effects)
+        return added
+
+    def records(self, app: bytes) -> list[Record]:
+        """Return the records of an application that we hold, by key."""
+        application = self._apps.get(app)
+        return application.records.all() if application is not None else []
+
+    # ---- requests
+
+    async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:
+        """Send a request hop by hop toward a key; see `contract.Overlay`."""
+        return await self._running_requests().route(key, body, timeout_ms)
+
+    async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 5_000) -> bytes:
+        """Send a request to one agent; see `contract.Overlay`."""
+        return await self._running_requests().ask(contact, body, timeout_ms)
+
+    def counters(self) -> dict[str, int]:
+        """Return statistics; names are stable."""
+        totals = dict(self._failures)
+        totals |= self._links.counters if self._links is not None else {}
+        totals["requests_served"] = self._requests.served if self._requests is not None else 0
+        if self._dht is not None:
+            totals |= {f"dht_{name}": value for name, value in dataclasses.asdict(self._dht.counters).items()}
+        rollups = [app.rollup for app in self._apps.values() if app.rollup is not None]
+        bags = [rollup.barrier.bag for rollup in rollups]
+        ledgers = [rollup.ledger for rollup in rollups if rollup.ledger is not None]
+        totals["claims_overlapping"] = sum(bag.overlaps for bag in bags + [ledger.bag for ledger in ledgers])
+        totals["leaps"] = sum(ledger.leaps for ledger in ledgers)
+        totals["records_refused"] = sum(app.records.refused for app in self._apps.values())
+        totals["trees"] = len(self._apps)
+        return totals
+
+    # ---- inputs
+
+    def _on_message(self, sender: Contact, message: Message) -> None:
+        match message:
+            case Request():
+                self._running_requests().on_request(sender, message)
+            case Reply():
+                self._running_requests().on_reply(sender, message)
+            case Join(app=app, root=root) if app not in self._apps:
+                if len(self._apps) < FORWARDED_MAX:
+                    self._application(app, contact_of(root) if root is not None else None)
+                    self._feed(app, Received(sender, message))
+                    self._forget_if_idle(app)
+            case Ping():
+                pass
+            case _:
+                self._feed(message.app, Received(sender, message))
+
+    def _on_lost(self, peer: Contact) -> None:
+        self._running_dht().suspect(peer)
+        self._running_requests().on_lost(peer)
+        self._feed_all(PeerLost(peer))
+
+    def _on_contacts_changed(self) -> None:
+        self._feed_all(ContactsChanged())
+
+    def _feed_all(self, event: Input) -> None:
+        for app in list(self._apps):
+            self._feed(app, event)
+
+    def _feed(self, app: bytes, event: Input) -> None:
+        application = self._apps.get(app)
+        if application is not None:
+            self._execute(app, application.handle(event, now_ms()))
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            now = now_ms()
+            for app, application in list(self._apps.items()):
+                if application.deadline_ms <= now:
+                    self._feed(app, Tick())
+                    self._forget_if_idle(app)
+
+    # ---- effects
+
+    def _execute(self, app: bytes, effects: Iterable[Effect]) -> None:
+        assert self._links is not None and self._dht is not None
+        for effect in effects:
+            match effect:
+                case Send(to=to, message=message):
+                    self._links.send(to, message)
+                case Merge(ticket=ticket, payloads=payloads):
+                    self._spawn(self._merge(app, ticket, payloads))
+                case Persist(commit=commit):
+                    self._spawn(self._persist(app, commit))
+                case Notify(verdict=verdict):
+                    self._notify(app, verdict)
+                case Apply(record=record):
+                    self._apply(app, record)
+                case Lookup():
+                    self._spawn(self._look_up(app))
+                case Suspect(contact=contact):
+                    self._dht.suspect(contact)
+
+    async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
+        payload, bad = await asyncio.to_thread(self._merge_tolerant, app, payloads)
+        self._failures["merge_failures"] += len(bad)
+        self._feed(app, Merged(ticket, payload, bad))
+
+    def _merge_tolerant(self, app: bytes, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
+        """Merge what merges; runs in a thread. Only when all at once fails, find out one by one which are bad."""
+        try:
+            return self._handler.merge(app, payloads), ()
+        except Exception as error:
+            log.warning("merging %d payloads failed, trying one by one: %s", len(payloads), error)
+        merged: bytes | None = None
+        bad: list[int] = []
+        for position, payload in enumerate(payloads):
+            try:
+                merged = self._handler.merge(app, [payload] if merged is None else [merged, payload])
+            except Exception as error:
+                log.error("a payload does not merge and is left out: %s", error)
+                bad.append(position)
+        return merged, tuple(bad)
+
+    async def _persist(self, app: bytes, commit: Commit) -> None:
+        async def attempt() -> None:
+            await self._handler.on_commit(app, commit)
+
+        if await self._insist(app, f"commit of interval {commit.through}", attempt):
+            self._failures["commits"] += 1
+            self._feed(app, Committed(commit.through))
+
+    def _notify(self, app: bytes, verdict: Verdict) -> None:
+        """Queue a verdict; one task per application keeps them in order."""
+        queue = self._verdicts.get(app)
+        if queue is None:
+            queue = self._verdicts[app] = asyncio.Queue()
+            self._spawn(self._notify_in_order(app, queue))
+        queue.put_nowait(verdict)
+
+    async def _notify_in_order(self, app: bytes, queue: asyncio.Queue[Verdict]) -> None:
+        while not queue.empty():
+            verdict = queue.get_nowait()
+
+            async def attempt(verdict: Verdict = verdict) -> None:
+                await self._handler.on_verdict(app, verdict)
+
+            if await self._insist(app, f"verdict through {verdict.through}", attempt):
+                self._feed(app, Notified(verdict.through))
+        del self._verdicts[app]
+
+    async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
+        """Call the runtime until it succeeds: nothing may go on before this is durable. False if the tree was left."""
+        pause_s = RETRY_S_MIN
+        while app in self._apps:
+            try:
+                await attempt()
+                return True
+            except Exception:
+                self._failures["handler_errors"] += 1
+                log.exception("%s failed; trying again in %.1f s", what, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+        return False
+
+    def _apply(self, app: bytes, record: Record) -> None:
+        try:
+            self._handler.on_record(app, record)
+        except Exception:
+            self._failures["handler_errors"] += 1
+            log.exception("the handler failed on record %r", record.key)
+
+    async def _look_up(self, app: bytes) -> None:
+        try:
+            found = await self._running_dht().lookup(app)
+        except OverlayError as error:
+            log.debug("lookup for a tree failed: %s", error)
+            found = []
+        self._feed(app, LookedUp(tuple(found)))
+
+    # ---- parts
+
+    def _application(self, app: bytes, root: Contact | None) -> Application:
+        application = self._apps.get(app)
+        if application is None:
+            me = self.contact
+            application = Application(app, me, self._bounded, self.settings, self._rng, root)
+            self._apps[app] = application
+        return application
+
+    def _forget_if_idle(self, app: bytes) -> None:
+        application = self._apps.get(app)
+        if application is not None and application.is_idle:
+            del self._apps[app]
+
+    def _closer(self, key: bytes) -> list[Contact]:
+        return closer(self.contacts(), self.contact.id, key)
+
+    def _bounded(self, key: bytes) -> list[Contact]:
+        return bounded(self.contacts(), self.contact.id, key)
+
+    def _running_dht(self) -> Dht:
+        if self._dht is None:
+            raise NotJoinedError("the overlay node is not started")
+        return self._dht
+
+    def _running_requests(self) -> Requests:
+        if self._requests is None:
+            raise NotJoinedError("the overlay node is not started")
+        return self._requests
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
