@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.http.service import Json, UnknownSourceError
 from agents.jobs.definition import load_definition
+from agents.masters import summary
 from agents.metrics import render_metrics
 from agents.publishing import Publisher
 from agents.requests import (
@@ -59,14 +60,7 @@ class Service:
         if known is not None and known.stopped:
             definition = replace(definition, version=known.definition.version + 1)
         job = await self._publisher.publish(definition, self._agent.now_ms())
-        return {
-            "creator": definition.creator,
-            "name": definition.name,
-            "app_id": definition.app_id.hex(),
-            "master": job.master.address,
-            "columns": job.definition.columns,
-            "version": job.definition.version,
-        }
+        return {**summary(job), "columns": job.definition.columns}
 
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""

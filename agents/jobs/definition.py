@@ -5,7 +5,6 @@ Owns the job file (TOML, or bare SQL) and its wire form; what the query means is
 
 from __future__ import annotations
 
-import hashlib
 import pathlib
 import re
 import tomllib
@@ -18,6 +17,7 @@ from agents.jobs.dialect import QUERY_BYTES_MAX
 from agents.jobs.durations import parse_duration_ms
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
+from overlay.ids import app_id
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
@@ -77,8 +77,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def app_id(self) -> bytes:
-        """SHA-1(name || creator): the job's key in the overlay. Paper: section 3.2."""
-        return hashlib.sha1((self.name + self.creator).encode(), usedforsecurity=False).digest()
+        """SHA-1 of name and creator: the job's key in the overlay (paper, section 2.3)."""
+        return app_id(self.name, self.creator)
 
     @property
     def key(self) -> str:
