@@ -31,7 +31,7 @@ FUNCTIONS = frozenset(
     abs acos acosh add_months ascii asin asinh atan atan2 atanh base64 bigint bin bit_count bit_length boolean bround
     btrim cbrt ceil ceiling char char_length character_length chr coalesce concat concat_ws contains conv cos cosh cot
     crc32 csc date date_add date_diff date_format date_from_unix_date date_part date_sub date_trunc dateadd datediff
-    datepart day dayname dayofmonth dayofweek dayofyear decode degrees double e elt encode endswith equal_null exp
+    datepart day dayname dayofmonth dayofweek dayofyear decode degrees div double e elt encode endswith equal_null exp
     expm1 factorial find_in_set float floor format_number format_string from_unixtime from_utc_timestamp
     get_json_object greatest hash hex hour hypot if ifnull ilike initcap instr int isnan isnotnull isnull last_day
     lcase least left len length levenshtein like ln locate log log10 log1p log2 lower lpad ltrim make_date
@@ -42,8 +42,8 @@ FUNCTIONS = frozenset(
     space split_part sqrt startswith string substr substring substring_index tan tanh timestamp timestamp_micros
     timestamp_millis timestamp_seconds tinyint to_date to_number to_timestamp to_unix_timestamp to_utc_timestamp
     translate trim trunc try_add try_divide try_multiply try_parse_url try_subtract try_to_date try_to_number
-    try_to_timestamp typeof ucase unbase64 unhex unix_date unix_micros unix_millis unix_seconds unix_timestamp upper
-    url_decode url_encode weekday weekofyear width_bucket xxhash64 year zeroifnull
+    try_to_timestamp try_url_decode typeof ucase unbase64 unhex unix_date unix_micros unix_millis unix_seconds
+    unix_timestamp upper url_decode url_encode weekday weekofyear width_bucket xxhash64 year zeroifnull
     """,
     )
 )

@@ -1,8 +1,9 @@
 """A job's query as Spark DataFrame calls.
 
-Owns how clauses become DataFrame steps and how names resolve; expressions are `elf.offline.expressions`, which files
-are read is `elf.offline.events`. HAVING, ORDER BY and LIMIT act within one window, so the events of one window come
-first and everything else after. Shares the parser with the agents, and none of what evaluates.
+Owns how clauses become DataFrame steps; what names mean is `elf.offline.scopes`, expressions are
+`elf.offline.expressions`, which files are read is `elf.offline.events`. HAVING, ORDER BY and LIMIT act within one
+window, so the events of one window come first and everything else after. Shares the parser with the agents, and none
+of what evaluates.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from agents.errors import JobSpecError
-from agents.jobs.query import Query, is_window_field, parse_query
+from agents.jobs.query import Query, parse_query
 from elf.offline.expressions import call, is_aggregate, to_column
+from elf.offline.scopes import EventScope, GroupScope, OutputScope, Window, same
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-Window = tuple[int, int]
 #: The tolerance of doubles: sums of the same numbers in another order differ in the last digits.
 RELATIVE = 1e-9
 
@@ -66,7 +67,7 @@ class SparkPlan:
         parts = [item.node for item in self.query.items] + [node.this for node in self.query.order]
         for part in [*parts, *([self.query.having] if self.query.having is not None else [])]:
             for node in filter(is_aggregate, part.walk()):
-                if not any(_same(node, known) for known in self._aggregates):
+                if not any(same(node, known) for known in self._aggregates):
                     self._aggregates.append(node)
 
     def run(self, events: DataFrame, window: Window | None) -> OfflineRows:
@@ -130,7 +131,7 @@ class SparkPlan:
         if window is not None:
             start, end = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in window)
             events = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
-        in_events = _EventScope(events.columns)
+        in_events = EventScope(events.columns)
         if self.query.where is not None:
             events = events.filter(to_column(self.query.where, in_events))
         events = events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
@@ -140,17 +141,17 @@ class SparkPlan:
             # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
             keys.append(F.lit(1).alias("__w"))
         grouped = events.groupBy(*keys).agg(*aggregates) if aggregates else events.select(*keys).distinct()
-        after = _GroupScope(self._groups, self._aggregates, window)
+        after = GroupScope(self._groups, self._aggregates, window)
         if self.query.having is not None:
-            grouped = grouped.filter(to_column(self.query.having, _OutputScope(after, self._items, False)))
-        in_order = _OutputScope(after, self._items, True)
+            grouped = grouped.filter(to_column(self.query.having, OutputScope(after, self._items, False)))
+        in_order = OutputScope(after, self._items, True)
         items = [to_column(item.node, after).alias(f"o{i}") for i, item in enumerate(self.query.items)]
         order = [
             to_column(self._by_position(node.this), in_order).alias(f"s{i}") for i, node in enumerate(self.query.order)
         ]
         return grouped.select(*items, *order)
 
-    def _aggregate(self, node: exp.Expr, scope: _EventScope) -> Column:
+    def _aggregate(self, node: exp.Expr, scope: EventScope) -> Column:
         from pyspark.sql import functions as F
 
         name = node.name.lower()
@@ -182,77 +183,11 @@ class SparkPlan:
         """Return the output columns that show the group keys, or none where a key is not shown."""
         found = []
         for key in self._groups:
-            shown = [i for i, item in enumerate(self.query.items) if _same(item.node, key)]
+            shown = [i for i, item in enumerate(self.query.items) if same(item.node, key)]
             if not shown:
                 return ()
             found.append(shown[0])
         return tuple(found)
-
-
-class _EventScope:
-    """What names mean before grouping: the event's columns."""
-
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = {column.lower(): column for column in columns}
-
-    def __call__(self, node: exp.Expr) -> Column | None:
-        from pyspark.sql import functions as F
-
-        if not isinstance(node, exp.Column):
-            return None
-        column = self._columns.get(node.name.lower())
-        if column is None:
-            raise JobSpecError(f"the archive's events have no column {node.name!r}")
-        return F.col(_quoted(column))
-
-
-class _GroupScope:
-    """What expressions mean after grouping: group keys, aggregates and the window's bounds."""
-
-    def __init__(self, groups: list[exp.Expr], aggregates: list[exp.Expr], window: Window | None) -> None:
-        self._known = [(key, f"__k{i}") for i, key in enumerate(groups)]
-        self._known += [(node, f"__a{i}") for i, node in enumerate(aggregates)]
-        self._window = window
-
-    def find(self, node: exp.Expr) -> Column | None:
-        """Return the column a whole expression stands for, or None."""
-        from pyspark.sql import functions as F
-
-        for known, name in self._known:
-            if _same(node, known):
-                return F.col(name)
-        if is_window_field(node):
-            if self._window is None:
-                raise JobSpecError("window.start and window.end need a window in GROUP BY")
-            return F.timestamp_millis(F.lit(self._window[node.name.lower() == "end"]))
-        return None
-
-    def __call__(self, node: exp.Expr) -> Column | None:
-        found = self.find(node)
-        if found is None and isinstance(node, exp.Column):
-            raise JobSpecError(f"the column {node.name!r} is neither in GROUP BY nor an output")
-        return found
-
-
-class _OutputScope:
-    """What expressions mean in HAVING and ORDER BY: those of `_GroupScope`, and outputs by name.
-
-    Where a name is both, Spark takes the group key in HAVING and the output in ORDER BY.
-    """
-
-    def __init__(self, groups: _GroupScope, items: dict[str, exp.Expr], outputs_first: bool) -> None:
-        self._groups, self._items, self._outputs_first = groups, items, outputs_first
-
-    def __call__(self, node: exp.Expr) -> Column | None:
-        item = None
-        if isinstance(node, exp.Column) and not node.table:
-            item = self._items.get(node.name.lower())
-        if item is not None and self._outputs_first:
-            return to_column(item, self._groups)
-        found = self._groups.find(node)
-        if found is None and item is not None:
-            return to_column(item, self._groups)
-        return found if found is not None else self._groups(node)
 
 
 def close(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
@@ -265,28 +200,6 @@ def close_cells(one: Any, other: Any) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=RELATIVE) or (math.isnan(one) and math.isnan(other))
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _same(one: exp.Expr, other: exp.Expr) -> bool:
-    """Whether two expressions are written alike, but for case, parentheses and the source's name before a dot."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(node: exp.Expr) -> exp.Expr:
-    def simplify(part: exp.Expr) -> exp.Expr:
-        if isinstance(part, exp.Paren):
-            return simplify(part.this)
-        if isinstance(part, exp.Column) and not is_window_field(part):
-            return exp.column(part.name.lower())
-        if isinstance(part, exp.Anonymous):
-            part.set("this", part.name.lower())
-        return part
-
-    return node.copy().transform(simplify)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _collectable(kind: DataType, name: str) -> Column:

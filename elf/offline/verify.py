@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from agents.archive_layout import ArchivedFile
 from agents.errors import JobError
+from agents.jobs.query import columns_read
 from elf.offline.compare import compare
 from elf.offline.events import damaged_files, find_files, read_events
 from elf.offline.plan import SparkPlan
@@ -157,7 +159,8 @@ def _verify_window(
     # A job without windows counts from its first event on.
     window = None if end_ms is None else (-(2**40) if start_ms is None else start_ms, end_ms)
     files = find_files(folders, definition.source, start_ms, end_ms)
-    offline = plan.run(read_events(spark, files, definition.columns), window)
+    events = read_events(spark, files, _columns(plan, definition, files))
+    offline = plan.run(events, window)
     names = [str(column["name"]) for column in result["columns"]]
     differences, notes = compare(names, result["rows"], offline)
     limit = len(offline.rows) if offline.limit is None else min(offline.limit, len(offline.rows))
@@ -171,6 +174,13 @@ def _verify_window(
         notes=notes,
         label=_label(result),
     )
+
+
+def _columns(plan: SparkPlan, definition: Job, files: Sequence[ArchivedFile]) -> dict[str, str]:
+    """Return name and type of the columns the query reads: as the definition froze them, else as they are stored."""
+    known = {name.lower(): (name, kind) for file in files for name, kind in file.entry.columns.items()}
+    known |= {name.lower(): (name, kind) for name, kind in definition.columns.items()}
+    return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
 
 
 def _skipped(result: Mapping[str, Any]) -> WindowReport:
