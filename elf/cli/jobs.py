@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import ConfigError
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained
 from elf.cli.output import (
@@ -25,19 +23,9 @@ from elf.cli.output import (
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from elf.client import Client, Tree, TreeNode
+    from elf.client import Tree, TreeNode
 
 _PANEL = "Jobs"
-AgentUrl = Annotated[
-    str, typer.Option("--agent", metavar="URL", envvar="ELF_AGENT", help="The agent to ask; any agent will do.")
-]
-TokenFile = Annotated[
-    Path | None,
-    typer.Option("--token-file", metavar="FILE", envvar="ELF_TOKEN_FILE", help="File with the agent's API token."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print NDJSON also on a terminal.")]
-JobName = Annotated[str, typer.Argument(metavar="NAME", help="NAME, or CREATOR/NAME.")]
-DEFAULT_AGENT = "http://127.0.0.1:4260"
 
 
 def publish(
@@ -49,7 +37,7 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """Publish a job; every agent that has its source joins in."""
-    with _connect(agent, token_file) as client, explained(file):
+    with connect(agent, token_file) as client, explained(file):
         job = client.publish(file, name=name, creator=creator)
     if wants_json(as_json):
         print_json(job)
@@ -60,7 +48,7 @@ def publish(
 
 def list_jobs(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """List the jobs that are running."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         jobs = client.jobs()
     if wants_json(as_json):
         for job in jobs:
@@ -82,7 +70,7 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Ask a job for one result; exit code 1 if it has no rows."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         result = client.query(name, window, key=key, limit=limit)
     if wants_json(as_json):
         print_json(result)
@@ -97,7 +85,7 @@ def watch(
     name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
     """Follow a job's results until interrupted; a table that refreshes, or one JSON line per result."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         if wants_json(as_json):
             for result in client.watch(name):
                 print_json(result)
@@ -112,7 +100,7 @@ def watch(
 
 def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """List the agents that the asked one knows."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         known = client.members()
     if wants_json(as_json):
         for member in known:
@@ -124,7 +112,7 @@ def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_js
 
 def tree(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """Draw a job's reducer tree from its root, the job's master."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         reducers = client.tree(name)
     if wants_json(as_json):
         print_json(reducers)
@@ -134,7 +122,7 @@ def tree(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile =
 
 def stop(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None) -> None:
     """Stop a job on all agents."""
-    with _connect(agent, token_file) as client:
+    with connect(agent, token_file) as client:
         client.stop(name)
     say(f"stopping {name}")
 
@@ -166,23 +154,6 @@ def _node_label(node: TreeNode, root: str | None) -> str:
         return f"[bold]{label}[/bold]{address} root, the job's master"
     detached = "" if node.parent is not None else " [yellow]no parent yet[/yellow]"
     return f"{label}{address} {escape(printable(node.role))}{detached}"
-
-
-@contextmanager
-def _connect(url: str, token_file: Path | None) -> Iterator[Client]:
-    from elf.client import Client
-
-    with Client(url, _read_token(token_file)) as client:
-        yield client
-
-
-def _read_token(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    try:
-        return file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"token file {file} cannot be read: {error}") from None
 
 
 def add_commands(app: typer.Typer) -> None:

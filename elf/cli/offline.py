@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from agents.errors import JobError
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.exits import DIFFERS
 from elf.cli.mistakes import explained, load_job
 from elf.cli.output import console, print_json, say, table_of, wants_json
 
@@ -27,7 +29,7 @@ def run(
         str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
     ] = None,
     time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
-    as_json: Annotated[bool, typer.Option("--json", help="Print NDJSON also on a terminal.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run a job once over files and print its rows; no agent, no cluster."""
     from polars import selectors
@@ -49,7 +51,33 @@ def run(
     say(f"{lines.read} lines of {outcome.files} files: {ends}")
 
 
+def verify(
+    name: JobName,
+    archive: Annotated[
+        list[Path], typer.Option(metavar="DIR", help="Archive folder of an agent that has the source; all are needed.")
+    ],
+    window: Annotated[
+        list[str] | None, typer.Option(metavar="START/END", help="Window to verify, or latest; repeatable.")
+    ] = None,
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute published windows with Spark from the archive; exit code 1 if a cell differs or nothing is final."""
+    from elf.offline.verify import run_verify
+
+    with connect(agent, token_file) as client:
+        report = run_verify(client, name, window or ["latest"], archive, master)
+    if wants_json(as_json):
+        print_json(report.to_dict())
+    else:
+        console().print(report)
+    if not report.agrees:
+        raise typer.Exit(DIFFERS)
+
+
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    for command in (run,):
+    for command in (run, verify):
         app.command(rich_help_panel=_PANEL)(command)

@@ -107,7 +107,7 @@ class AsyncClient:
         """List the jobs that the agent knows."""
         return (await self._ask("GET", "/v1/jobs", _Jobs)).jobs
 
-    async def describe(self, name: str) -> dict[str, Any]:
+    async def job(self, name: str) -> dict[str, Any]:
         """Return everything the agent tells about one job."""
         return await self._ask("GET", await self._path(name), dict[str, Any])
 
@@ -190,7 +190,7 @@ class AsyncClient:
         jobs = await self.jobs()
         creators = sorted({job.creator for job in jobs if job.name == name})
         if self._own_creator() in creators:
-            return self._own_creator()
+            creators = [self._own_creator()]
         if len(creators) > 1:
             choices = " or ".join(f"{creator}/{name}" for creator in creators)
             raise JobError(f"several creators have a job {name!r}; write {choices}")

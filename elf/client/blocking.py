@@ -81,9 +81,9 @@ class Client:
         """List the jobs that the agent knows."""
         return self._wait(self._client().jobs())
 
-    def describe(self, name: str) -> dict[str, Any]:
+    def job(self, name: str) -> dict[str, Any]:
         """Return everything the agent tells about one job."""
-        return self._wait(self._client().describe(name))
+        return self._wait(self._client().job(name))
 
     def query(
         self, name: str, window: str | Window = "latest", *, key: str | None = None, limit: int | None = None
@@ -98,7 +98,8 @@ class Client:
             while (result := self._wait(_next(results))) is not None:
                 yield result
         finally:
-            self._wait(results.aclose())
+            if self._loop is not None:  # else the client was closed, and the stream with it
+                self._wait(results.aclose())
 
     def tree(self, name: str) -> Tree:
         """Return a job's reducer tree."""

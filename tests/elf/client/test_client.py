@@ -36,7 +36,7 @@ def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
         assert result.completeness.complete
         assert client.query("shop/top", result.window or "").job == "shop/top"
         assert agent.service.asked[-1] == ("30000/60000", None, None)
-        assert client.describe("top")["query"] == "SELECT 1"
+        assert client.job("top")["query"] == "SELECT 1"
         assert client.tree("top").root == "aa"
         assert client.members()[0].is_self
         assert client.ingest("clicks", [{"a": 1}, {"a": 2}]) == 2

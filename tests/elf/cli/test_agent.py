@@ -1,0 +1,134 @@
+"""The operator's commands: agent (up to where it runs), validate, keygen."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner, Result
+
+from agents.config import AgentConfig, OverlaySection, SourceConfig
+from agents.validate import check_config
+from elf.cli.app import app
+from elf.cli.effective import render_toml
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[AgentConfig]:
+    """Catch the configuration an agent would run with."""
+    configs: list[AgentConfig] = []
+
+    async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:
+        configs.append(config)
+        if ready is not None:
+            ready("http://127.0.0.1:4260")
+
+    monkeypatch.setattr("agents.runtime.run", run)
+    return configs
+
+
+def test_an_agent_from_options_alone(started: list[AgentConfig], tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    arguments = "agent --source clicks=/var/log/c.log --source pushed --format json --time at --join 10.0.0.1:4250"
+    arguments += (
+        f" --join 10.0.0.2:4250 --bind 10.0.0.3:4250 --api 127.0.0.1:0 --data d --name web1 --secret-file {secret}"
+    )
+    result = run(*arguments.split())
+    assert result.exit_code == 0, result.stderr
+    (config,) = started
+    assert config.sources["clicks"] == SourceConfig(path="/var/log/c.log", format="json", time="at")
+    assert config.sources["pushed"].path == ""
+    assert config.overlay == OverlaySection(
+        bind="10.0.0.3:4250", join=["10.0.0.1:4250", "10.0.0.2:4250"], secret_file=str(secret)
+    )
+    assert (config.agent.name, config.agent.data, config.api.bind) == ("web1", "d", "127.0.0.1:0")
+    assert result.stdout == ""
+    assert "ready, API at http://127.0.0.1:4260" in result.stderr
+    shown = result.stderr.partition("ready,")[0]
+    assert check_config(shown, "shown")[0] == config
+
+
+def test_options_change_the_file(started: list[AgentConfig], tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('[agent]\nname = "a"\ndata = "kept"\n[sources.clicks]\npath = "c.log"\n')
+    assert run("agent", "-c", file, "--name", "b", "--source", "more=m.log").exit_code == 0
+    assert (started[0].agent.name, started[0].agent.data) == ("b", "kept")
+    assert set(started[0].sources) == {"clicks", "more"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["agent"], "--config FILE, --source"),
+        (["agent", "--source", "a=x", "--source", "a=y"], "twice"),
+        (["agent", "--source", "a=x", "--bind", "0.0.0.0:1"], "elf keygen"),
+        (["agent", "--source", "a=x", "--join", "web1"], "HOST:PORT"),
+        (["agent", "--source", "A B=x"], "cannot be a source"),
+        (["agent", "--source", "a=x", "--format", "jsn"], "did you mean 'json'"),
+        (["agent", "--config", "/no/such.toml"], "No such file"),
+    ],
+)
+def test_wrong_settings_end_before_anything_starts(started: list[AgentConfig], arguments: list[str], said: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, said in result.stderr) == (78, True), result.stderr
+    assert not started
+
+
+def test_a_wrong_file_is_explained(started: list[AgentConfig], tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text('[agnet]\nname = "a"\n')
+    result = run("agent", "--config", file)
+    assert (result.exit_code, result.stderr.count(f"{file}:1:2: ")) == (78, 1)
+    assert not started
+
+
+def test_validate(tmp_path: Path) -> None:
+    config, job = tmp_path / "agent.toml", tmp_path / "job.toml"
+    config.write_text("[agent]\nnam = 1\n")
+    result = run("validate", config)
+    assert (result.exit_code, f"{config}:2:1: [agent] has no setting 'nam'; did you mean 'name'?" in result.stderr) == (
+        78,
+        True,
+    )
+    config.write_text("[agent]\n")
+    assert run("validate", config).exit_code == 0
+    job.write_text('name = "a"\nquery = "SELECT FROM"\n')
+    result = run("validate", job)
+    assert (result.exit_code, f"{job}:2:" in result.stderr) == (2, True)
+    assert run("validate", tmp_path / "none").exit_code == 78
+
+
+def test_keygen_makes_a_private_file_once(tmp_path: Path) -> None:
+    out = tmp_path / "secret"
+    assert run("keygen", "--out", out).exit_code == 0
+    key = out.read_text().strip()
+    assert len(bytes.fromhex(key)) == 32
+    assert out.stat().st_mode & 0o777 == 0o600
+    again = run("keygen", "--out", out)
+    assert (again.exit_code, "exists" in again.stderr) == (2, True)
+    assert out.read_text().strip() == key
+    assert key not in again.stderr
+    assert run("keygen", "--out", tmp_path / "no" / "such").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AgentConfig(),
+        AgentConfig(
+            sources={
+                "a.b": SourceConfig(format='$remote_addr "$request" \\ é', columns={"x y": "INT", "z": "STRING"}),
+                "plain": SourceConfig(),
+            }
+        ),
+    ],
+)
+def test_the_effective_configuration_reads_back_equal(config: AgentConfig) -> None:
+    assert msgspec.convert(tomllib.loads(render_toml(config)), AgentConfig) == config

@@ -1,0 +1,109 @@
+"""`elf` as a process: start-up, pipes, signals, a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.agents.http.fake_service import make_result
+from tests.elf.fake_agent import Agent
+
+ELF = [sys.executable, "-W", "error", "-m", "elf"]
+HEAVY = ("polars", "pyspark", "aiohttp", "sqlglot", "numpy")
+
+
+def environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "100", **changes}
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys; sys.argv = ['elf', '--help']\nfrom elf.cli.app import main\ntry: main()\nexcept SystemExit: pass\n"
+    )
+    code += f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert all(word in done.stdout for word in ("agent", "publish", "query", "watch", "verify", "Exit codes"))
+    version = subprocess.run([*ELF, "--version"], capture_output=True, text=True, check=True)
+    assert version.stdout == "elf 0.1.0\n"
+
+
+def test_help_comes_quickly() -> None:
+    def seconds() -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "elf", "--help"], capture_output=True, check=True)
+        return time.perf_counter() - began
+
+    # 0.3 s on a quiet machine; the best of three, with room for a busy one.
+    assert min(seconds() for _ in range(3)) < 0.6
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["jobs", "--agent", "http://127.0.0.1:9"], 69), (["bogus"], 2)])
+def test_exit_codes_without_tracebacks(arguments: list[str], code: int) -> None:
+    done = subprocess.run([*ELF, *arguments], capture_output=True, text=True, check=False, env=environment())
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_reader_that_leaves_is_no_error(agent: Agent) -> None:
+    agent.service.result_of["shop", "top"] = make_result(rows=[{"product": "x" * 1000, "clicks": 1}] * 1000)
+    process = subprocess.Popen(
+        [*ELF, "query", "top"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(ELF_AGENT=agent.url),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_ctrl_c_ends_a_watch_quietly(agent: Agent) -> None:
+    process = subprocess.Popen(
+        [*ELF, "watch", "top"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(ELF_AGENT=agent.url),
+    )
+    assert process.stdout is not None
+    agent.send(make_result())
+    assert json.loads(process.stdout.readline())["job"] == "shop/top"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "")
+
+
+@pytest.mark.parametrize(("changes", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_a_terminal_gets_a_table(agent: Agent, changes: dict[str, str], coloured: bool) -> None:
+    leader, follower = pty.openpty()
+    env = environment(ELF_AGENT=agent.url, TERM="xterm-256color", **changes)
+    env.pop("NO_COLOR", None) if coloured else None
+    process = subprocess.Popen([*ELF, "query", "top"], stdout=follower, stderr=subprocess.DEVNULL, env=env)
+    os.close(follower)
+    shown = b""
+    while select.select([leader], [], [], 20)[0]:
+        try:
+            part = os.read(leader, 65_536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    assert process.wait(20) == 0
+    assert b"tetris" in shown
+    assert b"{" not in shown
+    assert (b"\x1b[32m" in shown) == coloured
