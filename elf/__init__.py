@@ -1,14 +1,12 @@
 """elf: a stream processor with no cluster; publish a job by name, query it from anywhere.
 
-import elf
-
 with elf.connect() as client:
-client.publish("job.toml")
-print(client.query("micro-promotion").to_polars())
+    client.publish("job.toml")
+    print(client.query("micro-promotion").to_polars())
 
 async with elf.connect("http://127.0.0.1:4260") as client:
-async for result in client.watch("micro-promotion"):
-print(result.rows, result.completeness.status)
+    async for result in client.watch("micro-promotion"):
+        print(result.rows, result.completeness.status)
 """
 
 from __future__ import annotations
@@ -17,17 +15,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.errors import (
+        ConfigError,
+        ElfError,
+        JobConflictError,
+        JobError,
+        JobSpecError,
+        UnavailableError,
+        UnknownJobError,
+    )
     from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Window
 
 __version__ = "0.1.0"
+_ERRORS = (
+    "ConfigError",
+    "ElfError",
+    "JobConflictError",
+    "JobError",
+    "JobSpecError",
+    "UnavailableError",
+    "UnknownJobError",
+)
 __all__ = [
     "AsyncClient",
     "Client",
     "Completeness",
+    "ConfigError",
+    "ElfError",
     "Job",
+    "JobConflictError",
+    "JobError",
+    "JobSpecError",
     "Member",
     "Result",
     "Tree",
+    "UnavailableError",
+    "UnknownJobError",
     "Window",
     "__version__",
     "connect",
@@ -52,5 +75,5 @@ def connect(url: str = "http://127.0.0.1:4260", token: str | None = None, *, cre
 def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
     if name in __all__:
-        return getattr(import_module("elf.client"), name)
+        return getattr(import_module("agents.errors" if name in _ERRORS else "elf.client"), name)
     raise AttributeError(f"module 'elf' has no attribute {name!r}")
