@@ -10,26 +10,24 @@ import asyncio
 import dataclasses
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
 from overlay.application import Application
 from overlay.binding import bind_sockets
+from overlay.border import Border
 from overlay.clock import now_ms
-from overlay.contract import NEVER, Answer, Commit, Handler, OverlaySettings, Record, RollupState, TreeView, Verdict
+from overlay.contract import NEVER, Answer, Handler, OverlaySettings, Record, RollupState, TreeView
 from overlay.dht import Dht, Secret
 from overlay.effects import (
     Apply,
-    Committed,
     ContactsChanged,
     Effect,
     Input,
     LookedUp,
     Lookup,
     Merge,
-    Merged,
-    Notified,
     Notify,
     PeerLost,
     Persist,
@@ -49,8 +47,6 @@ log = logging.getLogger(__name__)
 
 #: How often machines are asked whether time is due for them: bounds how late a JOIN is retried.
 TICK_S = 0.05
-#: First and longest pause before a failed commit or verdict is handed to the runtime again.
-RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000
 
@@ -63,9 +59,8 @@ class OverlayNode:
         self._handler = handler
         self._rng = rng if rng is not None else random.SystemRandom()
         self._apps: dict[bytes, Application] = {}
-        self._verdicts: dict[bytes, asyncio.Queue[Verdict]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._failures = {"handler_errors": 0, "merge_failures": 0, "commits": 0}
+        self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
         self._dht: Dht | None = None
         self._links: Links | None = None
@@ -126,6 +121,7 @@ class OverlayNode:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._border.stop()
         if self._requests is not None:
             await self._requests.stop()
         if self._links is not None:
@@ -180,7 +176,7 @@ class OverlayNode:
             raise OverlayError(f"a snapshot of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES_MAX}")
         application = self._apps.get(app)
         if application is None or not application.tree.member:
-            raise NotJoinedError("a snapshot was sealed for a tree that this agent is not a member of")
+            return False
         taken, effects = application.seal(through, payload, now_ms())
         self._execute(app, effects)
         return taken
@@ -226,7 +222,7 @@ class OverlayNode:
 
     def counters(self) -> dict[str, int]:
         """Return statistics; names are stable."""
-        totals = dict(self._failures)
+        totals = dict(self._border.counters)
         totals |= self._links.counters if self._links is not None else {}
         totals["requests_served"] = self._requests.served if self._requests is not None else 0
         if self._dht is not None:
@@ -293,86 +289,17 @@ class OverlayNode:
                 case Send(to=to, message=message):
                     self._links.send(to, message)
                 case Merge(ticket=ticket, payloads=payloads):
-                    self._spawn(self._merge(app, ticket, payloads))
+                    self._border.merge(app, ticket, payloads)
                 case Persist(commit=commit):
-                    self._spawn(self._persist(app, commit))
+                    self._border.persist(app, commit)
                 case Notify(verdict=verdict):
-                    self._notify(app, verdict)
+                    self._border.notify(app, verdict)
                 case Apply(record=record):
-                    self._apply(app, record)
+                    self._border.apply(app, record)
                 case Lookup():
                     self._spawn(self._look_up(app))
                 case Suspect(contact=contact):
                     self._dht.suspect(contact)
-
-    async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
-        payload, bad = await asyncio.to_thread(self._merge_tolerant, app, payloads)
-        self._failures["merge_failures"] += len(bad)
-        self._feed(app, Merged(ticket, payload, bad))
-
-    def _merge_tolerant(self, app: bytes, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
-        """Merge what merges; runs in a thread. Only when all at once fails, find out one by one which are bad."""
-        try:
-            return self._handler.merge(app, payloads), ()
-        except Exception as error:
-            log.warning("merging %d payloads failed, trying one by one: %s", len(payloads), error)
-        merged: bytes | None = None
-        bad: list[int] = []
-        for position, payload in enumerate(payloads):
-            try:
-                merged = self._handler.merge(app, [payload] if merged is None else [merged, payload])
-            except Exception as error:
-                log.error("a payload does not merge and is left out: %s", error)
-                bad.append(position)
-        return merged, tuple(bad)
-
-    async def _persist(self, app: bytes, commit: Commit) -> None:
-        async def attempt() -> None:
-            await self._handler.on_commit(app, commit)
-
-        if await self._insist(app, f"commit of interval {commit.through}", attempt):
-            self._failures["commits"] += 1
-            self._feed(app, Committed(commit.through))
-
-    def _notify(self, app: bytes, verdict: Verdict) -> None:
-        """Queue a verdict; one task per application keeps them in order."""
-        queue = self._verdicts.get(app)
-        if queue is None:
-            queue = self._verdicts[app] = asyncio.Queue()
-            self._spawn(self._notify_in_order(app, queue))
-        queue.put_nowait(verdict)
-
-    async def _notify_in_order(self, app: bytes, queue: asyncio.Queue[Verdict]) -> None:
-        while not queue.empty():
-            verdict = queue.get_nowait()
-
-            async def attempt(verdict: Verdict = verdict) -> None:
-                await self._handler.on_verdict(app, verdict)
-
-            if await self._insist(app, f"verdict through {verdict.through}", attempt):
-                self._feed(app, Notified(verdict.through))
-        del self._verdicts[app]
-
-    async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
-        """Call the runtime until it succeeds: nothing may go on before this is durable. False if the tree was left."""
-        pause_s = RETRY_S_MIN
-        while app in self._apps:
-            try:
-                await attempt()
-                return True
-            except Exception:
-                self._failures["handler_errors"] += 1
-                log.exception("%s failed; trying again in %.1f s", what, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, RETRY_S_MAX)
-        return False
-
-    def _apply(self, app: bytes, record: Record) -> None:
-        try:
-            self._handler.on_record(app, record)
-        except Exception:
-            self._failures["handler_errors"] += 1
-            log.exception("the handler failed on record %r", record.key)
 
     async def _look_up(self, app: bytes) -> None:
         try:

@@ -1,0 +1,125 @@
+"""Calls from the overlay into the runtime: merges in a thread, commits and verdicts until they succeed.
+
+Owns the tasks and the retries; each answer goes back to the machines as an input. Shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
+from typing import Any
+
+from overlay.contract import Commit, Handler, Record, Verdict
+from overlay.effects import Committed, Input, Merged, Notified
+
+log = logging.getLogger(__name__)
+
+#: First and longest pause before a failed commit or verdict is handed to the runtime again.
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+
+
+class Border:
+    """The overlay's way to its `Handler`.
+
+    Args:
+        handler: the runtime.
+        feed: takes the answers, by application.
+        joined: the applications that this node takes part in; work for others is dropped.
+    """
+
+    def __init__(self, handler: Handler, feed: Callable[[bytes, Input], None], joined: Container[bytes]) -> None:
+        self.counters = {"commits": 0, "merge_failures": 0, "handler_errors": 0}
+        self._handler, self._feed, self._joined = handler, feed, joined
+        self._verdicts: dict[bytes, asyncio.Queue[Verdict]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def stop(self) -> None:
+        """End everything under way; what was not answered counts as not done."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def apply(self, app: bytes, record: Record) -> None:
+        """Tell of a new record."""
+        try:
+            self._handler.on_record(app, record)
+        except Exception:
+            self.counters["handler_errors"] += 1
+            log.exception("the handler failed on record %r", record.key)
+
+    def merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
+        """Merge off the loop; answers with `Merged`."""
+        self._spawn(self._merge(app, ticket, payloads))
+
+    def persist(self, app: bytes, commit: Commit) -> None:
+        """Make a commit durable; answers with `Committed`."""
+        self._spawn(self._persist(app, commit))
+
+    def notify(self, app: bytes, verdict: Verdict) -> None:
+        """Queue a verdict, one task per application keeps them in order; answers with `Notified`."""
+        queue = self._verdicts.get(app)
+        if queue is None:
+            queue = self._verdicts[app] = asyncio.Queue()
+            self._spawn(self._notify_in_order(app, queue))
+        queue.put_nowait(verdict)
+
+    async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
+        payload, bad = await asyncio.to_thread(self._merge_tolerant, app, payloads)
+        self.counters["merge_failures"] += len(bad)
+        self._feed(app, Merged(ticket, payload, bad))
+
+    def _merge_tolerant(self, app: bytes, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
+        """Merge what merges; runs in a thread. Only when all at once fails, find out one by one which are bad."""
+        try:
+            return self._handler.merge(app, payloads), ()
+        except Exception as error:
+            log.warning("merging %d payloads failed, trying one by one: %s", len(payloads), error)
+        merged: bytes | None = None
+        bad: list[int] = []
+        for position, payload in enumerate(payloads):
+            try:
+                merged = self._handler.merge(app, [payload] if merged is None else [merged, payload])
+            except Exception as error:
+                log.error("a payload does not merge and is left out: %s", error)
+                bad.append(position)
+        return merged, tuple(bad)
+
+    async def _persist(self, app: bytes, commit: Commit) -> None:
+        async def attempt() -> None:
+            await self._handler.on_commit(app, commit)
+
+        if await self._insist(app, f"commit of interval {commit.through}", attempt):
+            self.counters["commits"] += 1
+            self._feed(app, Committed(commit.through))
+
+    async def _notify_in_order(self, app: bytes, queue: asyncio.Queue[Verdict]) -> None:
+        while not queue.empty():
+            verdict = queue.get_nowait()
+
+            async def attempt(verdict: Verdict = verdict) -> None:
+                await self._handler.on_verdict(app, verdict)
+
+            if await self._insist(app, f"verdict through {verdict.through}", attempt):
+                self._feed(app, Notified(verdict.through))
+        del self._verdicts[app]
+
+    async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
+        """Call the runtime until it succeeds: nothing may go on before this is durable. False if the tree was left."""
+        pause_s = RETRY_S_MIN
+        while app in self._joined:
+            try:
+                await attempt()
+                return True
+            except Exception:
+                self.counters["handler_errors"] += 1
+                log.exception("%s failed; trying again in %.1f s", what, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+        return False
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,288 @@
+"""A world of machines in virtual time: seeded delays, cut links, crashes and restarts, checked from outside.
+
+Every message goes through encode and decode. A link is a FIFO per direction; a cut loses what is under way and both ends
+hear of it before anything new arrives, as `overlay.links` promises. What survives a crash is what a runtime stores:
+snapshots, carried data, commits with their state, verdicts handled.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from overlay import messages
+from overlay.application import Application
+from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
+from overlay.effects import (
+    Committed,
+    ContactsChanged,
+    Effect,
+    Input,
+    LookedUp,
+    Lookup,
+    Merge,
+    Merged,
+    Notified,
+    Notify,
+    PeerLost,
+    Persist,
+    Received,
+    Send,
+    Tick,
+)
+from overlay.ids import Contact, distance
+from overlay.routing import bounded
+
+APP = bytes(range(20))
+
+
+@dataclass
+class Store:
+    """What one agent finds again after a crash."""
+
+    snapshots: dict[int, list[str]] = field(default_factory=dict)
+    carry: list[str] = field(default_factory=list)
+    settled: int = NEVER
+    commits: list[Commit] = field(default_factory=list)
+    state: RollupState | None = None
+
+
+class Machine:
+    """One agent: its store, and while it is up its application and the work it has outside the machines."""
+
+    def __init__(self, world: World, index: int) -> None:
+        self.world, self.index = world, index
+        self.contact = Contact.at("10.0.0.1", 1000 + index)
+        self.name = f"a{index}"
+        self.store = Store()
+        self.app: Application | None = None
+        self.work: deque[tuple[str, object]] = deque()
+        self.verdicts: deque[Verdict] = deque()
+        self.produced = 0
+        self.knows: list[int] = []
+
+    def view(self, key: bytes) -> Sequence[Contact]:
+        return bounded([self.world.machines[i].contact for i in self.knows], self.contact.id, key)
+
+    def start(self) -> None:
+        world = self.world
+        settings = OverlaySettings(agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100)
+        self.app = Application(APP, self.contact, self.view, settings, world.rng, None)
+        state = self.store.state if self.index == world.root else None
+        root = world.machines[world.root].contact if world.root is not None else None
+        self.run(self.app.join(self.index in world.members, root, world.now_ms, state=state))
+        for through in sorted(self.store.snapshots):
+            self.hand_over(through)
+
+    def crash(self) -> None:
+        self.app = None
+        self.work.clear()
+        self.verdicts.clear()
+
+    def hand_over(self, through: int) -> None:
+        assert self.app is not None
+        items = self.store.snapshots[through]
+        _, effects = self.app.seal(through, pack(items) if items else None, self.world.now_ms)
+        self.run(effects)
+
+    def seal(self, through: int, items: list[str]) -> None:
+        """One transaction of the runtime, then the hand-over; see `contract.Overlay.seal`."""
+        store = self.store
+        through = max(through, store.settled + 1, *(t + 1 for t in store.snapshots), NEVER)
+        store.snapshots[through] = items + store.carry
+        store.carry = []
+        self.hand_over(through)
+
+    def feed(self, event: Input) -> None:
+        if self.app is not None:
+            self.run(self.app.handle(event, self.world.now_ms))
+            self.app.tree.check()
+
+    def run(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(to=to, message=message):
+                    self.world.send(self, to, message)
+                case Merge() | Persist() | Lookup():
+                    self.work.append((type(effect).__name__, effect))
+                case Notify(verdict=verdict):
+                    self.verdicts.append(verdict)
+
+    def do_work(self) -> None:
+        """Finish one thing outside the machines, in any order but for verdicts."""
+        if self.verdicts and self.world.rng.random() < 0.5:
+            self._handle(self.verdicts.popleft())
+            return
+        if not self.work:
+            return
+        position = self.world.rng.randrange(len(self.work))
+        _, effect = self.work[position]
+        del self.work[position]
+        match effect:
+            case Merge(ticket=ticket, payloads=payloads):
+                merged = pack([item for payload in payloads for item in unpack(payload)])
+                self.feed(Merged(ticket, merged))
+            case Persist(commit=commit):
+                self.world.check_commit(self, commit)
+                self.store.commits.append(commit)
+                self.store.state = RollupState.decode(commit.state.encode())
+                if self.world.rng.random() < self.world.crash_at_commit:
+                    self.world.crash(self)  # durable, but nobody was told
+                else:
+                    self.feed(Committed(commit.through))
+            case Lookup():
+                alive = [m.contact for m in self.world.machines if m.app is not None]
+                self.feed(LookedUp(tuple(sorted(alive, key=lambda c: distance(c.id, APP))[:3])))
+
+    def _handle(self, verdict: Verdict) -> None:
+        store = self.store
+        store.settled = max(store.settled, verdict.through)
+        for through in [t for t in store.snapshots if t <= verdict.through]:
+            items = store.snapshots.pop(through)
+            if verdict.missing:
+                store.carry += items
+        if self.world.rng.random() < self.world.crash_at_commit:
+            self.world.crash(self)
+        else:
+            self.feed(Notified(verdict.through))
+
+
+class World:
+    """All machines, the links between them, and the clock."""
+
+    def __init__(
+        self, count: int, seed: int, *, root: int | None = 0, members: Sequence[int] | None = None, sparse: bool = True
+    ) -> None:
+        self.rng = random.Random(seed)
+        self.now_ms = 1_000_000
+        self.leap_after_ms = 3_000
+        self.crash_at_commit = 0.0
+        self.root = root
+        self.members = set(range(count) if members is None else members)
+        self.machines = [Machine(self, index) for index in range(count)]
+        self.links: dict[tuple[int, int], deque[bytes | None]] = {}
+        self.index_of = {machine.contact.id: machine.index for machine in self.machines}
+        self.produced: Counter[str] = Counter()
+        self.down_until: dict[int, int] = {}
+        for machine in self.machines:
+            others = [i for i in range(count) if i != machine.index]
+            most = max(1, count // 2) if sparse else count - 1
+            machine.knows = sorted(self.rng.sample(others, min(len(others), most)))
+
+    def start(self) -> None:
+        for machine in self.machines:
+            machine.start()
+
+    # ---- links
+
+    def send(self, source: Machine, to: Contact, message: messages.TreeMessage) -> None:
+        target = self.index_of[to.id]
+        if None in self.links.get((target, source.index), ()):
+            return  # the link is dead and its end has not heard yet
+        queue = self.links.setdefault((source.index, target), deque())
+        if self.machines[target].app is None:
+            self._lost(target, source.index)
+        else:
+            queue.append(messages.encode(message))
+
+    def _lost(self, a: int, b: int) -> None:
+        """Let `b` hear that its link to `a` is gone, before anything new from there."""
+        queue = self.links.setdefault((a, b), deque())
+        if None not in queue:
+            queue.clear()
+            queue.append(None)
+
+    def cut(self, a: int, b: int) -> None:
+        self._lost(a, b)
+        self._lost(b, a)
+
+    def deliver(self) -> bool:
+        ready = [pair for pair, queue in self.links.items() if queue]
+        if not ready:
+            return False
+        source, target = self.rng.choice(ready)
+        data = self.links[source, target].popleft()
+        peer = self.machines[source].contact
+        if data is None:
+            self.machines[target].feed(PeerLost(peer))
+            return True
+        message = messages.decode(data)
+        assert not isinstance(message, messages.Request | messages.Reply | messages.Ping)
+        self.machines[target].feed(Received(peer, message))
+        return True
+
+    # ---- faults
+
+    def crash(self, machine: Machine) -> None:
+        if machine.app is None:
+            return
+        machine.crash()
+        for other in self.machines:
+            if other is not machine:
+                self.links.pop((other.index, machine.index), None)
+                self._lost(machine.index, other.index)
+        self.down_until[machine.index] = self.now_ms + self.rng.randint(10, 8_000)
+
+    def restart(self, machine: Machine) -> None:
+        self.down_until.pop(machine.index, None)
+        machine.start()
+
+    # ---- running
+
+    def produce(self, machine: Machine, through: int) -> None:
+        items = []
+        if self.rng.random() < 0.7:
+            items = [f"{machine.name}#{machine.produced}"]
+            machine.produced += 1
+            self.produced[items[0]] += 1
+        machine.seal(through, items)
+
+    def step(self) -> None:
+        """Do one of the things that may happen next."""
+        draw = self.rng.random()
+        if draw < 0.6 and self.deliver():
+            return
+        machine = self.rng.choice(self.machines)
+        if draw < 0.8 and machine.app is not None and (machine.work or machine.verdicts):
+            machine.do_work()
+            return
+        if draw < 0.9:
+            self.now_ms += self.rng.randint(1, 60)
+            for each in self.machines:
+                if each.app is not None and each.app.deadline_ms <= self.now_ms:
+                    each.feed(Tick())
+            for index, until in list(self.down_until.items()):
+                if until <= self.now_ms:
+                    self.restart(self.machines[index])
+        if draw > 0.995 and machine.app is not None:
+            machine.feed(ContactsChanged())
+
+    def check_commit(self, machine: Machine, commit: Commit) -> None:
+        """Watch the root: one ascending log, nothing twice, nobody both in and out."""
+        assert machine.index == self.root
+        log = machine.store.commits
+        assert commit.previous == (log[-1].through if log else NEVER), "commits follow each other"
+        assert commit.through > commit.previous
+        assert not set(commit.reported) & set(commit.missing)
+        before = {item for old in log for item in unpack(old.payload)}
+        items = unpack(commit.payload)
+        assert not before & set(items), f"counted twice: {before & set(items)}"
+        assert len(items) == len(set(items))
+        assert {item.split("#")[0] for item in items} <= set(commit.reported)
+
+    def counted(self) -> Counter[str]:
+        assert self.root is not None
+        log = self.machines[self.root].store.commits
+        return Counter(item for commit in log for item in unpack(commit.payload))
+
+
+def pack(items: Sequence[str]) -> bytes:
+    return msgspec.msgpack.encode(list(items))
+
+
+def unpack(payload: bytes | None) -> list[str]:
+    return msgspec.msgpack.decode(payload, type=list[str]) if payload is not None else []
