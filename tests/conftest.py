@@ -16,6 +16,13 @@ def spark() -> Iterator[SparkSession]:
     """One local Spark for the whole run: starting it costs five seconds."""
     from elf.offline.session import open_session
 
-    session = open_session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"})
+    # A few thousand rows: planning and compiling cost far more than running.
+    quick = {
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    }
+    session = open_session("local[2]", quick)
     yield session
     session.stop()

@@ -27,7 +27,7 @@ SLIDING = "window(ts, '60 seconds', '20 seconds')"
 QUERIES = [
     f"""SELECT product, count(*) AS clicks FROM clicks WHERE event = 'click' AND category = 'Video Games'
     GROUP BY product, {SLIDING} ORDER BY clicks DESC LIMIT 10""",
-    f"""SELECT category, event, count(*) n, sum(price_cents * quantity) s, avg(rating) a, min(rating) lo, max(product) hi
+    f"""SELECT category, event, count(*) n, sum(price_cents * quantity) s, avg(rating) a, min(rating), max(product)
     FROM clicks GROUP BY category, event, {SLIDING}""",
     f"""SELECT lower(category) c, count(user) n, sum(quantity) / count(*) mean FROM clicks
     GROUP BY lower(category), {SLIDING} HAVING n > 300 ORDER BY mean DESC""",
