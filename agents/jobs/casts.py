@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from agents.jobs import exact
 from agents.jobs.types import SqlType
 
 BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
@@ -20,9 +21,9 @@ _DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?
 _SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
 _DAY = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
 _DATE_TEXT = rf"(?s)^{_PAD}{_DAY}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
-_TIME = r"(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?)?"
 _ZONE = r" ?(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{1,2})?)?"
-_TIMESTAMP = rf"^{_PAD}{_DAY}{_TIME}{_ZONE})?)?{_PAD}$".replace(r"\d", "[0-9]")
+_TIME = rf"(?:[ T](\d{{1,2}})(?::(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d{{0,9}}))?{_ZONE})?)?)?"
+_TIMESTAMP = rf"^{_PAD}{_DAY}{_TIME})?)?{_PAD}$".replace(r"\d", "[0-9]")
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
@@ -155,7 +156,8 @@ _CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
     (DATE, TS): lambda value: value.cast(pl.Datetime("us")),
     (TS, TEXT): text_of_timestamp,
     (TS, DATE): lambda value: value.dt.date(),
-    (TS, INT): lambda value: _wrap(INT)(seconds_of(value)),
+    # Unlike a BIGINT, a time beyond INT becomes NULL.
+    (TS, INT): lambda value: seconds_of(value).cast(pl.Int32, strict=False),
     (TS, LONG): seconds_of,
-    (TS, DOUBLE): lambda value: micros_of(value).cast(pl.Float64) / float(SECOND_US),
+    (TS, DOUBLE): lambda value: exact.divide(micros_of(value).cast(pl.Float64), pl.lit(float(SECOND_US))),
 }

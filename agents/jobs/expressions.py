@@ -180,6 +180,8 @@ def _rlike(node: exp.Expr, scope: Scope) -> Value:
 
 def _cast(node: exp.Expr, scope: Scope) -> Value:
     target = node.args["to"]
+    if node.args.get("safe"):
+        raise refused(node, "TRY_CAST is not in the job language", "CAST gives NULL where a value does not fit, too")
     extra = {name for name, part in node.args.items() if part and name not in ("this", "to", "safe", "_type")}
     if extra:
         raise refused(node, "CAST takes a value and a type", "CAST(x AS BIGINT)")
@@ -207,6 +209,8 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
         test = compile_expression(branch.this, scope)
         if subject is not None:
             test = operators.compare(exp.EQ, subject, test, branch)
+        if test.is_null:
+            raise refused(branch.this, "WHEN NULL is never true")
         tests.append(operators.condition(test))
         results.append(compile_expression(branch.args["true"], scope))
     default = node.args.get("default")

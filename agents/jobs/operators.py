@@ -9,6 +9,7 @@ from decimal import Decimal
 import polars as pl
 from sqlglot import exp
 
+from agents.jobs import exact
 from agents.jobs.coercion import cast, comparison_type, decimal_refused, unify
 from agents.jobs.dialect import refused
 from agents.jobs.types import SqlType
@@ -65,15 +66,16 @@ def _compare_with_decimal(kind: type[exp.Expr], whole: Value, decimal: Value) ->
     column = whole.expr.cast(pl.Int64)
     low, high = math.floor(number), math.ceil(number)
     if kind in (exp.EQ, exp.NEQ, exp.NullSafeEQ):
-        if low != high or not -(2**63) <= low < 2**63:
+        if not -(2**63) <= low < 2**63:
+            raise refused(decimal.node, f"{number} is beyond every BIGINT", "compare with a number that can occur")
+        if low != high:
             never = pl.lit(kind is exp.NEQ)
             return never if kind is exp.NullSafeEQ else pl.when(column.is_not_null()).then(never)
         return COMPARISONS[kind][1](column, pl.lit(low, dtype=pl.Int64))
     # x < 1.5 is x < 2, x <= 1.5 is x <= 1, x > 1.5 is x > 1, x >= 1.5 is x >= 2.
     bound = high if kind in (exp.LT, exp.GTE) else low
-    if bound > 2**63 - 1 or bound < -(2**63):
-        outcome = (bound > 0) == (kind in (exp.LT, exp.LTE))
-        return pl.when(column.is_not_null()).then(pl.lit(outcome))
+    if not -(2**63) <= bound < 2**63:
+        raise refused(decimal.node, f"{number} is beyond every BIGINT", "compare with a number that can occur")
     return COMPARISONS[kind][1](column, pl.lit(bound, dtype=pl.Int64))
 
 
@@ -130,7 +132,7 @@ def divide(node: exp.Expr, left: Value, right: Value) -> Value:
     """Evaluate `/`: always a DOUBLE, NULL on division by zero."""
     one, other, _ = numeric_pair(left, right, node, "/")
     above, below = cast(one, SqlType.DOUBLE).expr, cast(other, SqlType.DOUBLE).expr
-    return Value(pl.when(below != 0.0).then(above / below), SqlType.DOUBLE, node)
+    return Value(pl.when(below != 0.0).then(exact.divide(above, below)), SqlType.DOUBLE, node)
 
 
 def integer_divide(node: exp.Expr, left: Value, right: Value) -> Value:

@@ -147,8 +147,10 @@ def to_date(call: Call) -> Value:
 
 @special("unix_timestamp", "to_unix_timestamp", least=1, most=2)
 def unix_timestamp(call: Call) -> Value:
-    """Whole seconds since 1970 began."""
-    return call.value(seconds_of(_read(call, _DEFAULT_PATTERN).expr), BIGINT)
+    """Whole seconds since 1970 began, rounded towards zero (unix_seconds rounds down)."""
+    micros = micros_of(_read(call, _DEFAULT_PATTERN).expr)
+    floored = micros // SECOND_US
+    return call.value(pl.when((micros < 0) & (micros % SECOND_US != 0)).then(floored + 1).otherwise(floored), BIGINT)
 
 
 @special("timestamp_seconds", least=1)

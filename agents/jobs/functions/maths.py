@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from agents.jobs import exact
 from agents.jobs.coercion import cast, decimal_refused
 from agents.jobs.functions.registry import Call, function, refuse, special
 from agents.jobs.operators import integer_divide, negate, remainder
@@ -58,7 +59,8 @@ def round_(call: Call) -> Value:
     size = value.expr.abs()
     floor = (size * power).floor()
     # Spark rounds the shortest decimal that names this double, so a tie is the double nearest to k.5 / 10^digits.
-    rounded = pl.when(size >= (floor + 0.5) / power).then(floor + 1.0).otherwise(floor) / power
+    above = size >= exact.divide(floor + 0.5, pl.lit(power))
+    rounded = exact.divide(pl.when(above).then(floor + 1.0).otherwise(floor), pl.lit(power))
     signed = pl.when(value.expr < 0.0).then(0.0 - rounded).otherwise(rounded) + 0.0
     keep = ~(size * power < _WHOLE)  # True for NaN and infinities, too.
     return call.value(pl.when(keep).then(value.expr).otherwise(signed), DOUBLE)
@@ -97,14 +99,15 @@ def log(call: Call) -> Value:
     *base, value = (call.take(index, DOUBLE).expr for index in range(len(call.arguments)))
     if not base:
         return call.value(pl.when(value > 0.0).then(value.log()), DOUBLE)
-    return call.value(pl.when((base[0] > 0.0) & (value > 0.0)).then(value.log() / base[0].log()), DOUBLE)
+    quotient = exact.divide(value.log(), base[0].log())
+    return call.value(pl.when((base[0] > 0.0) & (value > 0.0)).then(quotient), DOUBLE)
 
 
 @function("pow", "power", takes=[DOUBLE, DOUBLE], gives=DOUBLE)
 def power(base: pl.Expr, exponent: pl.Expr) -> pl.Expr:
     """The first to the power of the second; unlike in C, 1 to the power of NaN is NaN."""
     undefined = exponent.is_nan() | ((base.abs() == 1.0) & exponent.is_infinite())
-    raised = base.pow(exponent)
+    raised = exact.power(base, exponent)
     return pl.when(undefined).then(pl.when(base.is_not_null()).then(float("nan"))).otherwise(raised)
 
 

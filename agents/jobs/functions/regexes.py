@@ -45,4 +45,5 @@ def regexp_replace(call: Call) -> Value:
         raise call.refused(_SOFT_END, r"write \z for the very end")
     if pattern.matches_empty:
         raise call.refused("a pattern that can match nothing is replaced differently by Java and here", "use + for *")
-    return call.value(text.str.replace_all(pattern.rust, by), STRING)
+    # Polars would take a pattern without special characters, and then the replacement too, letter by letter.
+    return call.value(text.str.replace_all(f"(?:{pattern.rust})", by), STRING)

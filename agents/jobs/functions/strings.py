@@ -82,16 +82,17 @@ def substring(call: Call) -> Value:
     constants = [value.constant for value in call.arguments[1:]]
     positions = [constant for constant in constants if isinstance(constant, int)]
     if len(positions) == len(constants) and positions[0] > 0:
-        count = max(0, positions[1]) if len(positions) == 2 else None
-        return call.value(text.str.slice(positions[0] - 1, count), STRING)
+        taken = max(0, positions[1]) if len(positions) == 2 else None
+        return call.value(text.str.slice(positions[0] - 1, taken), STRING)
     position = call.take(1, INT).expr.cast(pl.Int64)
     size = text.str.len_chars().cast(pl.Int64)
     start = pl.when(position > 0).then(position - 1).when(position < 0).then(size + position).otherwise(0 * position)
-    end = start + call.take(2, INT).expr.cast(pl.Int64) if len(call.arguments) == 3 else size + start.abs()
+    count = call.take(2, INT).expr.cast(pl.Int64) if len(call.arguments) == 3 else pl.lit(2**31 - 1, dtype=pl.Int64)
+    end = start + count
     begin = pl.max_horizontal(start, pl.lit(0, dtype=pl.Int64))
-    taken = pl.max_horizontal(end - begin, pl.lit(0, dtype=pl.Int64))
+    length = pl.max_horizontal(end - begin, pl.lit(0, dtype=pl.Int64))
     known = text.is_not_null() & start.is_not_null() & end.is_not_null()
-    return call.value(pl.when(known).then(text.str.slice(begin, taken)), STRING)
+    return call.value(pl.when(known).then(text.str.slice(begin, length)), STRING)
 
 
 @function("left", takes=[STRING, INT], gives=STRING)
@@ -130,7 +131,10 @@ def locate(call: Call) -> Value:
         zero = pl.lit(0, dtype=pl.Int32)
         return call.value(zero if start is None else pl.when(known).then(zero), INT)
     found = instr(text.str.slice(start - 1), part)
-    return call.value(pl.when(found > 0).then(found + (start - 1)).otherwise(found).cast(pl.Int32), INT)
+    place = (
+        pl.when((part == "") & text.is_not_null()).then(1).when(found > 0).then(found + (start - 1)).otherwise(found)
+    )
+    return call.value(place.cast(pl.Int32), INT)
 
 
 @special("concat", least=1, most=MANY)
