@@ -13,12 +13,12 @@ def shop_windows(logs: Sequence[pathlib.Path], size_ms: int, slide_ms: int, limi
     """Return start_ms -> the window's best products with clicks and cents, as the micro-promotion job orders them."""
     query = f"""
     WITH w AS (
-      SELECT product, price_cents, epoch_ms(ts) AS at, unnest(generate_series(0, {size_ms // slide_ms - 1})) AS k
+      SELECT product, price_cents, epoch_ms(ts) AS at_ms, unnest(generate_series(0, {size_ms // slide_ms - 1})) AS k
       FROM read_json($files, format = 'newline_delimited', columns = {{
         ts: 'TIMESTAMP', product: 'VARCHAR', price_cents: 'BIGINT', event: 'VARCHAR', category: 'VARCHAR'}})
       WHERE event = 'click' AND category = 'Video Games'),
     g AS (
-      SELECT (at // {slide_ms} - k) * {slide_ms} AS start_ms, product, count(*) AS clicks,
+      SELECT (floor(at_ms / {slide_ms})::BIGINT - k) * {slide_ms} AS start_ms, product, count(*) AS clicks,
         sum(price_cents)::BIGINT AS cents
       FROM w GROUP BY ALL)
     SELECT start_ms, product, clicks, cents FROM g

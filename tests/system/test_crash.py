@@ -48,7 +48,7 @@ def test_windows_open_at_a_kill_end_up_exact(tmp_path: pathlib.Path, victim: str
             wait_until(lambda: all(log.stat().st_size > 10_000 for log in logs), "the logs grow")
             with elf.connect(agents[0].url) as client:
                 master = client.publish(text=shop_job(SIZE_S, SLIDE_S)).master
-                first_ms = wait_until(lambda: client.describe(JOB)["through_ms"], "a first commit")
+                first_ms = wait_until(lambda: client.job(JOB)["through_ms"], "a first commit")
             struck = next(agent for agent in agents if (agent.overlay == master) == (victim == "the master"))
             struck.kill()
             wait_until(lambda: grown(logs), "the logs grow while the agent is away")
@@ -78,7 +78,7 @@ def grown(logs: Sequence[pathlib.Path], sizes: list[int] = []) -> bool:  # noqa:
 
 def through_ms(client: elf.Client) -> int:
     try:
-        return int(client.describe(JOB)["through_ms"] or 0)
+        return int(client.job(JOB)["through_ms"] or 0)
     except elf.UnavailableError:
         return 0
 

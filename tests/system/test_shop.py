@@ -46,7 +46,7 @@ def test_every_window_equals_duckdb_and_spark_and_every_agent_answers_alike(
         published = client.publish(text=shop_job(300, 30))
         assert published.master in {agent.overlay for agent in agents}
         wait_until(
-            lambda: (client.describe("shop/micro-promotion")["through_ms"] or 0) >= last_end_ms,
+            lambda: (client.job("shop/micro-promotion")["through_ms"] or 0) >= last_end_ms,
             f"commits through {last_end_ms}",
             deadline_s=120,
         )
