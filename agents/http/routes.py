@@ -171,8 +171,12 @@ def _limit(request: web.Request) -> int | None:
 
 
 def _tag_of(result: Json) -> str:
-    """Digest an answer's content; how the query travelled is no part of it, hence the weak ETag."""
-    content = {name: value for name, value in result.items() if name not in ("hops", "master")}
+    """Digest an answer's content.
+
+    How the query travelled, and how far the job has come since, are no part of a window's content: hence weak ETags.
+    """
+    passing = {"hops", "master"} | ({"through_ms"} if result.get("window") else set())
+    content = {name: value for name, value in result.items() if name not in passing}
     return hashlib.sha1(msgspec.json.encode(content), usedforsecurity=False).hexdigest()
 
 

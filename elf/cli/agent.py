@@ -114,6 +114,8 @@ def _run(config: AgentConfig) -> None:
         say(f"ready, API at {api_url}")
 
     logging.basicConfig(level=config.agent.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # It logs every datagram it sends; its warnings are enough.
+    logging.getLogger("kademlia").setLevel(logging.WARNING)
     asyncio.run(run(config, announce))
 
 

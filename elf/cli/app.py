@@ -15,8 +15,10 @@ from typer.core import TyperGroup
 import elf
 from agents.errors import ElfError
 from elf.cli import agent, jobs, offline
-from elf.cli.exits import INTERRUPTED, exit_code_of
+from elf.cli.exits import INTERNAL, INTERRUPTED, exit_code_of
 from elf.cli.output import say
+
+DEBUG_VARIABLE = "ELF_DEBUG"
 
 
 class ElfGroup(TyperGroup):
@@ -69,5 +71,11 @@ for _module in (agent, jobs, offline):
 
 
 def main() -> None:
-    """Run the command line."""
-    app(prog_name="elf")
+    """Run the command line; a mistake of ours is one sentence too, unless ELF_DEBUG asks for the traceback."""
+    try:
+        app(prog_name="elf")
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        say(f"elf: internal error, {type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where")
+        sys.exit(INTERNAL)

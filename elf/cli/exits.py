@@ -6,6 +6,7 @@
 | 1 | `query`: the answer has no rows; `verify`: cells differ |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now: try again later |
+| 70 | elf made a mistake: please report it |
 | 78 | a configuration file or setting is wrong |
 | 130 | interrupted (Ctrl-C) |
 """
@@ -19,6 +20,7 @@ DIFFERS = 1
 NO_RESULT = 1
 USAGE = EXIT_USAGE
 UNAVAILABLE = 69
+INTERNAL = 70
 CONFIG = EXIT_CONFIG
 INTERRUPTED = 130
 

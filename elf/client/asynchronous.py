@@ -148,6 +148,10 @@ class AsyncClient:
                         seen, failures = cursor, 0
                         yield result
                 return
+            except UnknownJobError:
+                if seen is None:
+                    raise
+                return
             except UnavailableError:
                 if failures >= len(RETRY_S) or (seen is None and failures == 0):
                     raise
@@ -201,7 +205,7 @@ class AsyncClient:
         try:
             await self._ask("GET", f"/v1/jobs/{self._own_creator()}/{name}", dict[str, Any])
         except UnknownJobError:
-            raise UnknownJobError(name, [job.name for job in jobs] + [job.key for job in jobs]) from None
+            raise UnknownJobError(name, [job.name for job in jobs]) from None
         return self._own_creator()
 
     def _own_creator(self) -> str:

@@ -98,7 +98,7 @@ JOB_CASES = [
     (JOB.replace("count(*)", "cuont(product)"), "4:17", "cuont"),
     (JOB.replace("GROUP BY product", "GROUP BY product JOIN"), "6:", ""),
     (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
-    (JOB.replace("count(*)", "sum(lower(product) + true)"), "4:", ""),
+    (JOB.replace("count(*)", "count(lower(product, 1, 2))"), "4:", ""),
     ("query = ", "1:9", "not TOML"),
     ('name = "a"\nquery = "SELECT a FROM"', "2:", ""),
 ]

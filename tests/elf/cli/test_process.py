@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
 import sys
-import time
+from pathlib import Path
 
 import pytest
 
@@ -37,13 +38,14 @@ def test_help_and_version_load_nothing_heavy() -> None:
 
 
 def test_help_comes_quickly() -> None:
-    def seconds() -> float:
-        began = time.perf_counter()
+    def cpu_seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, "-m", "elf", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - began
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # 0.3 s on a quiet machine; the best of three, with room for a busy one.
-    assert min(seconds() for _ in range(3)) < 0.6
+    # The promise is 0.3 s on a quiet machine; processor time holds on a busy one too, nearly.
+    assert min(cpu_seconds() for _ in range(3)) < 0.4
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["jobs", "--agent", "http://127.0.0.1:9"], 69), (["bogus"], 2)])
@@ -52,6 +54,15 @@ def test_exit_codes_without_tracebacks(arguments: list[str], code: int) -> None:
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(("debug", "code"), [("", 70), ("1", 1)])
+def test_our_own_mistakes_are_a_sentence_too(tmp_path: Path, debug: str, code: int) -> None:
+    broken = "import os, sys, elf.cli.app as app; os.urandom = None; app.main()"
+    command = [sys.executable, "-c", broken, "keygen", "--out", str(tmp_path / "key")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(ELF_DEBUG=debug))
+    assert (done.returncode, "Traceback" in done.stderr) == (code, bool(debug))
+    assert "TypeError: 'NoneType' object is not callable" in done.stderr
 
 
 def test_a_reader_that_leaves_is_no_error(agent: Agent) -> None:

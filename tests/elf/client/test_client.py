@@ -63,6 +63,16 @@ def test_blocking_watch_ends_with_the_job(agent: Agent) -> None:
         sender.join()
 
 
+def test_a_watch_ends_when_its_job_is_stopped(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        sender = threading.Thread(target=agent.send, args=(make_result(), UnknownJobError("shop/top")))
+        sender.start()
+        assert len(list(client.watch("top"))) == 1
+        sender.join()
+        with pytest.raises(UnknownJobError):
+            next(iter(client.watch("shop/none")))
+
+
 def test_leaving_a_watch_early_closes_it(agent: Agent) -> None:
     with elf.connect(agent.url) as client:
         sender = threading.Thread(target=agent.send, args=(make_result(),))
