@@ -105,18 +105,29 @@ def _check_effective(text: str) -> None:
 
 
 def _run(config: AgentConfig) -> None:
+    """Run until stopped; what keeps an agent from starting (a port, a folder, a secret) is a matter of settings."""
     import asyncio
     import logging
 
     from agents.runtime import run
+    from overlay.errors import OverlayError
+
+    ready = False
 
     def announce(api_url: str) -> None:
+        nonlocal ready
+        ready = True
         say(f"ready, API at {api_url}")
 
     logging.basicConfig(level=config.agent.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # It logs every datagram it sends; its warnings are enough.
     logging.getLogger("kademlia").setLevel(logging.WARNING)
-    asyncio.run(run(config, announce))
+    try:
+        asyncio.run(run(config, announce))
+    except (OverlayError, OSError) as error:
+        if ready:
+            raise
+        raise ConfigError(f"the agent cannot start: {error}") from None
 
 
 def _text(path: Path | None) -> str | None:

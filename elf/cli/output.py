@@ -99,6 +99,8 @@ def describe_window(result: Result) -> str:
     """Say which time a result covers, in UTC."""
     if result.window is None:
         return "since the job began"
+    if result.window.end_ms <= 0:
+        return "no window has closed yet"
     start, end = result.window.start, result.window.end
     last = f"{end:%H:%M:%S}" if end.date() == start.date() else f"{end:%Y-%m-%d %H:%M:%S}"
     return f"{start:%Y-%m-%d %H:%M:%S} to {last} UTC"

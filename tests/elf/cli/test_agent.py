@@ -89,6 +89,21 @@ def test_a_wrong_file_is_explained(started: list[AgentConfig], tmp_path: Path) -
     assert not started
 
 
+@pytest.mark.parametrize(("ready", "code"), [(False, 78), (True, 1)])
+def test_what_keeps_an_agent_from_starting_is_a_setting(
+    monkeypatch: pytest.MonkeyPatch, ready: bool, code: int
+) -> None:
+    async def run_agent(config: AgentConfig, announce: Callable[[str], None]) -> None:
+        if ready:
+            announce("http://127.0.0.1:4260")
+        raise PermissionError(13, "Permission denied", "/var/lib/elf")
+
+    monkeypatch.setattr("agents.runtime.run", run_agent)
+    result = run("agent", "--source", "a=x")
+    assert result.exit_code == code
+    assert ("cannot start: [Errno 13] Permission denied: '/var/lib/elf'" in result.stderr) == (not ready)
+
+
 def test_validate(tmp_path: Path) -> None:
     config, job = tmp_path / "agent.toml", tmp_path / "job.toml"
     config.write_text("[agent]\nnam = 1\n")
