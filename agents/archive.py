@@ -100,6 +100,7 @@ class Archive:
         self._name = safe_name(agent)
         self._rows_max, self._age_ms_max = rows_max, age_ms_max
         self._buffer: list[pl.DataFrame] = []
+        self._rows = 0
         self._oldest_ms: int | None = None
         self._staged: list[_Hidden] = []
         self._staged_count = 0
@@ -119,13 +120,13 @@ class Archive:
         if not self._buffer:
             _sql_types(events.schema)
         self._buffer.append(events)
-        if sum(frame.height for frame in self._buffer) >= self._rows_max:
+        self._rows += events.height
+        if self._rows >= self._rows_max:
             self._stage()
 
     def roll(self, now_ms: int) -> bool:
         """Write out, hidden, what has been in memory for `age_ms_max`; return whether anything was written."""
         if not self._buffer:
-            self._oldest_ms = None
             return False
         if self._oldest_ms is None:
             self._oldest_ms = now_ms
@@ -186,7 +187,7 @@ class Archive:
 
     def close(self) -> None:
         """Forget what no checkpoint covers: its lines will be read again. What was prepared waits for `recover`."""
-        self._buffer.clear()
+        self._forget_buffer()
         for file in self._staged:
             file.path.unlink(missing_ok=True)
         self._staged.clear()
@@ -204,8 +205,11 @@ class Archive:
                 file.path.unlink(missing_ok=True)
             raise
         self._staged += written
+        self._forget_buffer()
+
+    def _forget_buffer(self) -> None:
         self._buffer.clear()
-        self._oldest_ms = None
+        self._rows, self._oldest_ms = 0, None
 
     def _write(self, hour_ms: int | None, events: pl.DataFrame) -> _Hidden:
         folder = self._root / hour_folder(hour_ms)

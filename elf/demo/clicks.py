@@ -156,6 +156,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.rate <= 0 or (args.count is not None and args.count < 0):
         parser.error("--rate must be above 0 and --count at least 0")
+    if not args.out.parent.is_dir():
+        parser.error(f"--out {args.out}: there is no folder {args.out.parent}")
     if args.live or args.count is None:
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):

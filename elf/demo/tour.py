@@ -253,7 +253,8 @@ def _free_ports(count: int) -> list[int]:
         ports: list[int] = []
         while len(ports) < count:
             tcp, udp = (
-                stack.enter_context(socket.socket(socket.AF_INET, kind)) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+                stack.enter_context(socket.socket(socket.AF_INET, kind))
+                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
             )
             tcp.bind(("127.0.0.1", 0))
             with contextlib.suppress(OSError):

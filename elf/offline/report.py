@@ -86,15 +86,15 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """One line: agrees, differs, differs as labelled, or nothing to compare."""
         compared = [window for window in self.windows if not window.skipped]
         if self.agrees:
-            cells = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
-            return f"agrees: {cells} of {self.job}, {self.archive_events} archived events"
+            windows = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
+            return f"agrees: {windows} of {self.job}, {self.archive_events} archived events"
         if self.damaged:
             return f"the archive is damaged: {len(self.damaged)} of {self.archive_files} files"
         if not compared:
             return f"nothing to compare: no final window of {self.job}"
         count = sum(len(window.differences) for window in compared)
         how = "differs, as its label announces" if self.explained else "differs"
-        return f"{how}: {count} difference{'s' * (count != 1)} in {self.job}"
+        return f"{how}: {_counted(count)} in {self.job}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the verdict."""
@@ -109,7 +109,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Render for a terminal: a line per window, the first differences, the verdict."""
         windows = Table("window (UTC)", "status", "rows", "Spark's rows", "result", box=None, pad_edge=False)
         for window in self.windows:
-            outcome = window.skipped or ("agrees" if window.agrees else f"{len(window.differences)} differences")
+            outcome = window.skipped or ("agrees" if window.agrees else _counted(len(window.differences)))
             outcome = "; ".join(
                 [outcome, *window.notes, *(["label: " + ", ".join(window.label)] if window.label else [])]
             )
@@ -130,6 +130,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         parts += [Text(damage, style="red") for damage in self.damaged]
         parts.append(Text(self.verdict, style="bold green" if self.agrees else "bold red"))
         yield RenderGroup(*parts)
+
+
+def _counted(count: int) -> str:
+    return f"{count} difference{'s' * (count != 1)}"
 
 
 def _differences(shown: list[tuple[WindowReport, Difference]]) -> Table:

@@ -30,12 +30,16 @@ _INSTALL_JAVA = f"install Java {JAVA_MIN} or 21 (Debian: apt install openjdk-17-
 #: What the job language means by its words: no ANSI errors, and time in UTC (DESIGN section 4).
 _MEANING = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.sql.caseSensitive": "false"}
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-_QUIET = {
+_DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     # Windows are small beside a cluster's default of 200 tasks a shuffle.
     "spark.sql.shuffle.partitions": "4",
+    # An agent's checkpoint closes its files, so windows are made of many small ones: look at them here, not by a job
+    # of the cluster, and put many into one task.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+    "spark.sql.files.openCostInBytes": "65536",
 }
 
 
@@ -64,7 +68,7 @@ def open_session(master: str = "local[*]", conf: Mapping[str, str] | None = None
             active.conf.set(key, value)
         return active
     check_java()
-    settings = _QUIET | (_LOCAL if master.startswith("local") else {}) | dict(conf or {}) | _MEANING
+    settings = _DEFAULTS | (_LOCAL if master.startswith("local") else {}) | dict(conf or {}) | _MEANING
     builder = SparkSession.builder.master(master).appName("elf")
     for key, value in settings.items():
         builder = builder.config(key, value)
