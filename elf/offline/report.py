@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -104,6 +105,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> str:
         """Return everything as one line of JSON."""
         return msgspec.json.encode(self.to_dict()).decode()
+
+    def text(self, width: int = 120) -> str:
+        """Return what a terminal shows, without colours."""
+        out = io.StringIO()
+        Console(file=out, width=width).print(self)
+        return out.getvalue()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Render for a terminal: a line per window, the first differences, the verdict."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from rich.console import Console
 
 from agents.archive import Archive, list_files
 from agents.errors import JobError
@@ -86,9 +84,8 @@ def test_one_changed_cell_is_found_and_named(
     if column == "clicks":
         assert (difference.online, difference.offline) == (value, right)
     assert not report.agrees and not report.explained
-    out = io.StringIO()
-    Console(file=out, width=200).print(report)
-    assert tampered["rows"][row]["product"] in out.getvalue() and "differs: 1 difference" in out.getvalue()
+    text = report.text(width=200)
+    assert tampered["rows"][row]["product"] in text and "differs: 1 difference" in text
 
 
 def test_a_missing_agent_is_announced_by_the_label(
