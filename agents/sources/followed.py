@@ -140,7 +140,7 @@ class Followed:
             if not used and bytes_max <= LINE_BYTES_MAX and len(text) >= bytes_max:
                 bytes_max = LINE_BYTES_MAX + 1
                 continue
-            self._advance(reader, text[:used])
+            self._advance(reader, text, used)
             if lines:
                 self._unchanged = None
                 return lines
@@ -151,12 +151,12 @@ class Followed:
                 return b""
 
     def _text(self, reader: Reader, count: int) -> bytes:
-        """Read from the offset on, and in the same read check that what lies before it is unchanged."""
+        """Read from the offset on, then check that what lies before it is unchanged."""
+        text = reader.read_at(self.offset, count)
         before = self._before or b""
-        data = reader.read_at(self.offset - len(before), len(before) + count)
-        if not data.startswith(before):
+        if not self.compressed and reader.read_at(self.offset - len(before), len(before)) != before:
             raise TruncatedError
-        return data[len(before) :]
+        return text
 
     def _whole_lines(self, text: bytes, asked: int, half_line: bool) -> tuple[bytes, int]:
         """Cut whole lines off the front; returns them and how many bytes of the text they use up."""
@@ -175,12 +175,13 @@ class Followed:
             return text + b"\n", len(text)
         return b"", 0
 
-    def _advance(self, reader: Reader, used: bytes) -> None:
+    def _advance(self, reader: Reader, text: bytes, used: int) -> None:
         if used:
+            before = self._before or b""
             if self._head[1] < HEAD_BYTES:
-                self._note_head(reader, (self._before or b"") + used)
-            self.offset += len(used)
-            self._before = ((self._before or b"") + used[-BEFORE_BYTES:])[-BEFORE_BYTES:]
+                self._note_head(reader, before + text[: min(used, HEAD_BYTES)])
+            self.offset += used
+            self._before = (before + text[max(0, used - BEFORE_BYTES) : used])[-BEFORE_BYTES:]
 
     def _note_head(self, reader: Reader, front: bytes | None = None) -> None:
         """Take the fingerprint of the first bytes, from text at hand where that begins at the front."""

@@ -154,17 +154,20 @@ class _Decoder:
 
 def _blocks(data: bytes) -> Iterator[tuple[memoryview, int, bool]]:
     """Cut clean lines into blocks; with each its lines, and whether every line begins with `{` and ends with `}`."""
+    if not data:
+        return
     view, text = memoryview(data), np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(text == 10)
-    begins = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    irregular = np.flatnonzero((text[begins] != 123) | (text[ends - 1] != 125))
-    first = 0
-    while first < len(ends):
-        begin = int(begins[first])
-        after = max(int(np.searchsorted(ends, begin + _BLOCK_BYTES)), first + 1)
-        odd = np.searchsorted(irregular, [first, after])
-        yield view[begin : int(ends[after - 1]) + 1], after - first, bool(odd[0] == odd[1])
-        first = after
+    begins = np.empty_like(ends)
+    begins[0], begins[1:] = 0, ends[:-1] + 1
+    odd = np.flatnonzero((text[begins] != 123) | (text[ends - 1] != 125))
+    # A block is cut after the line in which each next 64 KiB begin.
+    cuts = np.unique(np.append(np.searchsorted(ends, np.arange(_BLOCK_BYTES, len(data), _BLOCK_BYTES)) + 1, len(ends)))
+    odd_before = np.searchsorted(odd, cuts)
+    first = offset = odds = 0
+    for cut, end, odd_here in zip(cuts.tolist(), ends[cuts - 1].tolist(), odd_before.tolist(), strict=True):
+        yield view[offset : end + 1], cut - first, odd_here == odds
+        first, offset, odds = cut, end + 1, odd_here
 
 
 def _column(name: str, kind: SqlType, values: list[Value]) -> tuple[pl.Series, int]:

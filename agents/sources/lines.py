@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
+import numpy as np
 import polars as pl
 
 from agents.sources.counters import Oddities
@@ -35,21 +36,20 @@ def clean(chunk: bytes) -> Lines:
     """Repair what is not a plain line of text; cost: a few scans of the chunk when there is nothing to repair."""
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
+    # Looking for one byte is ten times faster than for two: most chunks never get to the second look.
     nul_bytes = chunk.count(0) if 0 in chunk else 0
     if nul_bytes:
         chunk = chunk.translate(None, b"\0")
-    if chunk.startswith(_BOM):
-        chunk = chunk[len(_BOM) :]
-    if b"\n" + _BOM in chunk:
-        chunk = chunk.replace(b"\n" + _BOM, b"\n")
-    if b"\r\n" in chunk:
+    if _BOM[0] in chunk and _BOM in chunk:
+        chunk = chunk.removeprefix(_BOM).replace(b"\n" + _BOM, b"\n")
+    if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", b"\n")
     chunk, huge = _without_huge(chunk)
     chunk, bad_encoding = _utf8(chunk)
     decoded = [_utf8(line) for line in huge]
     return Lines(
         data=chunk,
-        count=chunk.count(b"\n"),
+        count=int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == 10)),
         huge=tuple(line for line, _ in decoded),
         oddities=Oddities(
             truncated=len(huge),
@@ -88,14 +88,12 @@ def _utf8(data: bytes) -> tuple[bytes, int]:
     """Replace invalid UTF-8 by U+FFFD; returns the text and the number of lines that had some."""
     if data.isascii():
         return data, 0
-    try:
-        data.decode()
+    if pl.Series([data], dtype=pl.Binary).cast(pl.String, strict=False).null_count() == 0:
         return data, 0
-    except UnicodeDecodeError:
-        repaired = data.decode("utf-8", "replace").encode()
-        # No repair adds or removes a newline, so the lines still correspond.
-        pairs = zip(data.split(b"\n"), repaired.split(b"\n"), strict=True)
-        return repaired, sum(before != after for before, after in pairs)
+    repaired = data.decode("utf-8", "replace").encode()
+    # No repair adds or removes a newline, so the lines still correspond.
+    pairs = zip(data.split(b"\n"), repaired.split(b"\n"), strict=True)
+    return repaired, sum(before != after for before, after in pairs)
 
 
 def split(data: bytes, count: int) -> pl.Series:

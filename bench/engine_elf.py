@@ -1,0 +1,75 @@
+"""One agent's pipeline over a file: tail, parse, worker, sealed snapshots, and the master's windows.
+
+Run as `engine_elf.py QUERY FILE`; prints the result as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+# One agent takes no more of its web server than one core; more threads cost CPU and gain only time.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
+import polars as pl
+from queries import QUERIES
+
+from agents.jobs.definition import Definition, Options
+from agents.jobs.plan import compile_job
+from agents.jobs.types import SqlType
+from agents.payload import unpack
+from agents.sources.format import make_format
+from agents.sources.tail import Tail
+from agents.worker import Worker
+from cbt.schema import INTERVAL
+
+CHUNK_BYTES = 4 << 20
+
+
+def main(name: str, path: str) -> None:
+    """Run a query over a file and print its rows."""
+    query = QUERIES[name]
+    log = make_format(query.format)
+    definition = Definition(
+        name=name, creator="bench", source="log", query=query.sql, columns={}, options=Options(lateness_ms=10_000)
+    )
+    types = log.columns or {column: SqlType.parse(kind) for column, kind in query.columns.items()}
+    plan = compile_job(definition, types)
+    worker = Worker(plan, "bench")
+    worker.begin(None)
+    tail = Tail([path])
+    panes: dict[int, list[pl.DataFrame]] = {}
+    newest_ms = 0
+    while chunk := tail.read(CHUNK_BYTES):
+        parsed = log.parse(chunk.data, plan.columns, [plan.literals])
+        if not parsed.counters.balanced or parsed.counters.rejected:
+            sys.exit(f"lines were lost: {parsed.counters}")
+        if parsed.events.height:
+            newest_ms = max(newest_ms, parsed.events["ts"].dt.epoch("ms").max())  # type: ignore[call-overload]
+            worker.insert(parsed.events)
+            _take(worker, newest_ms, panes)
+    _take(worker, newest_ms + 3_600_000, panes)
+    rows: list[list[object]] = []
+    if plan.window is None:
+        merged = plan.schema.merge_window([frame for frames in panes.values() for frame in frames])
+        rows = [list(row) for row in plan.finish(merged, None).iter_rows()]
+    else:
+        for pane, frames in sorted(panes.items()):
+            start_ms = pane * plan.interval_ms
+            result = plan.finish(plan.schema.merge_window(frames), (start_ms, start_ms + plan.interval_ms))
+            rows += [[start_ms, *row] for row in result.iter_rows()]
+    json.dump(rows, sys.stdout)
+
+
+def _take(worker: Worker, watermark_ms: int, panes: dict[int, list[pl.DataFrame]]) -> None:
+    """Seal what the watermark closed, and file it as the master does: by interval."""
+    for snapshot in worker.seal(watermark_ms):
+        if snapshot.payload is not None:
+            _, frame = unpack(snapshot.payload, worker.plan.schema)
+            for (interval,), part in frame.partition_by(INTERVAL, as_dict=True).items():
+                panes.setdefault(int(interval), []).append(part)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
