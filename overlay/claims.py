@@ -76,13 +76,17 @@ class Bag:
         """Return every agent that some claim names."""
         return {agent for claims in self.edges.values() for claim in claims for agent in claim.agents}
 
-    def choose(self, through: int) -> Choice:
-        """Choose disjoint claims that cover an interval, those naming most agents first; count refusals."""
+    def choose(self, through: int, floor: int | None = None) -> Choice:
+        """Choose disjoint claims that cover an interval, those naming most agents first; count refusals.
+
+        With a `floor` a claim counts only if it speaks for everything above it: the root's verdict covers the whole
+        run since its last commit, so a claim that begins later would settle snapshots it does not contain.
+        """
         covering = [
             (-len(claim.agents), edge, position, claim)
             for edge, claims in self.edges.items()
             for position, claim in enumerate(claims)
-            if claim.since < through <= claim.through
+            if claim.since < through <= claim.through and (floor is None or claim.since <= floor)
         ]
         named: set[str] = set()
         since = None

@@ -6,7 +6,8 @@ as missing, or (absences) remembers that it did. Paper: §2.3 (job master). OVER
 agents in place of generations: a single root needs no fence, and overlap is refused agent by agent.
 
 A commit waits for every agent on the roster that is not known to be away. If nothing has moved for `leap_after_ms`
-while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak again.
+while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak of a later
+interval or say that they have sealed the one before the last (the paper's straggler is two intervals behind).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Ledger:
         #: Random, new with every start of a root: a verdict binds only members that this very term has greeted.
         self.term = term
         self.committed = state.committed
+        #: The commit before the last: whoever has sealed that far is at most one interval behind, so no straggler.
+        self._before = state.committed
         self.roster: dict[str, RosterEntry] = dict(state.roster)
         self.bag = Bag()
         self.pending: Pending | None = None
@@ -70,7 +73,7 @@ class Ledger:
             entry = RosterEntry(entry.admitted, kept)
             absences = before + kept
         self._retired.discard(announce.agent)
-        if announce.fresh or announce.agent not in self.roster:
+        if announce.fresh or announce.agent not in self.roster or announce.sealed >= self._before:
             self.awaited.add(announce.agent)
         self.roster[announce.agent] = entry
         return Status(self.app, announce.agent, self.term, self.committed, absences)
@@ -97,7 +100,7 @@ class Ledger:
         point = self.bag.next_point()
         if self.pending is not None or point is None or now_ms < self._grace_until_ms:
             return None
-        choice = self.bag.choose(point)
+        choice = self.bag.choose(point, floor=self.committed)
         expected = self.awaited.intersection(self.roster)
         if not expected.issubset(choice.agents()) and not self._patience_ended(point, now_ms):
             return None
@@ -132,7 +135,7 @@ class Ledger:
         commit, self.pending = self.pending.commit, None
         self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._retired}
         self._retired.clear()
-        self.committed = commit.through
+        self._before, self.committed = self.committed, commit.through
         self.leaps += len(self.awaited.intersection(commit.missing))
         self.awaited.difference_update(commit.missing)
         self.bag.settle(commit.through)

@@ -140,11 +140,15 @@ class Contribution(_Message, frozen=True, tag=8):
 
 
 class Announce(_Message, frozen=True, tag=9):
-    """A member tells the root that it exists and how far its verdicts are known; `fresh`: first since its start."""
+    """A member tells the root that it exists, how far its verdicts are durable and how far it has sealed.
+
+    `fresh`: for the first time since its start.
+    """
 
     app: AppId
     agent: AgentId
     settled: Interval
+    sealed: Interval
     fresh: bool
 
 

@@ -338,5 +338,5 @@ class Rollup:
 
     def _announce(self, now_ms: int) -> list[Effect]:
         assert self.settlement is not None
-        announce = Announce(self.app, self.agent, self.settlement.durable, self.settlement.fresh)
+        announce = Announce(self.app, self.agent, self.settlement.durable, self._sealed, self.settlement.fresh)
         return self._on_announce(announce, now_ms)

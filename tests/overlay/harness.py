@@ -1,7 +1,7 @@
 """A world of machines in virtual time: seeded delays, cut links, crashes and restarts, checked from outside.
 
-Every message goes through encode and decode. A link is a FIFO per direction; a cut loses what is under way and both ends
-hear of it before anything new arrives, as `overlay.links` promises. What survives a crash is what a runtime stores:
+Every message goes through encode and decode. A link is a FIFO per direction; a cut loses what is under way and both
+ends hear of it before anything new arrives, as `overlay.links` promises. What survives a crash is what a runtime stores:
 snapshots, carried data, commits with their state, verdicts handled.
 """
 
@@ -174,8 +174,12 @@ class World:
             machine.knows = sorted(self.rng.sample(others, min(len(others), most)))
 
     def start(self) -> None:
+        """Start the root and some others; the rest come later, as newcomers or as survivors of a power cut do."""
         for machine in self.machines:
-            machine.start()
+            if machine.index == self.root or self.rng.random() < 0.6:
+                machine.start()
+            else:
+                self.down_until[machine.index] = self.now_ms + self.rng.randint(1, 10_000)
 
     # ---- links
 
