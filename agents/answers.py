@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
-from overlay.node import OverlayNode
 
 from agents.catalogue import Catalogue
 from agents.errors import ElfError
@@ -37,6 +36,7 @@ from agents.requests import (
 )
 from overlay.contract import Record
 from overlay.ids import Contact, source_id
+from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Jobs one `ListJobs` reply holds at most.
@@ -122,8 +122,8 @@ class Answers:
                 return self._masters.describe(app)
             case Query(app, window, key, limit):
                 return await self._masters.query(app, window, key, limit)
-            case Follow(app, edition, wait_ms):
-                return await self._masters.follow(app, edition, max(0, min(wait_ms, FOLLOW_MS_MAX)))
+            case Follow(app, edition, after_ms, wait_ms):
+                return await self._masters.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
             case Stop(app):
                 job = self._masters.stop(app)
                 return job.encode()

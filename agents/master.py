@@ -38,6 +38,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     partial_before: Mapping[str, int] = {}
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
     too_late: int = 0
+    #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
+    newest: int = NEVER
     #: Panes up to this interval are no longer retained.
     expired: int = NEVER
 
@@ -92,16 +94,19 @@ class Master:
                 self.state, rollup=commit.state, partial_before={**self.state.partial_before, **notes.partial_before}
             )
             changed: dict[int, Pane] = {}
-            self._open_pane(commit, notes, changed)
+            gone = self._open_pane(commit, notes, changed)
             self._settle(notes, changed)
             if rows is not None:
                 state = self._add_rows(rows, changed, state)
-            expired = self._expired(commit.through)
+                newest = max(state.newest, int(rows[INTERVAL].max() or NEVER))  # type: ignore[arg-type]
+                state = msgspec.structs.replace(state, newest=newest)
+            expired = self._expired(state.newest)
             state = msgspec.structs.replace(state, expired=max([state.expired, *expired]))
-            self._store.commit(self.app, msgspec.msgpack.encode(state), self._stored(changed, expired), expired)
+            gone += expired
+            self._store.commit(self.app, msgspec.msgpack.encode(state), self._stored(changed, gone), gone)
             self.state = state
             self._panes.update(changed)
-            for through in expired:
+            for through in gone:
                 self._panes.pop(through, None)
             self._cache.clear()
             self.edition += 1
@@ -166,7 +171,12 @@ class Master:
             frames = [pane.rows.filter(inside) for pane in panes]
         return self.plan.schema.merge_window(frames), label_of([p.label for p in panes], self.state, span, self.plan)
 
-    def _open_pane(self, commit: Commit, notes: Notes, changed: dict[int, Pane]) -> None:
+    def _open_pane(self, commit: Commit, notes: Notes, changed: dict[int, Pane]) -> list[int]:
+        """Begin the commit's pane; return the key of the one it takes the place of, if any.
+
+        A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
+        that one's run, so that an idle job does not pile up panes.
+        """
         label = Label(
             previous=commit.previous,
             through=commit.through,
@@ -177,10 +187,15 @@ class Master:
             gaps=notes.gaps,
         )
         rows = self.plan.schema.empty()
-        if self.plan.window is None and self._panes:
-            old = self._panes.peekitem(0)[1]
-            label, rows = old.label.extended(label), old.rows
+        gone: list[int] = []
+        if self._panes:
+            key, last = self._panes.peekitem(-1)
+            if self.plan.window is None:
+                label, rows = last.label.extended(label), last.rows
+            elif not last.rows.height and commit.payload is None and last.label.alike(label):
+                label, gone = last.label.extended(label), [key]
         changed[self._key(commit.through)] = Pane(label, rows)
+        return gone
 
     def _settle(self, notes: Notes, changed: dict[int, Pane]) -> None:
         """Strike agents off the missing lists of commits whose data they bring now."""
@@ -216,15 +231,14 @@ class Master:
         return None if key is None or self._panes[key].label.previous >= interval else int(key)
 
     def _key(self, through: int) -> int:
-        """A cumulative job has one pane, which every commit extends."""
         return 0 if self.plan.window is None else through
 
-    def _expired(self, through: int) -> list[int]:
+    def _expired(self, newest: int) -> list[int]:
         window = self.plan.window
-        if window is None:
+        if window is None or newest == NEVER:
             return []
         retain_ms = self.plan.definition.options.retain_ms or max(RETAIN_MS, 2 * window.size_ms)
-        return list(self._panes.irange(maximum=through - retain_ms // self.plan.interval_ms - 1))
+        return list(self._panes.irange(maximum=newest - retain_ms // self.plan.interval_ms - 1))
 
     def _stored(self, changed: Mapping[int, Pane], expired: Sequence[int]) -> dict[int, bytes]:
         return {

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
-from overlay.node import OverlayNode
 
 from agents.errors import JobConflictError, JobError, UnknownJobError
 from agents.http.windows import Last, Latest, parse_window
@@ -21,9 +20,12 @@ from agents.requests import JobRecord
 from agents.results import Json, Span
 from agents.store.panes import Panes
 from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
+from overlay.node import OverlayNode
 
 #: The key of the job's own record in its tree, for forwarders that do not have the source.
 JOB_KEY = "job"
+#: Windows a follower is sent at a time when many closed at once (a backlog); older ones can be asked for.
+FOLLOW_WINDOWS_MAX = 20
 
 
 class Masters:
@@ -121,8 +123,8 @@ class Masters:
         span = _resolve(master, window)
         return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
 
-    async def follow(self, app: bytes, edition: int, wait_ms: int) -> Json:
-        """Wait for news beyond `edition`; return the newest windows and the edition they belong to."""
+    async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
+        """Wait for news beyond `edition`; return the windows closed after `after_ms`, or else the latest one."""
         master = self._master(app)
         if master.edition <= edition:
             try:
@@ -131,8 +133,9 @@ class Masters:
                 return {"edition": edition, "results": []}
             self._job(app)
         now = master.edition
-        result = await asyncio.to_thread(master.result, master.latest(), None, None, self._names)
-        return {"edition": now, "results": [self._render(app, result)]}
+        spans = master.closed(after_ms)[-FOLLOW_WINDOWS_MAX:] or [master.latest()]
+        results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
+        return {"edition": now, "results": [self._render(app, result) for result in results]}
 
     def _start(self, job: JobRecord, state: bytes, panes: dict[int, bytes]) -> None:
         definition = job.definition

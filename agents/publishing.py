@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from msgspec.structs import replace
-from overlay.node import OverlayNode
 
 from agents.catalogue import job_record
 from agents.errors import JobSpecError, UnavailableError, did_you_mean, nearest
@@ -22,6 +21,7 @@ from agents.jobs.types import SqlType
 from agents.requests import AnyRequest, DescribeSource, Install, JobRecord, Spread, encode, value_of
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import source_id
+from overlay.node import OverlayNode
 
 Ask = Callable[[bytes, AnyRequest], Awaitable[Any]]
 

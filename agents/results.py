@@ -49,6 +49,10 @@ class Label(msgspec.Struct, frozen=True):
         """Strike an agent off the missing list: its data has come."""
         return replace(self, missing=tuple(m for m in self.missing if m != agent), revision=self.revision + 1)
 
+    def alike(self, other: Label) -> bool:
+        """Whether two commits say the same, apart from when."""
+        return replace(self, previous=other.previous, through=other.through) == other
+
     def extended(self, later: Label) -> Label:
         """Join a later commit of a cumulative job to this one."""
         return replace(

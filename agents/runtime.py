@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 
 import msgspec
-from overlay.node import OverlayNode
 
 from agents import payload
 from agents.answers import Answers
@@ -36,6 +35,7 @@ from agents.store.records import Records
 from agents.worker import Worker
 from overlay.contract import NEVER, Commit, OverlaySettings, Record, RollupState, Verdict
 from overlay.ids import Contact, source_id
+from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Pause between tries to join while no configured agent answers.

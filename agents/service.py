@@ -42,6 +42,8 @@ ASK_MS = 1_000
 STALLED_MS = 15_000
 #: How long the master may hold a follower's request; shorter than the usual idle timeouts on the way.
 FOLLOW_MS = 10_000
+#: A follower's first question is for the latest window only.
+_LATEST = (1 << 62) - 1
 #: Pause before a follower asks again for a master that cannot be reached.
 FOLLOW_RETRY_S = 1.0
 
@@ -89,10 +91,11 @@ class Service:
 
     async def results(self, creator: str, name: str) -> AsyncIterator[Json]:
         """Follow a job by asking its master again and again for what is newer."""
-        app, edition = app_id(name, creator), -1
+        app, edition, after_ms = app_id(name, creator), -1, _LATEST
         while True:
             try:
-                value, hops = await self._ask_master(creator, name, Follow(app, edition, FOLLOW_MS), FOLLOW_MS + 5_000)
+                follow = Follow(app, edition, after_ms, FOLLOW_MS)
+                value, hops = await self._ask_master(creator, name, follow, FOLLOW_MS + 5_000)
             except UnavailableError:
                 if edition < 0:
                     raise
@@ -100,6 +103,8 @@ class Service:
                 continue
             edition = value["edition"]
             for result in value["results"]:
+                if result["window"] is not None:
+                    after_ms = max(result["window"]["end_ms"], 0 if after_ms == _LATEST else after_ms)
                 yield {**result, "hops": hops}
 
     async def tree(self, creator: str, name: str) -> Json:

@@ -118,6 +118,18 @@ def test_windows_no_longer_retained_are_refused_not_answered_wrongly(store: Pane
     assert root.master.state.too_late == 1
 
 
+def test_an_idle_job_does_not_pile_up_panes(store: Panes) -> None:
+    root = Root(store)
+    root.commit(0, [(0, "a")])
+    for through in range(1, 50):
+        root.commit(through, [])
+    assert list(store.panes(root.master.app)) == [0, 49]
+    root.commit(50, [(60_000, "b")])
+    assert root.ask(Span(60_000, 64_000))["rows"][0]["product"] == "b", "a late row finds its interval in the run"
+    assert root.ask(Span(0, 4_000))["status"] == "revised", "it shares the idle run's label: pessimistic, not wrong"
+    assert root.ask(Span(-2_000, 2_000))["status"] == "final"
+
+
 commits = st.lists(
     st.tuples(st.integers(1, 3), st.lists(st.tuples(st.integers(0, 30_000), st.sampled_from("abc")), max_size=6)),
     min_size=1,
