@@ -26,7 +26,7 @@ from overlay.dht.hints import Hint, Hints
 from overlay.dht.lookup import PARALLEL, Lookup
 from overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
 from overlay.dht.protocol import Answer, Counters, DhtProtocol
-from overlay.dht.table import Table
+from overlay.dht.table import Table, by_distance
 from overlay.errors import DecodeError, NotJoinedError
 from overlay.ids import Contact
 
@@ -165,10 +165,17 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         """Return a contact strictly closer to `key` than we are, None if we know of none; see `Table.next_hop`."""
         return self.table.next_hop(key, bits)
 
-    async def lookup(self, key: bytes, width: int = 3) -> list[Contact]:
-        """Return the `width` agents nearest to `key` that answer, ourselves among them, nearest first."""
-        self._running()
-        return await self._search(key, width)
+    async def lookup(self, key: bytes, width: int = PARALLEL) -> list[Contact]:
+        """Return the `width` agents nearest to `key` that answer, ourselves among them, nearest first.
+
+        Before we are told that we are the nearest ourselves, contacts farther away are asked too: this answer makes a
+        root, and the agents near us may share our ignorance (see `Table.farther`).
+        """
+        found = await self._search(key, width)
+        if found[0] == self.contact:
+            afar = await self._search(key, width, self.table.farther(key, self._rng, PARALLEL))
+            found = by_distance({*found, *afar}, key)[:width]
+        return found
 
     def observe(self, contact: Contact) -> None:
         """Take note that a link heard `contact`; one whose id does not follow from its address is ignored."""

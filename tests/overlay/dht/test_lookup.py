@@ -72,10 +72,17 @@ def test_few_are_asked_at_once_unless_they_stall() -> None:
 
 
 def test_an_endless_stream_of_lies_ends() -> None:
-    lookup, rng, asked = Lookup(AGENTS[0], bytes(20), AGENTS[1:3], width=3), random.Random(1), 0
-    while fresh := lookup.to_ask():
+    lookup, asked = Lookup(AGENTS[0], bytes(20), AGENTS[1:3], width=3), 0
+    while asked <= ASKED_MAX and (fresh := lookup.to_ask()):
         for contact in fresh:
             asked += 1
-            lies = [Contact(rng.getrandbits(max(155 - asked, 0)).to_bytes(20), "10.9.9.9", 1) for _ in range(20)]
-            lookup.on_answer(contact, lies)
-    assert asked <= ASKED_MAX
+            lookup.on_answer(contact, [Contact((100_000 - asked).to_bytes(20), "10.9.9.9", 1)])
+    assert asked == ASKED_MAX
+
+
+def test_the_dead_do_not_hide_the_living_behind_them() -> None:
+    key = bytes(byte ^ 255 for byte in AGENTS[0].id)
+    near = by_distance(AGENTS[1:], key)
+    lookup = Lookup(AGENTS[0], key, near[:6], width=2)
+    drive(lookup, {agent: [] for agent in AGENTS}, near[:4], random.Random(1))
+    assert lookup.result() == near[4:6]

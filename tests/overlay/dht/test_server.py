@@ -56,6 +56,27 @@ def test_agents_that_all_join_at_once_leave_no_split(seed: int) -> None:
     simulate(scenario, seed=seed)
 
 
+def test_nobody_is_told_to_be_root_by_those_who_know_no_better() -> None:
+    def agents_under(bits: str) -> list[str]:
+        hosts = (f"10.0.{index >> 8}.{index & 255}" for index in range(1000))
+        named = {host: f"{int.from_bytes(Contact.at(host, PORT).id):0160b}" for host in hosts}
+        return [host for host, digits in named.items() if digits.startswith(bits)][:6]
+
+    async def scenario(cluster: DhtCluster) -> None:
+        ours, theirs, beyond = [[await cluster.start(h) for h in agents_under(bits)] for bits in ("00", "01", "1")]
+        for agent in cluster.agents:
+            for other in cluster.agents:
+                if agent in beyond or other in beyond or (agent in ours) == (other in ours):
+                    agent.observe(other.contact)
+        key = theirs[0].contact.id
+        claimants = [agent for agent in ours if agent.next_hop(key) is None]
+        assert claimants, "the scenario must have a false root"
+        for agent in claimants:
+            assert (await agent.lookup(key))[0] == theirs[0].contact
+
+    simulate(scenario)
+
+
 def test_routes_end_at_the_root_in_few_hops() -> None:
     async def scenario(cluster: DhtCluster) -> None:
         await cluster.grow(120)
