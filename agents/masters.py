@@ -133,7 +133,7 @@ class Masters:
                 return {"edition": edition, "results": []}
             self._job(app)
         now = master.edition
-        spans = master.closed(after_ms)[-FOLLOW_WINDOWS_MAX:] or [master.latest()]
+        spans: list[Span | None] = [*master.closed(after_ms)[-FOLLOW_WINDOWS_MAX:]] or [master.latest()]
         results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
         return {"edition": now, "results": [self._render(app, result) for result in results]}
 
