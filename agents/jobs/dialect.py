@@ -9,6 +9,7 @@ by `query` and `expressions`, not here. DESIGN section 4.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -21,12 +22,13 @@ from agents.errors import JobSpecError, did_you_mean, nearest
 
 #: A query is written by hand; more than this is a mistake or an attack.
 QUERY_BYTES_MAX = 16 * 1024
-#: Nodes of the syntax tree; 16 KiB of text can hold about this many.
-NODES_MAX = 4_000
+#: Nodes of the syntax tree; a list of a thousand conditions fits.
+NODES_MAX = 8_000
 #: Nesting of expressions. Both this compiler and Polars walk trees by recursion; chains of AND or OR count once.
 DEPTH_MAX = 64
 
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
+_KEYWORDS = {word for clause in _CLAUSES for word in clause.split()}
 
 
 class JobSql(Spark):
@@ -59,7 +61,7 @@ def parse_statement(text: str) -> exp.Expression:
     except ParseError as error:
         raise _parse_error(text, error) from None
     except TokenError as error:
-        raise JobSpecError(_first_line(str(error)), line=1, column=1) from None
+        raise _token_error(text, error) from None
     except RecursionError:
         raise JobSpecError("the query is nested too deeply", line=1, column=1) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Expression):
@@ -111,7 +113,9 @@ def _check_size(tree: exp.Expression) -> None:
             return
         total += len(level)
         if depth > DEPTH_MAX or total > NODES_MAX:
-            raise JobSpecError(f"the query is nested deeper than {DEPTH_MAX} levels or has over {NODES_MAX} parts")
+            raise JobSpecError(
+                f"the query is nested deeper than {DEPTH_MAX} levels or has over {NODES_MAX} parts", line=1, column=1
+            )
         level = [child for node in level for child in _children(node)]
 
 
@@ -130,12 +134,25 @@ def _parse_error(text: str, error: ParseError) -> JobSpecError:
     message = str(details.get("description") or _first_line(str(error))).rstrip(". ")
     if line is None or end_column is None:
         return JobSpecError(message, line=1, column=1)
+    column = max(1, end_column - len(word) + 1)
+    # A misspelt keyword reads as an alias, and the trouble shows only at the word after it.
+    before = re.search(r"([A-Za-z]+)[ \t]+$", str(details.get("start_context") or ""))
+    if before is not None and before[1].upper() not in _KEYWORDS and nearest(before[1].upper(), _KEYWORDS):
+        column -= len(before[0])
+        word = before[1]
     near = f" near {word!r}" if word else ""
-    guesses = nearest(word.upper(), (word for clause in _CLAUSES for word in clause.split())) if word.isalpha() else ()
+    guesses = nearest(word.upper(), _KEYWORDS) if word.isalpha() else ()
     hint = did_you_mean(guesses).lstrip("; ") or f"the parts of a query, in order: {' '.join(_CLAUSES)}"
-    return JobSpecError(
-        f"syntax error{near}: {message}", line=line, column=max(1, end_column - len(word) + 1), hint=hint
-    )
+    return JobSpecError(f"syntax error{near}: {message}", line=line, column=max(1, column), hint=hint)
+
+
+def _token_error(text: str, error: TokenError) -> JobSpecError:
+    cause = str(error.__cause__ or error)
+    place = re.search(r" from \d+:(\d+)", cause)  # The line, and the offset in the whole text.
+    if place is None:
+        return JobSpecError(_first_line(cause), line=1, column=1)
+    line, column = _line_column(text, int(place[1]))
+    return JobSpecError("a text, name or comment that begins here is not closed", line=line, column=column)
 
 
 def _first_line(message: str) -> str:

@@ -14,7 +14,7 @@ _UNITS_MS = {
 }
 #: Spark's interval strings know only whole words.
 _SPARK_UNITS = {unit for unit in _UNITS_MS if len(unit) > 4 or unit in ("hour", "day", "days", "week")}
-_PART = re.compile(r"\s*(\d{1,15})\s*([A-Za-z]+)\s*")
+_PART = re.compile(r"\s*([0-9]{1,15})\s*([A-Za-z]+)\s*")
 #: A century: longer is surely a typing error, and int64 microseconds stay far away.
 DURATION_MS_MAX = 100 * 366 * 86_400_000
 

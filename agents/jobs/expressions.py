@@ -17,7 +17,7 @@ from sqlglot import exp
 from agents.jobs import operators
 from agents.jobs.coercion import cast, unify
 from agents.jobs.dialect import JobSql, refused
-from agents.jobs.functions import call_function
+from agents.jobs.functions import call_function, check_function
 from agents.jobs.patterns import like_expr
 from agents.jobs.regex import rlike_expr
 from agents.jobs.types import SqlType
@@ -227,6 +227,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _call(node: exp.Expr, scope: Scope) -> Value:
+    check_function(node.name, node)
     return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])
 
 

@@ -31,7 +31,7 @@ from cbt.schema import INTERVAL, PaoSchema
 INTERVAL_MS_DEFAULT = 10_000
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Order:
     """One sort key of the result, as columns that `finish` computes."""
 
@@ -40,7 +40,7 @@ class Order:
     nulls_last: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Plan:
     """A compiled job.
 
@@ -136,8 +136,8 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
     Raises:
         JobSpecError: the job cannot run as written, or would not mean what it means in Spark.
     """
-    query = parse_query(definition.query)
     try:
+        query = parse_query(definition.query)
         plan = _compile(definition, query, columns)
         _try_out(plan)
     except RecursionError:
@@ -251,8 +251,9 @@ def _output_value(item: Item, value: Value) -> tuple[pl.Expr, SqlType]:
 
 
 def _normalised(key: Key) -> pl.Expr:
+    value = key.value.expr
     # Spark groups 0.0 and -0.0 together and shows 0.0.
-    return key.value.expr + 0.0 if key.type is SqlType.DOUBLE else key.value.expr
+    return pl.when(value == 0.0).then(0.0).otherwise(value) if key.type is SqlType.DOUBLE else value
 
 
 def _interval_ms(definition: Definition, window: Window | None) -> int:

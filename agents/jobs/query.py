@@ -7,12 +7,10 @@ the parts run (see `plan`). DESIGN section 4.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlglot import exp
 
-from agents.errors import JobSpecError
 from agents.jobs.dialect import parse_statement, refused
 from agents.jobs.durations import parse_duration_ms
 
@@ -182,7 +180,11 @@ def _items(tree: exp.Select) -> tuple[Item, ...]:
 
 
 def _natural_name(node: exp.Expr) -> str:
-    return node.name if isinstance(node, exp.Column) else node.sql(dialect="spark", comments=False)
+    return (
+        node.name
+        if isinstance(node, exp.Column)
+        else node.sql(dialect="spark", comments=False, normalize_functions=False)
+    )
 
 
 def _condition(tree: exp.Select, clause: str) -> exp.Expr | None:
@@ -247,23 +249,3 @@ def _limit(tree: exp.Select) -> int | None:
     if int(count.name) >= 2**31:
         raise refused(limit, "LIMIT is above 2147483647")
     return int(count.name)
-
-
-def walk_calls(node: exp.Expr) -> Iterator[exp.Anonymous]:
-    """Every function call in a tree."""
-    return node.find_all(exp.Anonymous)
-
-
-__all__ = [
-    "AGGREGATES",
-    "TIME_COLUMN",
-    "Item",
-    "JobSpecError",
-    "Query",
-    "Window",
-    "columns_read",
-    "is_window_call",
-    "is_window_field",
-    "parse_query",
-    "walk_calls",
-]

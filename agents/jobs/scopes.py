@@ -136,7 +136,8 @@ class GroupScope:
             return Value(pl.col(key.column), key.type, node)
         if is_window_field(node):
             return self._window_bound(node)
-        if is_window_call(node):
+        is_window = isinstance(node, exp.Column) and "window" in (node.name.lower(), node.table.lower())
+        if is_window_call(node) or (is_window and self._query.window is not None and not self._rows.has(node.name)):
             raise refused(node, "the window itself is no value", "select its bounds as window.start and window.end")
         if aggregate_call(node) is not None:
             return self._aggregate(node)

@@ -13,10 +13,11 @@ import polars as pl
 from sqlglot import exp
 
 from agents.errors import JobSpecError, did_you_mean, nearest
-from agents.jobs.coercion import decimal_refused, implicit
+from agents.jobs.coercion import implicit
 from agents.jobs.dialect import refused
+from agents.jobs.query import AGGREGATES
 from agents.jobs.types import SqlType
-from agents.jobs.values import Untyped, Value
+from agents.jobs.values import Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,18 +119,28 @@ def call_function(name: str, node: exp.Expr, arguments: list[Value]) -> Value:
     Raises:
         JobSpecError: there is no such function, or it does not take these arguments.
     """
-    entry = _FUNCTIONS.get(name.lower())
-    if entry is None:
-        if name.lower() in _REFUSED:
-            raise refused(node, f"{name}() is not in the job language: {_REFUSED[name.lower()]}")
-        close = nearest(name.lower(), _FUNCTIONS)
-        raise refused(node, f"{name}() is not in the job language", did_you_mean(close).lstrip("; ") or None)
+    check_function(name, node)
+    entry = _FUNCTIONS[name.lower()]
     if not entry.least <= len(arguments) <= entry.most:
         count = str(entry.least) if entry.least == entry.most else f"{entry.least} to {entry.most}"
         if entry.most == MANY:
             count = f"at least {entry.least}"
         raise refused(node, f"{name}() takes {count} argument(s), not {len(arguments)}")
     return entry.evaluate(Call(name, node, arguments))
+
+
+def check_function(name: str, node: exp.Expr) -> None:
+    """Check that there is such a function, before its arguments are looked at.
+
+    Raises:
+        JobSpecError: there is none; says why, or which is meant.
+    """
+    if name.lower() in _FUNCTIONS:
+        return
+    if name.lower() in _REFUSED:
+        raise refused(node, f"{name}() is not in the job language: {_REFUSED[name.lower()]}")
+    close = nearest(name.lower(), (*_FUNCTIONS, *AGGREGATES))
+    raise refused(node, f"{name}() is not in the job language", did_you_mean(close).lstrip("; ") or None)
 
 
 def function_names() -> tuple[str, ...]:
@@ -143,14 +154,10 @@ def _declare(names: Sequence[str], entry: _Entry) -> None:
         _FUNCTIONS[name] = entry
 
 
-__all__ = [
-    "MANY",
-    "Call",
-    "Untyped",
-    "call_function",
-    "decimal_refused",
-    "function",
-    "function_names",
-    "refuse",
-    "special",
-]
+refuse(
+    f"the aggregates are {', '.join(AGGREGATES)}",
+    *("first", "last", "any_value", "first_value", "last_value", "mode", "median", "percentile", "percentile_approx"),
+    *("approx_count_distinct", "approx_percentile", "collect_list", "collect_set", "array_agg", "listagg", "any"),
+    *("every", "some", "bool_and", "bool_or", "std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop"),
+    *("var_samp", "max_by", "min_by", "corr", "skewness", "kurtosis", "string_agg"),
+)

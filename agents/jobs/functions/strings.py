@@ -131,9 +131,8 @@ def locate(call: Call) -> Value:
         zero = pl.lit(0, dtype=pl.Int32)
         return call.value(zero if start is None else pl.when(known).then(zero), INT)
     found = instr(text.str.slice(start - 1), part)
-    place = (
-        pl.when((part == "") & text.is_not_null()).then(1).when(found > 0).then(found + (start - 1)).otherwise(found)
-    )
+    nothing = (part == "") & text.is_not_null()
+    place = pl.when(nothing).then(1).when(found > 0).then(found + (start - 1)).otherwise(found)
     return call.value(place.cast(pl.Int32), INT)
 
 

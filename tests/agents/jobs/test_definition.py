@@ -1,0 +1,105 @@
+"""Job files: what they may hold, where their mistakes are, and that definitions survive the wire."""
+
+import pytest
+
+from agents.errors import JobSpecError
+from agents.jobs.definition import (
+    Definition,
+    Options,
+    dump_definition,
+    load_definition,
+    parse_definition,
+    query_place,
+)
+from overlay.ids import app_id
+
+JOB = '''name = "micro-promotion"
+creator = "shop"
+query = """
+SELECT product, count(*) AS clicks
+FROM clicks
+GROUP BY product, window(ts, '300 seconds', '30 seconds')
+"""
+
+[options]
+lateness = "5 minutes"
+trees = 2
+straggler = "void"
+interval = "500ms"
+
+[columns]
+product = "string"
+price = "Double"
+'''
+
+
+def test_reads_a_whole_job_file() -> None:
+    definition = load_definition(JOB)
+    assert (definition.name, definition.creator, definition.source) == ("micro-promotion", "shop", "clicks")
+    assert definition.options == Options(lateness_ms=300_000, trees=2, straggler="void", interval_ms=500)
+    assert definition.columns == {"product": "STRING", "price": "DOUBLE"}
+    assert definition.key == "shop/micro-promotion"
+    assert definition.app_id == app_id("micro-promotion", "shop")
+
+
+def test_bare_sql_is_named_after_its_file() -> None:
+    definition = load_definition("SELECT count(*) FROM hits", filename="jobs/All-Hits.sql", creator="ann")
+    assert (definition.name, definition.creator, definition.source) == ("all-hits", "ann", "hits")
+    assert load_definition("SELECT count(*) FROM hits", filename="x.sql", name="y").name == "y"
+
+
+def test_the_wire_form_gives_the_same_definition() -> None:
+    definition = load_definition(JOB)
+    assert parse_definition(dump_definition(definition)) == definition
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"name": 1}', b'{"name":"a","creator":"b"}'])
+def test_bytes_that_are_no_definition_are_refused(data: bytes) -> None:
+    with pytest.raises(JobSpecError):
+        parse_definition(data)
+
+
+def test_a_definition_with_a_bad_name_is_refused() -> None:
+    bad = Definition(name="../x", creator="a", source="s", query="SELECT count(*) FROM s")
+    with pytest.raises(JobSpecError):
+        parse_definition(dump_definition(bad))
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "said"),
+    [
+        (('name = "micro', 'nmae = "micro'), (1, 1), "did you mean 'name'"),
+        (('lateness = "5 minutes"', 'latness = "5 minutes"'), (10, 1), "did you mean 'lateness'"),
+        (('"5 minutes"', '"5 lightyears"'), (10, 1), "5 minutes"),
+        (('"5 minutes"', "5"), (10, 1), "in quotes"),
+        (("trees = 2", "trees = 0"), (11, 1), "1 to 64"),
+        (("trees = 2", "trees = true"), (11, 1), "1 to 64"),
+        (('"void"', '"viod"'), (12, 1), "did you mean 'void'"),
+        (('"Double"', '"Dubble"'), (17, 1), "did you mean 'DOUBLE'"),
+        (('"micro-promotion"', '"Micro Promotion"'), (1, 1), "1 to 63"),
+        (('"micro-promotion"', "7"), (1, 1), "text in quotes"),
+        (('creator = "shop"', 'creator = "shop"\nsource = "views"'), (3, 1), "reads 'clicks'"),
+        (("[columns]", "[columns"), (15, 9), ""),
+        (("[options]", "[optoins]"), (9, 2), "did you mean 'options'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(change: tuple[str, str], place: tuple[int, int], said: str) -> None:
+    text = JOB.replace(*change)
+    assert text != JOB
+    with pytest.raises(JobSpecError) as caught:
+        load_definition(text)
+    assert (caught.value.line, caught.value.column) == place
+    assert said in str(caught.value)
+
+
+def test_a_job_without_query_and_a_huge_file_are_refused() -> None:
+    with pytest.raises(JobSpecError, match="no query"):
+        load_definition('name = "x"')
+    with pytest.raises(JobSpecError, match="longer than"):
+        load_definition("#" * 100_000)
+
+
+def test_the_place_of_the_query_in_the_file_is_known() -> None:
+    assert query_place(JOB) == (3, 0)
+    assert query_place('name = "x"\nquery = "SELECT 1"') == (1, 9)
+    assert query_place("") == (0, 0)

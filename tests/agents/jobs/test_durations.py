@@ -1,0 +1,25 @@
+"""Durations in options and windows."""
+
+import pytest
+
+from agents.jobs.durations import parse_duration_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("300s", 300_000), ("5 minutes", 300_000), ("500ms", 500), ("1h 30m", 5_400_000), (" 2 Days ", 172_800_000)],
+)
+def test_what_people_write(text: str, expected: int) -> None:
+    assert parse_duration_ms(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "0s", "5 parsecs", "1.5s", "5s;", "9999999 days", "٣s"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=r"duration|hundred years"):
+        parse_duration_ms(text)
+
+
+def test_a_window_takes_only_what_spark_takes() -> None:
+    assert parse_duration_ms("interval 1 hour 30 minutes", spark=True) == 5_400_000
+    with pytest.raises(ValueError, match="5 minutes"):
+        parse_duration_ms("30s", spark=True)

@@ -1,0 +1,157 @@
+"""Plans: from events to PAOs to results, and what is refused at publish."""
+
+import datetime as dt
+
+import polars as pl
+import pytest
+
+from agents.errors import JobSpecError
+from agents.jobs.definition import Definition, Options
+from agents.jobs.plan import INTERVAL_MS_DEFAULT, Plan, compile_job
+from agents.jobs.types import SqlType
+from cbt.schema import INTERVAL
+
+COLUMNS = {
+    "Product": SqlType.STRING,
+    "event": SqlType.STRING,
+    "category": SqlType.STRING,
+    "price": SqlType.DOUBLE,
+    "status": SqlType.INT,
+    "ok": SqlType.BOOLEAN,
+}
+PROMOTION = """
+SELECT product, count(*) AS clicks
+FROM clicks
+WHERE event = 'click' AND category = 'Video Games'
+GROUP BY product, window(ts, '300 seconds', '30 seconds')
+ORDER BY clicks DESC LIMIT 10
+"""
+
+
+def plan_of(query: str, options: Options | None = None, columns: dict[str, SqlType] | None = None) -> Plan:
+    definition = Definition(name="x", creator="y", source="clicks", query=query, options=options or Options())
+    return compile_job(definition, COLUMNS if columns is None else columns)
+
+
+def events(*rows: tuple[int, str | None, str, str]) -> pl.DataFrame:
+    start = dt.datetime(2024, 1, 1)
+    return pl.DataFrame(
+        [(start + dt.timedelta(seconds=second), *rest) for second, *rest in rows],
+        schema={"ts": pl.Datetime("ms"), "Product": pl.String, "event": pl.String, "category": pl.String},
+        orient="row",
+    )
+
+
+def test_micro_promotion_from_events_to_the_top_ten() -> None:
+    plan = plan_of(PROMOTION)
+    assert plan.interval_ms == 30_000 and plan.window == (300_000, 30_000)
+    assert set(plan.columns) == {"Product", "event", "category"}
+    assert plan.literals == ("click", "Video Games")
+    frame = events(
+        (0, "chess", "click", "Video Games"),
+        (1, "go", "click", "Video Games"),
+        (29, "go", "click", "Video Games"),
+        (31, "go", "click", "Video Games"),
+        (31, "go", "view", "Video Games"),
+        (32, "go", "click", "Books"),
+        (33, None, "click", "Video Games"),
+    )
+    paos = plan.reduce(frame)
+    assert paos.schema == plan.schema.columns
+    first = 1_704_067_200_000 // 30_000
+    assert sorted(paos.rows(), key=str) == sorted(
+        [(first, "chess", 1), (first, "go", 2), (first + 1, "go", 1), (first + 1, None, 1)], key=str
+    )
+    result = plan.finish(plan.schema.merge_window([paos]), (first * 30_000, first * 30_000 + 300_000))
+    assert result.columns == ["product", "clicks"]
+    assert result.rows() == [("go", 3), (None, 1), ("chess", 1)]
+
+
+def test_no_events_give_no_rows_but_one_without_keys() -> None:
+    assert plan_of(PROMOTION).reduce(events()).height == 0
+    plan = plan_of("SELECT count(*) AS n, sum(status) AS s, min(event) AS e FROM clicks")
+    assert plan.window is None and plan.interval_ms == INTERVAL_MS_DEFAULT
+    assert plan.finish(plan.schema.merge_window([]), None).rows() == [(0, None, None)]
+    having = plan_of("SELECT count(*) AS n FROM clicks HAVING n > 0")
+    assert having.finish(having.schema.merge_window([]), None).rows() == []
+    windowed = plan_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 minute')")
+    assert windowed.finish(windowed.schema.merge_window([]), (0, 60_000)).rows() == []
+
+
+def test_ties_come_in_the_order_of_the_output() -> None:
+    plan = plan_of("SELECT product, count(*) AS n FROM clicks GROUP BY product ORDER BY n")
+    rows = events(*((1, name, "click", "x") for name in "badc"))
+    paos = plan.reduce(rows).drop(INTERVAL)
+    results = [plan.finish(paos.sample(fraction=1.0, shuffle=True, seed=seed), None) for seed in range(5)]
+    assert all(result.rows() == [("a", 1), ("b", 1), ("c", 1), ("d", 1)] for result in results)
+
+
+def test_equal_aggregates_share_their_state() -> None:
+    plan = plan_of("SELECT count(*) AS a, COUNT( * ) AS b, sum(price) + SUM(Price) FROM clicks ORDER BY sum(price)")
+    assert [aggregate.kind for _, aggregate in plan.schema.aggregates] == ["count", "sum"]
+
+
+def test_a_chosen_interval_has_to_divide_the_window() -> None:
+    assert plan_of(PROMOTION, Options(interval_ms=10_000)).interval_ms == 10_000
+    with pytest.raises(JobSpecError, match="does not divide"):
+        plan_of(PROMOTION, Options(interval_ms=7_000))
+
+
+@pytest.mark.parametrize(
+    ("condition", "literals"),
+    [
+        ("event = 'click'", ("click",)),
+        ("'click' = event AND (status = 1 AND category = 'Toys')", ("click", "Toys")),
+        ("event = 'click' OR category = 'Toys'", ()),
+        ("NOT event = 'click'", ()),
+        ("lower(event) = 'click'", ()),
+        ("event != 'click'", ()),
+        ("event <=> 'click'", ()),
+        ("event = 'a/b' AND category = 'a\"b'", ()),
+        ("event = 'é' AND category = ''", ()),
+        ("event = '1.50' AND category = '1e5'", ()),
+        ("status = '200'", ()),
+        ("event = category", ()),
+    ],
+)
+def test_literals_every_wanted_line_contains(condition: str, literals: tuple[str, ...]) -> None:
+    assert plan_of(f"SELECT count(*) FROM clicks WHERE {condition}").literals == literals
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "said"),
+    [
+        ("SELECT prodct, count(*) FROM clicks GROUP BY 1", (1, 8), "did you mean 'Product'"),
+        ("SELECT product,\n  count(*) FROM clicks GROUP BY event", (1, 8), "neither in GROUP BY"),
+        ("SELECT cuont(*) FROM clicks", (1, 8), "did you mean 'count'"),
+        ("SELECT count(*) FROM clicks\nWHERE lowr(event) = 'x'", (2, 7), "did you mean 'lower'"),
+        ("SELECT sum(count(*)) FROM clicks", (1, 12), "no meaning here"),
+        ("SELECT count(*) FROM clicks WHERE count(*) > 1", (1, 35), "HAVING"),
+        ("SELECT count(DISTINCT event) FROM clicks", (1, 8), "DISTINCT"),
+        ("SELECT sum(ok) FROM clicks", (1, 12), "takes a number"),
+        ("SELECT sum(event) OVER () FROM clicks", (1, 8), "not in the job language"),
+        ("SELECT stddev(price) FROM clicks", (1, 8), "the aggregates are"),
+        ("SELECT event FROM clicks WHERE status", (1, 32), "condition is needed"),
+        ("SELECT 1 AS x FROM clicks", (1, 8), "it needs GROUP BY"),
+        ("SELECT window.start, count(*) FROM clicks", (1, 8), "no window"),
+        ("SELECT window, count(*) FROM clicks GROUP BY window(ts, '1 hour')", (1, 8), "window.start"),
+        ("SELECT count(*) FROM clicks GROUP BY 2", (1, 38), "position 2"),
+        ("SELECT count(*) AS n FROM clicks GROUP BY n", (1, 43), "holds an aggregate"),
+        ("SELECT event FROM clicks GROUP BY event ORDER BY price", (1, 50), "neither in GROUP BY"),
+        ("SELECT event FROM clicks GROUP BY ROLLUP (event)", (1, 43), "not in the job language"),
+        ("SELECT a.b, count(*) FROM clicks", (1, 8), "nested fields"),
+        ("SELECT sum(price * 1.5) + sum(status * 1.5) FROM clicks", (1, 40), "write 1.5D"),
+        ("SELECT max(1.5) FROM clicks", (1, 12), "write 1.5D"),
+        ("SELECT reflect('java.lang.Runtime', 'exit') FROM clicks", (1, 8), "not in the job language"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_its_place(query: str, place: tuple[int, int], said: str) -> None:
+    with pytest.raises(JobSpecError) as caught:
+        plan_of(query)
+    assert said in str(caught.value)
+    assert (caught.value.line, caught.value.column) == place
+
+
+def test_columns_that_differ_only_in_case_are_ambiguous() -> None:
+    with pytest.raises(JobSpecError, match="could be any of"):
+        plan_of("SELECT max(a) FROM clicks", columns={"a": SqlType.INT, "A": SqlType.INT})
