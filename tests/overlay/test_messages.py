@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay import messages
+from overlay.contract import Absence, Record
+from overlay.errors import DecodeError
+from overlay.messages import Claim, Message, RecordMark
+
+APP = b"a" * 20
+EXAMPLES: list[Message] = [
+    messages.Join(APP, 3, "127.0.0.1:5"),
+    messages.Join(APP, 3, None),
+    messages.Accept(APP, 3),
+    messages.Redirect(APP, 3, "[::1]:7"),
+    messages.Heartbeat(APP, 3, True, 9, -5),
+    messages.Unlink(APP, 3),
+    messages.Digest(APP, (RecordMark("k", 1, b"d" * 16),)),
+    messages.Records(APP, (Record("k", 1, b"body"),)),
+    messages.Contribution(APP, 3, Claim(1, 2, ("x", "y"), b"p")),
+    messages.Announce(APP, "x", 1, 2, True),
+    messages.Status(APP, "x", 1, 2, (Absence(0, 1),)),
+    messages.Settle(APP, 1, 2, 3, ("x",)),
+    messages.Retire(APP, "x"),
+    messages.Request(b"i" * 8, APP, b"q", ("127.0.0.1:5",), False, 10),
+    messages.Reply(b"i" * 8, 0, b"a", ()),
+    messages.Ping(),
+]
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_messages_survive_the_wire(message: Message) -> None:
+    assert messages.decode(messages.encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [1, APP, 3, "no address"],
+        [1, APP[:19], 3, None],
+        [1, APP, -1, None],
+        [8, APP, 1, [2, 2, ["x"], None]],
+        [8, APP, 1, [1, 2, [], None]],
+        [8, APP, 1, [1, 2, ["x", "x"], None]],
+        [7, APP, [["", 1, b""]]],
+        [7, APP, [["k", -1, b""]]],
+        [7, APP, [["k", 1, b"x" * (messages.RECORD_BYTES_MAX + 1)]]],
+        [13, b"i" * 8, APP, b"", ["127.0.0.1:1"] * 33, False, 10],
+        [99],
+        [[[[]]]],
+    ],
+    ids=str,
+)
+def test_illegal_fields_are_refused(body: object) -> None:
+    with pytest.raises(DecodeError):
+        messages.decode(msgspec.msgpack.encode(body))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_decode_or_raise_the_one_error(data: bytes) -> None:
+    with contextlib.suppress(DecodeError):
+        messages.decode(data)
+
+
+@given(st.sampled_from(EXAMPLES), st.data())
+def test_damaged_messages_decode_or_raise_the_one_error(message: Message, data: st.DataObject) -> None:
+    raw = bytearray(messages.encode(message))
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(DecodeError):
+        messages.decode(bytes(raw))
+
+
+def test_deep_nesting_is_no_crash() -> None:
+    with pytest.raises(DecodeError):
+        messages.decode(b"\x91" * 100_000)
