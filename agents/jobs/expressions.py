@@ -92,6 +92,7 @@ def _pair(node: exp.Expr, scope: Scope) -> tuple[Value, Value]:
 
 
 def _comparison(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=_PREDICATES, right=(*_PREDICATES, *operators.COMPARISONS))
     left, right = _pair(node, scope)
     return operators.compare(type(node), left, right, node)
 
@@ -124,7 +125,17 @@ def _not(node: exp.Expr, scope: Scope) -> Value:
     return operators.boolean(~operators.condition(compile_expression(node.this, scope)), node)
 
 
+def _check_order(node: exp.Expr, left: tuple[type[exp.Expr], ...], right: tuple[type[exp.Expr], ...]) -> None:
+    """Refuse operands that Spark would group otherwise, or not take at all, without parentheses.
+
+    Spark reads `a = b LIKE c` as `(a = b) LIKE c`, `a = b < c` as `(a = b) < c` and `a || b + c` as `(a || b) + c`.
+    """
+    if isinstance(node.this, left) or isinstance(node.args.get("expression"), right):
+        raise refused(node, "it is not clear what belongs together here", "put parentheses around the inner part")
+
+
 def _is(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=_PREDICATES, right=())
     value = compile_expression(node.this, scope)
     if isinstance(node.expression, exp.Null):
         return operators.boolean(value.expr.is_null(), node)
@@ -140,6 +151,7 @@ def _not_same(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _between(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=_PREDICATES, right=())
     if node.args.get("symmetric"):
         raise refused(node, "BETWEEN SYMMETRIC is not in the job language")
     value, low, high = (compile_expression(node.args[name], scope) for name in ("this", "low", "high"))
@@ -149,6 +161,7 @@ def _between(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _in(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=_PREDICATES, right=())
     if node.args.get("query") or node.args.get("unnest") or node.args.get("field") or not node.expressions:
         raise refused(node, "IN takes a list of values", "no subquery")
     value = compile_expression(node.this, scope)
@@ -167,12 +180,14 @@ def _escape(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _like_escaped(node: exp.Expr, scope: Scope, escape: str) -> Value:
+    _check_order(node, left=_PREDICATES, right=_PREDICATES)
     value, pattern = _pair(node, scope)
     matched = like_expr(value, pattern, escape, ignore_case=isinstance(node, exp.ILike))
     return operators.boolean(~matched if node.args.get("negate") else matched, node)
 
 
 def _rlike(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=_PREDICATES, right=_PREDICATES)
     value, pattern = _pair(node, scope)
     matched = rlike_expr(value, pattern)
     return operators.boolean(~matched if node.args.get("negate") else matched, node)
@@ -223,6 +238,7 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _concat(node: exp.Expr, scope: Scope) -> Value:
+    _check_order(node, left=(), right=(exp.Add, exp.Sub))
     return call_function("concat", node, list(_pair(node, scope)))
 
 
@@ -231,6 +247,7 @@ def _call(node: exp.Expr, scope: Scope) -> Value:
     return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])
 
 
+_PREDICATES = (exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape, exp.RegexpLike, exp.NullSafeNEQ, exp.Not)
 _CAST_TARGETS = {
     exp.DType.BOOLEAN: SqlType.BOOLEAN,
     exp.DType.INT: SqlType.INT,

@@ -61,7 +61,7 @@ def round_(call: Call) -> Value:
     # Spark rounds the shortest decimal that names this double, so a tie is the double nearest to k.5 / 10^digits.
     above = size >= exact.divide(floor + 0.5, pl.lit(power))
     rounded = exact.divide(pl.when(above).then(floor + 1.0).otherwise(floor), pl.lit(power))
-    signed = pl.when(value.expr < 0.0).then(0.0 - rounded).otherwise(rounded)
+    signed = pl.when((value.expr < 0.0) & (rounded > 0.0)).then(-rounded).otherwise(rounded)
     keep = ~(size * power < _WHOLE)  # True for NaN and infinities, too.
     return call.value(pl.when(keep).then(value.expr).otherwise(signed), DOUBLE)
 
