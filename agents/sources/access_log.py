@@ -17,8 +17,8 @@ import polars as pl
 
 from agents.jobs.types import SqlType
 from agents.sources import event_time
-from agents.sources.counters import Counters, Parsed, Rejects
-from agents.sources.lines import clean, prefilter, split
+from agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from agents.sources.lines import clean, filterable, split, wanted_lines
 from agents.sources.log_format import (
     COMBINED,
     COMMON,
@@ -62,9 +62,11 @@ class AccessLog:
     def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
         """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
         lines = clean(chunk)
-        data, filtered = prefilter(lines, literals)
+        raw, bad_encoding = split(lines.data)
+        read = raw.len()
+        if filterable(literals):
+            raw = wanted_lines(raw, literals, escapes=None)  # values are as logged
         rejects = Rejects()
-        raw = split(data, lines.count - filtered)
         fields = self._needed(wanted)
         frame = raw.to_frame().select(pl.col("raw").str.extract_groups(self._pattern)).unnest("raw")
         frame.columns = self._fields
@@ -74,8 +76,8 @@ class AccessLog:
         if not good.all():
             _reject(raw.filter(~good), frame.filter(~good), rejects)
             events = events.filter(good)
-        counters = Counters(lines.count + len(lines.huge), events.height, rejects.count, filtered)
-        return Parsed(events, counters, rejects.sample(), lines.oddities)
+        counters = Counters(read + len(lines.huge), events.height, rejects.count, read - raw.len())
+        return Parsed(events, counters, rejects.sample(), lines.oddities + Oddities(bad_encoding=bad_encoding))
 
     def _needed(self, wanted: Mapping[str, SqlType]) -> list[str]:
         """Name the fields of the line that the wanted columns are made from."""

@@ -12,6 +12,9 @@ from agents.sources.lines import LINE_BYTES_MAX
 from agents.sources.readers import Reader, open_reader
 from agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
 
+#: Looked at to find the last line's end before the read; most lines are far shorter.
+_PEEK_BYTES = 16 << 10
+
 
 class TruncatedError(Exception):
     """The file no longer holds, before our offset, what we read there: it was truncated and is written anew."""
@@ -60,6 +63,13 @@ class Followed:
     def compressed(self) -> bool:
         """Whether the file's size on disk says nothing about its text."""
         return self.path.endswith(".gz")
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there was text to read when the file was last looked at."""
+        if self.done or self.looked is None:
+            return False
+        return self.compressed or self.looked[0] > self.offset
 
     def open(self) -> Reader:
         """Open the file, if it is not open, and check that it is the one we know.
@@ -152,11 +162,19 @@ class Followed:
 
     def _text(self, reader: Reader, count: int) -> bytes:
         """Read from the offset on, then check that what lies before it is unchanged."""
-        text = reader.read_at(self.offset, count)
+        text = reader.read_at(self.offset, self._whole(reader, count))
         before = self._before or b""
         if not self.compressed and reader.read_at(self.offset - len(before), len(before)) != before:
             raise TruncatedError
         return text
+
+    def _whole(self, reader: Reader, count: int) -> int:
+        """Shorten a read so that it ends with a line: cutting megabytes afterwards would copy them once more."""
+        if self.compressed or count <= _PEEK_BYTES:
+            return count
+        peek = reader.read_at(self.offset + count - _PEEK_BYTES, _PEEK_BYTES)
+        end = peek.rfind(b"\n")
+        return count - _PEEK_BYTES + end + 1 if end >= 0 else count
 
     def _whole_lines(self, text: bytes, asked: int, half_line: bool) -> tuple[bytes, int]:
         """Cut whole lines off the front; returns them and how many bytes of the text they use up."""

@@ -12,7 +12,7 @@ import msgspec
 
 from agents.errors import did_you_mean, nearest
 from agents.jobs.types import SqlType
-from agents.sources.lines import clean
+from agents.sources.lines import clean, valid_utf8
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000
@@ -68,7 +68,7 @@ def infer_columns(sample: bytes, names: Iterable[str]) -> Inferred:
 def _rows(sample: bytes) -> Sequence[dict[str, object]]:
     decoder = msgspec.json.Decoder(dict[str, object])
     rows = []
-    for line in clean(sample).data.split(b"\n", SAMPLE_LINES_MAX)[:SAMPLE_LINES_MAX]:
+    for line in valid_utf8(clean(sample).data)[0].split(b"\n", SAMPLE_LINES_MAX)[:SAMPLE_LINES_MAX]:
         try:
             rows.append(decoder.decode(line))
         except (msgspec.DecodeError, RecursionError):

@@ -13,6 +13,7 @@ event is kept. Of duplicate names the last counts. A line without valid time is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from agents.jobs.types import SqlType
 from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from agents.sources.json_values import MalformedError, RawLine, Value, convert
-from agents.sources.lines import clean, prefilter
+from agents.sources.lines import clean, filterable, join, split, valid_utf8, wanted_lines
 
 #: Bytes decoded at a time: some 200 lines, 50 microseconds.
 _BLOCK_BYTES = 64 << 10
@@ -56,19 +57,37 @@ class JsonLines:
     def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
         """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
         lines = clean(chunk)
-        data, filtered = prefilter(lines, literals)
         rejects = Rejects()
         for line in lines.huge:
             rejects.add(line, "line_too_long")
+        data, filtered = lines.data, 0
+        if filterable(literals):
+            raw, bad_encoding = split(data)
+            # An escape can hide a text; without any backslash there is none.
+            kept = wanted_lines(raw, literals, "\\" if b"\\" in data else None)
+            data, filtered = join(kept), raw.len() - kept.len()
+        else:
+            data, bad_encoding = valid_utf8(data)
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
-        events, mistyped = decoder.decode(data, rejects)
-        read = lines.count + len(lines.huge)
+        decoded = decoder.decode(data, rejects)
         return Parsed(
-            events=events,
-            counters=Counters(read=read, parsed=events.height, rejected=rejects.count, filtered=filtered),
+            events=decoded.events,
+            counters=Counters(
+                read=decoded.line_count + filtered + len(lines.huge),
+                parsed=decoded.events.height,
+                rejected=rejects.count,
+                filtered=filtered,
+            ),
             rejects=rejects.sample(),
-            oddities=lines.oddities + Oddities(mistyped=mistyped),
+            oddities=lines.oddities + Oddities(bad_encoding=bad_encoding, mistyped=decoded.mistyped),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    events: pl.DataFrame
+    line_count: int
+    mistyped: int
 
 
 @lru_cache(maxsize=64)
@@ -97,8 +116,8 @@ class _Decoder:
         self._outputs += [(attributes[name], kind) for name, kind in wanted.items()]
         self._getters: list[Callable[[Any], Value]] = [attrgetter(f"f{index}") for index, _ in self._outputs]
 
-    def decode(self, data: bytes, rejects: Rejects) -> tuple[pl.DataFrame, int]:
-        """Decode clean lines; returns the events and how many values did not fit their type."""
+    def decode(self, data: bytes, rejects: Rejects) -> _Decoded:
+        """Decode clean lines; those that are no events go to `rejects`."""
         columns: list[list[Value]] = [[] for _ in self._outputs]
         refused: list[int] = []
         mistyped = line_count = 0
@@ -114,7 +133,7 @@ class _Decoder:
         if not valid.all():
             _reject_without_time(data, line_count, refused, valid, rejects)
             frame = frame.filter(pl.Series(valid))
-        return frame, mistyped + unfit
+        return _Decoded(frame, line_count, mistyped + unfit)
 
     def _fast_rows(self, block: memoryview) -> list[Any] | None:
         try:

@@ -1,17 +1,18 @@
 """Bytes to clean lines: encoding, NUL runs, byte order marks, line ends and huge lines; then the raw pre-filter.
 
-What leaves `clean` is valid UTF-8 without NUL and carriage returns at line ends, every line at most `LINE_BYTES_MAX`
-bytes and ended by a newline. Each repair is counted. The usual chunk is clean already and costs a few scans.
+What the formats get is valid UTF-8 without NUL and carriage returns at line ends, every line at most `LINE_BYTES_MAX`
+bytes and ended by a newline. Each repair is counted. The usual chunk is clean already, and this is found out with few
+passes over it: memory traffic is what parsing at this speed waits for.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_, or_
 
-import numpy as np
 import polars as pl
 
 from agents.sources.counters import Oddities
@@ -24,19 +25,18 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A cleaned chunk: `count` lines in `data`, and apart from them the huge ones, cut to `LINE_BYTES_MAX`."""
+    """A chunk of whole lines, and apart from them the huge ones, cut to `LINE_BYTES_MAX`."""
 
     data: bytes
-    count: int
     huge: tuple[bytes, ...]
     oddities: Oddities
 
 
 def clean(chunk: bytes) -> Lines:
-    """Repair what is not a plain line of text; cost: a few scans of the chunk when there is nothing to repair."""
+    """Repair what is not a plain line of text, except for its encoding, which `split` and `valid_utf8` see to."""
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
-    # Looking for one byte is ten times faster than for two: most chunks never get to the second look.
+    # Looking for one byte is fifty times faster than for two: most chunks never get to the second look.
     nul_bytes = chunk.count(0) if 0 in chunk else 0
     if nul_bytes:
         chunk = chunk.translate(None, b"\0")
@@ -44,18 +44,14 @@ def clean(chunk: bytes) -> Lines:
         chunk = chunk.removeprefix(_BOM).replace(b"\n" + _BOM, b"\n")
     if b"\r" in chunk:
         chunk = chunk.replace(b"\r\n", b"\n")
+        if b"\r\n" in chunk:
+            chunk = b"\n".join(line.rstrip(b"\r") for line in chunk.split(b"\n"))
     chunk, huge = _without_huge(chunk)
-    chunk, bad_encoding = _utf8(chunk)
-    decoded = [_utf8(line) for line in huge]
+    repaired = [valid_utf8(line) for line in huge]
     return Lines(
         data=chunk,
-        count=int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == 10)),
-        huge=tuple(line for line, _ in decoded),
-        oddities=Oddities(
-            truncated=len(huge),
-            bad_encoding=bad_encoding + sum(bad for _, bad in decoded),
-            nul_bytes=nul_bytes,
-        ),
+        huge=tuple(line for line, _ in repaired),
+        oddities=Oddities(len(huge), sum(bad for _, bad in repaired), nul_bytes),
     )
 
 
@@ -84,11 +80,10 @@ def _cut(line: bytes) -> bytes:
     return line[:end]
 
 
-def _utf8(data: bytes) -> tuple[bytes, int]:
+def valid_utf8(data: bytes) -> tuple[bytes, int]:
     """Replace invalid UTF-8 by U+FFFD; returns the text and the number of lines that had some."""
-    if data.isascii():
-        return data, 0
-    if pl.Series([data], dtype=pl.Binary).cast(pl.String, strict=False).null_count() == 0:
+    # The cast checks ten times faster than bytes.decode does where there are other characters than ASCII.
+    if data.isascii() or pl.Series([data], dtype=pl.Binary).cast(pl.String, strict=False).null_count() == 0:
         return data, 0
     repaired = data.decode("utf-8", "replace").encode()
     # No repair adds or removes a newline, so the lines still correspond.
@@ -96,25 +91,20 @@ def _utf8(data: bytes) -> tuple[bytes, int]:
     return repaired, sum(before != after for before, after in pairs)
 
 
-def split(data: bytes, count: int) -> pl.Series:
-    """Split clean lines into a text column, one row a line; an empty line is an empty text.
+def split(data: bytes) -> tuple[pl.Series, int]:
+    """Split lines into a text column, one row a line, and the number of rows that were no valid UTF-8.
 
-    The CSV reader is by far the fastest splitter at hand (13 M lines a second): one column, no quoting, and a
-    separator that does not occur.
+    The CSV reader is by far the fastest splitter at hand (13 M lines a second), and checks the encoding on the way:
+    one column, no quoting, and a separator that does not occur.
     """
-    if count == 0:
-        return pl.Series("raw", [], dtype=pl.String)
+    if not data:
+        return pl.Series("raw", [], dtype=pl.String), 0
     if b"\x01" not in data:
-        frame = pl.read_csv(
-            data,
-            separator="\x01",
-            quote_char=None,
-            has_header=False,
-            schema={"raw": pl.String},
-        )
-        if frame.height == count:
-            return frame["raw"].fill_null("")
-    return pl.Series("raw", data.decode().split("\n")[:count], dtype=pl.String)
+        with contextlib.suppress(pl.exceptions.ComputeError):
+            frame = pl.read_csv(data, separator="\x01", quote_char=None, has_header=False, schema={"raw": pl.String})
+            return frame["raw"].fill_null("") if frame["raw"].has_nulls() else frame["raw"], 0
+    text, bad_encoding = valid_utf8(data)
+    return pl.Series("raw", text.decode().split("\n")[:-1], dtype=pl.String), bad_encoding
 
 
 def join(lines: pl.Series) -> bytes:
@@ -123,17 +113,26 @@ def join(lines: pl.Series) -> bytes:
     return f"{text}\n".encode() if lines.len() else b""
 
 
-def prefilter(lines: Lines, literals: Sequence[Sequence[str]]) -> tuple[bytes, int]:
-    """Keep the lines that some job may want; returns them and how many were skipped.
+def filterable(literals: Sequence[Sequence[str]]) -> bool:
+    """Tell whether every job has a text that its lines must contain."""
+    return bool(literals) and all(literals)
 
-    `literals` has one entry a job: texts that all must occur in a line for that job to want it. A line with a
-    backslash can hide a text in an escape, so it is kept.
+
+def wanted_lines(lines: pl.Series, literals: Sequence[Sequence[str]], escapes: str | None) -> pl.Series:
+    """Keep the lines that some job may want.
+
+    Args:
+        lines: from `split`.
+        literals: one entry a job: texts that all must occur in a line for that job to want it.
+        escapes: a character that can hide a text in a line: lines that have it are kept. None: there is none.
     """
-    if not literals or not all(literals) or lines.count == 0:
-        return lines.data, 0
-    raw = pl.col("raw")
-    wanted = reduce(or_, (reduce(and_, (raw.str.contains(word, literal=True) for word in words)) for words in literals))
-    if b"\\" in lines.data:
-        wanted |= raw.str.contains("\\", literal=True)
-    kept = split(lines.data, lines.count).to_frame().filter(wanted)["raw"]
-    return join(kept), lines.count - kept.len()
+    hidden = [[escapes]] if escapes is not None else []
+    # The longest text of each job is likely the rarest: the others are looked for in what it leaves.
+    for jobs in ([[max(words, key=len)] for words in literals], literals):
+        alternatives = (reduce(and_, (_contains(word) for word in words)) for words in [*jobs, *hidden])
+        lines = lines.to_frame().filter(reduce(or_, alternatives)).to_series()
+    return lines
+
+
+def _contains(word: str) -> pl.Expr:
+    return pl.col("raw").str.contains(word, literal=True)

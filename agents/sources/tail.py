@@ -30,11 +30,12 @@ _READS_PER_LOOK = 16
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole lines of one file, and the place after them."""
+    """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not."""
 
     data: bytes
     path: str
     position_after: Position
+    stream: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,11 @@ class Tail:
         ]
         return [file.position for file in self._files.values()] + aliases + self._gone
 
+    @property
+    def waiting(self) -> set[str]:
+        """Logs that had lines to read at the last look; a log with all files it was rotated to is one."""
+        return {live for live, files in self._families.items() if any(file.waiting for file in files)}
+
     def take_gaps(self) -> list[Gap]:
         """Return the gaps found since the last call."""
         gaps, self._gaps = self._gaps, []
@@ -151,7 +157,7 @@ class Tail:
                 data = self._read(file, live, bytes_max, final)
                 if data:
                     self._turn = (self._turn + step + 1) % len(families)
-                    return Chunk(data, file.path, file.position)
+                    return Chunk(data, file.path, file.position, live)
         return None
 
     def _read(self, file: Followed, live: str, bytes_max: int, final: bool) -> bytes:
