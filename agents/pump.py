@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+import polars as pl
 
 from agents.archive import Archive
 from agents.jobs.types import SqlType
@@ -25,8 +26,8 @@ from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerS
 from agents.worker import Worker
 from overlay.contract import Verdict
 
-#: A log's clock may run ahead of ours by this much before its time stops moving the watermark.
-AHEAD_MS_MAX = 60_000
+#: Logs with waiting lines are read in turn; one that was not read for this long has none.
+TURN_MS_MAX = 5_000
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
 
@@ -94,6 +95,9 @@ class Pump:
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
         self._from_end = from_end
         self._idle_since_ms: int | None = None
+        #: Logs read since the last time all were at their end: newest event, and when it was read.
+        self._behind: dict[str, tuple[int, int]] = {}
+        self._behind_since_ms = now_ms()
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
@@ -145,6 +149,7 @@ class Pump:
                 worker.note_gap()
         if chunk is None:
             self._idle_since_ms = before_ms if self.tail.at_end else None
+            self._behind.clear()
             return False
         self._idle_since_ms = None
         self.progressed_ms = before_ms
@@ -157,8 +162,7 @@ class Pump:
         self._rejected.keep(parsed.rejects)
         events = parsed.events
         if events.height:
-            newest_ms = int(events["ts"].dt.epoch("ms").max())  # type: ignore[arg-type]
-            self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+            self._note_newest(chunk.stream, events["ts"].dt.epoch("ms"), before_ms)
             for worker in self.workers.values():
                 worker.insert(events)
             if self._archive is not None:
@@ -168,14 +172,17 @@ class Pump:
     def watermark_ms(self) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.
 
-        While lines wait to be read it follows the newest event. At the end of every file it follows the wall clock, so
-        that an idle source closes its intervals too.
+        While lines wait to be read it follows the newest event of the log that is furthest behind. At the end of every
+        file it follows the wall clock, so that an idle source closes its intervals too.
         """
         now_ms = self._now_ms()
-        newest_ms = None if self.newest_ms is None else min(self.newest_ms, now_ms + AHEAD_MS_MAX)
-        if self._idle_since_ms is None:
-            return newest_ms
-        return self._idle_since_ms if newest_ms is None else max(newest_ms, self._idle_since_ms)
+        if self._idle_since_ms is not None:
+            return self._idle_since_ms
+        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if now_ms - read_ms <= TURN_MS_MAX]
+        unread = self.tail.waiting - self._behind.keys()
+        if not behind or (unread and now_ms - self._behind_since_ms <= TURN_MS_MAX):
+            return None
+        return min(behind)
 
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots."""
@@ -211,6 +218,17 @@ class Pump:
             return None
         newest_ms = self._now_ms() if self.newest_ms is None else self.newest_ms
         return newest_ms // interval_ms + 1
+
+    def _note_newest(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
+        """Move the watermark; a time ahead of our clock must not, or all that comes after it would be late."""
+        newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
+        if not isinstance(newest_ms, int):
+            return
+        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+        if not self._behind:
+            self._behind_since_ms = now_ms
+        before_ms = self._behind.get(stream, (newest_ms, 0))[0]
+        self._behind[stream] = (max(before_ms, newest_ms), now_ms)
 
     def _apply_verdicts(self) -> None:
         while self._verdicts:

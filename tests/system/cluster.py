@@ -44,7 +44,14 @@ def free_port() -> int:
 class AgentProcess:
     """One agent and its folder; may be killed and started again."""
 
-    def __init__(self, folder: pathlib.Path, name: str, sources: dict[str, dict[str, Any]], join: list[str]) -> None:
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        name: str,
+        sources: dict[str, dict[str, Any]],
+        join: list[str],
+        overlay: dict[str, Any] | None = None,
+    ) -> None:
         self.name, self.folder = name, folder
         self.overlay, self.api = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         self.url = f"http://{self.api}"
@@ -55,6 +62,7 @@ class AgentProcess:
         lines = [
             f'[agent]\nname = "{name}"\ndata = "{self.data}"',
             f'[overlay]\nbind = "{self.overlay}"\njoin = {json.dumps(join)}',
+            *(f"{key} = {_toml(value)}" for key, value in (overlay or {}).items()),
             f'[api]\nbind = "{self.api}"',
         ]
         for source, settings in sources.items():

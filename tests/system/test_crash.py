@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 import elf
-from tests.system.cluster import AgentProcess, make_agents, running, wait_until
+from tests.system.cluster import make_agents, running, wait_until
 from tests.system.oracle import shop_job, shop_windows
 
 AGENTS = 3

@@ -1,0 +1,190 @@
+"""The pump: checkpoints that survive a crash at any point, watermarks that do not run ahead of any log."""
+
+import collections
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+
+import pytest
+
+from agents.payload import unpack
+from agents.pump import Pump, Sealed
+from agents.sources.counters import Counters
+from agents.sources.format import make_format
+from agents.sources.rejected import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints
+from agents.store.database import Database
+from agents.worker import Worker
+from cbt import INTERVAL
+from overlay.contract import NEVER, Verdict
+from tests.agents.plans import COLUMNS, plan_of
+
+PLAN = plan_of()
+#: Times in these tests count from here; a whole number of intervals after 1970.
+BASE_MS = 1_767_225_600_000
+NOW_MS = 1_000_000_000
+
+
+class Clock:
+    now_ms = BASE_MS + NOW_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@dataclasses.dataclass
+class Site:
+    """One source's pump on a folder, and what it sealed."""
+
+    folder: pathlib.Path
+    clock: Clock = dataclasses.field(default_factory=Clock)
+    sealed: list[Sealed] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.database = Database(self.folder / "state" / "state.db")
+        self.checkpoints = Checkpoints(self.database)
+        tail = Tail(str(self.folder / "*.log"))
+        rejected = RejectedLines(self.folder / "rejected" / "s.txt")
+        self.pump = Pump(
+            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, None, rejected, self.clock, 1 << 16, 1_000
+        )
+        state = self.checkpoints.worker(PLAN.definition.app_id)
+        worker = Worker(PLAN, "w1") if state is None else Worker.restore(PLAN, "w1", state)
+        self.pump.attach(worker)
+
+    def crash_and_restart(self) -> None:
+        """Lose everything in memory; what was sealed durably is handed over again, as the runtime does."""
+        self.database.close()
+        self.start()
+        state = self.checkpoints.worker(PLAN.definition.app_id)
+        self.sealed = [Sealed(PLAN.definition.app_id, snapshot) for snapshot in state.sealed] if state else []
+
+    def write(self, *lines: tuple[int, str], name: str = "a.log") -> None:
+        with (self.folder / name).open("a") as file:
+            for ts_ms, product in lines:
+                file.write(f'{{"ts":{BASE_MS + ts_ms},"product":"{product}","cents":1}}\n')
+
+    def run(self) -> None:
+        while self.pump.step():
+            self.sealed += self.pump.checkpoint()
+        self.sealed += self.pump.checkpoint(force=True)
+
+    def rows(self) -> dict[tuple[int, str], int]:
+        total: collections.Counter[tuple[int, str]] = collections.Counter()
+        for one in self.sealed:
+            if one.snapshot.payload is not None:
+                for row in unpack(one.snapshot.payload, PLAN.schema)[1].to_dicts():
+                    total[row[INTERVAL] - BASE_MS // 2_000, row["k0"]] += row["a0_n"]
+        return dict(total)
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.database.close()
+
+
+def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> None:
+    site.write((1_000, "a"), (1_500, "a"), (3_000, "b"))
+    site.run()
+    assert site.rows() == {(0, "a"): 2, (1, "b"): 1}
+    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1, "an idle source closes intervals up to the clock"
+    assert site.pump.counters == Counters(read=3, parsed=3)
+
+
+def test_a_crash_between_checkpoints_reads_again_exactly_what_was_not_saved(site: Site) -> None:
+    site.write((NOW_MS - 10_000, "a"), (NOW_MS - 100, "b"))
+    site.run()
+    site.write((NOW_MS, "c"))
+    assert site.pump.step()
+    site.crash_and_restart()
+    site.clock.now_ms += 60_000
+    site.run()
+    assert sorted(site.rows().values()) == [1, 1, 1]
+    assert site.pump.counters == Counters(read=3, parsed=3)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_tried_again_before_anything_else(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write((1_000, "a"))
+    site.pump.step()
+    site.pump.step()
+    with monkeypatch.context() as patch:
+
+        def full(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        patch.setattr(site.checkpoints, "write", full)
+        with pytest.raises(sqlite3.OperationalError):
+            site.pump.checkpoint(force=True)
+        site.write((2_000, "b"))
+        assert not site.pump.step(), "nothing is read past a checkpoint that is not written"
+    site.sealed += site.pump.checkpoint()
+    site.clock.now_ms += 2_000
+    site.run()
+    assert site.rows() == {(0, "a"): 1, (1, "b"): 1}
+
+
+def test_a_missed_snapshot_is_carried_in_the_same_checkpoint_that_forgets_it(site: Site) -> None:
+    site.write((1_000, "a"))
+    site.run()
+    through = site.sealed[-1].snapshot.through
+    site.pump.settle(PLAN.definition.app_id, Verdict(NEVER, through, missing=True))
+    site.sealed.clear()
+    site.run()
+    site.crash_and_restart()
+    assert site.sealed == [], "the snapshot is forgotten ..."
+    site.clock.now_ms += 10_000
+    site.run()
+    assert site.rows() == {(0, "a"): 1}, "... and its rows ride in the next one"
+
+
+def test_the_watermark_waits_for_the_log_that_is_furthest_behind(site: Site) -> None:
+    #   a.log   0 s .................... 200 s      both are read in turn, a chunk each:
+    #   b.log   0 s .................... 200 s      no event of b.log may count as late because a.log was read first
+    for name in ("a.log", "b.log"):
+        site.write(*((ts_ms, name[0]) for ts_ms in range(0, 200_000, 40)), name=name)
+    site.run()
+    rows = site.rows()
+    assert all(rows[interval, name] == 50 for interval in range(100) for name in "ab")
+    late = sum(unpack(one.snapshot.payload, PLAN.schema)[0].late for one in site.sealed if one.snapshot.payload)
+    assert late == 0
+
+
+def test_a_log_from_the_future_does_not_close_intervals_ahead_of_the_clock(site: Site) -> None:
+    site.write((NOW_MS - 9_000, "a"), (NOW_MS + 10**9, "x"), (NOW_MS - 8_000, "a"), (NOW_MS, "b"))
+    site.pump.step()
+    site.sealed += site.pump.checkpoint(force=True)
+    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1
+    site.write((NOW_MS + 1, "c"))
+    site.clock.now_ms += 2_000
+    site.run()
+    assert site.rows() == {
+        (NOW_MS // 2_000 - 5, "a"): 1,
+        (NOW_MS // 2_000 - 4, "a"): 1,
+        (NOW_MS // 2_000, "b"): 1,
+        (NOW_MS // 2_000, "c"): 1,
+    }
+
+
+def test_a_worker_attached_in_the_middle_knows_from_where_on_it_has_everything(site: Site) -> None:
+    site.write((4_500, "a"))
+    site.run()
+    other = Worker(plan_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '2 seconds')"), "w1")
+    site.pump.attach(other)
+    assert other.progress.partial_before == BASE_MS // 2_000 + 3
+    assert site.pump.saved_offset(str(site.folder / "a.log")) == (site.folder / "a.log").stat().st_size
+
+
+def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:
+    (site.folder / "a.log").write_text('nonsense\n{"ts":1767225600000,"product":"a","cents":1}\n')
+    site.run()
+    assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
+    assert "nonsense" in (site.folder / "rejected" / "s.txt").read_text()
