@@ -22,6 +22,7 @@ from agents.requests import (
     Follow,
     Install,
     Introduce,
+    JobRecord,
     ListJobs,
     Member,
     Query,
@@ -57,6 +58,7 @@ class Answers:
         masters: jobs mastered here.
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
+        spread: puts a job's record into its source's tree, wherever that is.
     """
 
     def __init__(
@@ -67,9 +69,10 @@ class Answers:
         masters: Masters,
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
+        spread: Callable[[JobRecord], Awaitable[None]],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
-        self._describe_source, self._add_record = describe_source, add_record
+        self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -125,8 +128,10 @@ class Answers:
             case Follow(app, edition, after_ms, wait_ms):
                 return await self._masters.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
             case Stop(app):
-                job = self._masters.stop(app)
-                return job.encode()
+                # Told first, dropped then: a stop that did not reach the agents can be asked for again.
+                await self._spread_job(self._masters.job(app).tombstone())
+                self._masters.stop(app)
+                return None
             case _:
                 raise AssertionError(request)
 

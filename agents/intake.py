@@ -70,9 +70,16 @@ class Intake:
         """Stop feeding a worker."""
         await self._in_thread(lambda: self.pump.detach(app))
 
-    def settle(self, app: bytes, verdict: Verdict) -> None:
-        """Pass a verdict on to the worker."""
-        self.pump.settle(app, verdict)
+    async def settle(self, app: bytes, verdict: Verdict) -> None:
+        """Pass a verdict on to the worker; one that we were missing from is durable when this returns.
+
+        The root forgets an absence once we have taken note of it, so a crash must not make us forget it as well. That
+        a commit had us need not be durable: after a crash the root says so again.
+        """
+        done = self.pump.settle(app, verdict)
+        self._wake.set()
+        if verdict.missing:
+            await asyncio.wrap_future(done)
 
     async def ingest(self, ndjson: bytes) -> int:
         """Append pushed lines durably; return how many."""

@@ -84,14 +84,13 @@ class Masters:
         self._start(job, state, {})
         return job
 
-    def stop(self, app: bytes) -> JobRecord:
-        """Stop mastering a job and drop its panes; return its record."""
-        job = self._job(app)
+    def stop(self, app: bytes) -> None:
+        """Stop mastering a job and drop its panes."""
+        self.job(app)
         self._node.leave_tree(app)
         self._store.forget(app)
         del self._masters[app], self._jobs[app]
         self._news.pop(app).set()
-        return job
 
     async def commit(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable and tell followers."""
@@ -102,7 +101,7 @@ class Masters:
 
     def describe(self, app: bytes) -> Json:
         """Describe a job and how far it has come."""
-        job, master = self._job(app), self._masters[app]
+        job, master = self.job(app), self._masters[app]
         definition, roster = job.definition, master.state.rollup.roster
         return {
             **summary(job),
@@ -131,7 +130,7 @@ class Masters:
                 await asyncio.wait_for(self._news[app].wait(), wait_ms / 1000)
             except TimeoutError:
                 return {"edition": edition, "results": []}
-            self._job(app)
+            self.job(app)
         now = master.edition
         spans: list[Span | None] = [*master.closed(after_ms)[-FOLLOW_WINDOWS_MAX:]] or [master.latest()]
         results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
@@ -155,16 +154,17 @@ class Masters:
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)
-        return {"job": self._job(app).definition.key, **body, "master": self._node.contact.address}
+        return {"job": self.job(app).definition.key, **body, "master": self._node.contact.address}
 
-    def _job(self, app: bytes) -> JobRecord:
+    def job(self, app: bytes) -> JobRecord:
+        """Return a job mastered here; UnknownJobError if it is not."""
         job = self._jobs.get(app)
         if job is None:
             raise UnknownJobError(app.hex(), ())
         return job
 
     def _master(self, app: bytes) -> Master:
-        self._job(app)
+        self.job(app)
         return self._masters[app]
 
 

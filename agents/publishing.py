@@ -6,7 +6,7 @@ does not.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,12 +18,10 @@ from agents.jobs.dialect import refused
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
-from agents.requests import AnyRequest, DescribeSource, Install, JobRecord, Spread, encode, value_of
+from agents.requests import DescribeSource, Install, JobRecord, Spread, encode, value_of
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import source_id
 from overlay.node import OverlayNode
-
-Ask = Callable[[bytes, AnyRequest], Awaitable[Any]]
 
 
 class Publisher:
@@ -46,8 +44,10 @@ class Publisher:
             UnavailableError: the agents needed cannot be reached now.
         """
         read = columns_read(definition.query)
-        source = await self._describe_source(definition.source, tuple(read))
-        definition = replace(definition, columns=_typed(definition, read, source))
+        source = await self._describe_source(definition, tuple(read))
+        # A stopped job stays known as a record: the new publication must be newer than that.
+        columns, version = _typed(definition, read, source), source["version"] + 1
+        definition = replace(definition, columns=columns, version=version)
         compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
         try:
             master = (await self._node.closest(definition.app_id))[0]
@@ -70,9 +70,11 @@ class Publisher:
         except OverlayError as error:
             raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
 
-    async def _describe_source(self, source: str, names: tuple[str, ...]) -> dict[str, Any]:
+    async def _describe_source(self, definition: Definition, names: tuple[str, ...]) -> dict[str, Any]:
+        source = definition.source
         try:
-            answer = await self._node.route(source_id(source), encode(DescribeSource(source, names)))
+            request = DescribeSource(source, names, definition.app_id)
+            answer = await self._node.route(source_id(source), encode(request))
         except NotFoundError:
             words = nearest(source, self._known_sources())
             raise JobSpecError(f"no agent has a source {source!r}" + did_you_mean(words)) from None

@@ -8,6 +8,7 @@ positions, counters, open PAOs and sealed snapshots of all jobs on this source. 
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,9 @@ class Sealed:
 
     app: bytes
     snapshot: Snapshot
+
+
+_Settling = tuple[bytes, Verdict, concurrent.futures.Future[None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +106,8 @@ class Pump:
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
         self._saved: list[Position] = []
-        self._verdicts: collections.deque[tuple[bytes, Verdict]] = collections.deque()
+        self._verdicts: collections.deque[_Settling] = collections.deque()
+        self._applied: list[concurrent.futures.Future[None]] = []
         self._restore()
 
     def _restore(self) -> None:
@@ -134,9 +139,11 @@ class Pump:
         """Return how far a file was read at the last checkpoint."""
         return next((place.offset for place in self._saved if place.path == path), 0)
 
-    def settle(self, app: bytes, verdict: Verdict) -> None:
-        """Queue a verdict for the next checkpoint; may be called from any thread."""
-        self._verdicts.append((app, verdict))
+    def settle(self, app: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
+        """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._verdicts.append((app, verdict, done))
+        return done
 
     def step(self) -> bool:
         """Read and process one chunk; return whether there was one. Without workers nothing is read."""
@@ -197,7 +204,7 @@ class Pump:
                 app: [] if watermark_ms is None else worker.seal(watermark_ms) for app, worker in self.workers.items()
             }
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
-            if not (force or overdue or any(sealed.values())):
+            if not (force or overdue or self._applied or any(sealed.values())):
                 return ()
             self._pending = self._collect(sealed)
         started = time.monotonic()
@@ -208,6 +215,9 @@ class Pump:
         self._pending, self._saved = None, pending.places
         if self._archive is not None:
             self._archive.commit(pending.source.sequence)
+        for done in self._applied:
+            done.set_result(None)
+        self._applied.clear()
         self._checkpointed_ms = self._now_ms()
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
         return [Sealed(state.app, snapshot) for state in pending.workers for snapshot in state.sealed]
@@ -232,7 +242,8 @@ class Pump:
 
     def _apply_verdicts(self) -> None:
         while self._verdicts:
-            app, verdict = self._verdicts.popleft()
+            app, verdict, done = self._verdicts.popleft()
+            self._applied.append(done)
             worker = self.workers.get(app)
             if worker is not None:
                 worker.settle(verdict, self._checkpoints.snapshots(app, verdict.through) if verdict.missing else ())

@@ -32,6 +32,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The agent that the publisher's lookup found closest to the job's id."""
         return Contact.at(self.master_host, self.master_port)
 
+    def tombstone(self) -> JobRecord:
+        """Return the record that stops this job."""
+        definition = msgspec.structs.replace(self.definition, version=self.definition.version + 1)
+        return msgspec.structs.replace(self, definition=definition, stopped=True)
+
     def encode(self) -> bytes:
         """Return the record's body on the wire and on disk."""
         return msgspec.msgpack.encode(self)
@@ -105,10 +110,14 @@ class Spread(Request, frozen=True, tag="spread"):
 
 
 class DescribeSource(Request, frozen=True, tag="source"):
-    """Tell a source's columns (of those named) and members; asked of an agent that has it."""
+    """Tell a source's columns (of those named) and members, and the version at which `job` was stopped last, if ever.
+
+    Asked of an agent that has the source.
+    """
 
     source: str
     names: tuple[str, ...]
+    job: bytes
 
 
 class ListJobs(Request, frozen=True, tag="jobs"):

@@ -24,11 +24,12 @@ from agents.errors import ConfigError, ElfError
 from agents.http.app import make_app, serve
 from agents.intake import Intake
 from agents.masters import JOB_KEY, Masters
+from agents.publishing import Publisher
 from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.service import Service
 from agents.source_setup import describe_columns, make_pump
-from agents.store.checkpoints import Checkpoints, Snapshot
+from agents.store.checkpoints import FOREVER, Checkpoints, Snapshot
 from agents.store.database import Database
 from agents.store.panes import Panes
 from agents.store.records import Records
@@ -77,10 +78,18 @@ class Agent:
         self.joined = not overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
+        self.publisher = Publisher(self.node, self.known_sources)
         self.answers = Answers(
-            self.introduce, self.node, self.catalogue, self.masters, self._describe_source, self.add_record
+            self.introduce,
+            self.node,
+            self.catalogue,
+            self.masters,
+            self._describe_source,
+            self.add_record,
+            self.publisher.spread,
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._working = asyncio.Lock()
 
     def introduce(self) -> Member:
         """Say who this agent is."""
@@ -91,6 +100,10 @@ class Agent:
             address=address,
             sources=tuple(sorted(self.config.sources)),
         )
+
+    def known_sources(self) -> set[str]:
+        """Return the sources this agent has or has heard of."""
+        return {job.definition.source for job in self.catalogue.running()} | set(self.config.sources)
 
     async def start(self) -> None:
         """Open sockets, take up the last run's work, and begin to read.
@@ -154,7 +167,7 @@ class Agent:
         """Tell the worker what became of its snapshots."""
         job = self.catalogue.job(app)
         if job is not None and job.definition.source in self.intakes:
-            self.intakes[job.definition.source].settle(app, verdict)
+            await self.intakes[job.definition.source].settle(app, verdict)
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""
@@ -181,6 +194,10 @@ class Agent:
         self.add_record(tree, member_record(self.introduce(), self.now_ms()))
 
     async def _work_on(self, job: JobRecord) -> None:
+        async with self._working:
+            await self._work_on_alone(job)
+
+    async def _work_on_alone(self, job: JobRecord) -> None:
         app, intake = job.definition.app_id, self.intakes[job.definition.source]
         if job.stopped:
             await intake.detach(app)
@@ -192,6 +209,8 @@ class Agent:
             return
         plan, state = self.catalogue.plan(app), self._checkpoints.worker(app)
         worker = Worker(plan, self.agent_id) if state is None else Worker.restore(plan, self.agent_id, state)
+        # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
+        await intake.attach(worker)
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
         self.node.join_tree(
             app,
@@ -200,10 +219,10 @@ class Agent:
             state=None if app in self.masters else RollupState(committed=settled),
             leap_after_ms=job.definition.options.leap_after_ms,
         )
-        for snapshot in state.sealed if state else ():
+        # In one go with joining, so that nothing newer is handed over before the retained snapshots.
+        for snapshot in self._checkpoints.snapshots(app, FOREVER):
             if snapshot.through > settled:
                 self._seal(app, snapshot)
-        await intake.attach(worker)
 
     def _seal(self, app: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.
@@ -218,7 +237,8 @@ class Agent:
             describe_columns, name, self.config.sources[name], intake.push.path, request.names
         )
         members = sorted({self.agent_id, *(member.agent_id for member in self.catalogue.members(request.source))})
-        return {**described, "members": members}
+        job = self.catalogue.job(request.job)
+        return {**described, "members": members, "version": job.definition.version if job and job.stopped else 0}
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

@@ -7,20 +7,16 @@ import importlib.metadata
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.http.service import Json, UnknownSourceError
 from agents.jobs.definition import load_definition
 from agents.masters import summary
 from agents.metrics import render_metrics
-from agents.publishing import Publisher
 from agents.requests import (
     AnyRequest,
     Describe,
     Follow,
     Introduce,
-    JobRecord,
     ListJobs,
     Query,
     Stop,
@@ -53,15 +49,11 @@ class Service:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._publisher = Publisher(agent.node, self._known_sources)
 
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
         """Publish a job from the text of its file."""
         definition = load_definition(text, filename=filename, name=name, creator=creator)
-        known = self._agent.catalogue.job(definition.app_id)
-        if known is not None and known.stopped:
-            definition = replace(definition, version=known.definition.version + 1)
-        job = await self._publisher.publish(definition, self._agent.now_ms())
+        job = await self._agent.publisher.publish(definition, self._agent.now_ms())
         return {**summary(job), "columns": job.definition.columns}
 
     async def jobs(self) -> list[Json]:
@@ -78,10 +70,7 @@ class Service:
 
     async def stop(self, creator: str, name: str) -> None:
         """Stop a job on its master, then everywhere."""
-        body, _ = await self._ask_master(creator, name, Stop(app_id(name, creator)))
-        job = JobRecord.decode(body)
-        definition = replace(job.definition, version=job.definition.version + 1)
-        await self._publisher.spread(replace(job, definition=definition, stopped=True))
+        await self._ask_master(creator, name, Stop(app_id(name, creator)))
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Fetch one result from the job's master."""
@@ -216,6 +205,3 @@ class Service:
 
     async def _known_jobs(self) -> Iterable[str]:
         return [f"{job['creator']}/{job['name']}" for job in await self.jobs()]
-
-    def _known_sources(self) -> set[str]:
-        return {job.definition.source for job in self._agent.catalogue.running()} | set(self._agent.intakes)

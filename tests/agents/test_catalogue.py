@@ -1,0 +1,51 @@
+"""The catalogue: the newest publication counts, a tombstone hides a job, a peer's nonsense is refused."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from agents.catalogue import Catalogue, job_record, member_record
+from agents.requests import JobRecord, Member
+from overlay.contract import Record
+from tests.agents.plans import plan_of
+
+DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
+JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=4250, published_ms=1)
+APP = DEFINITION.app_id
+
+
+def newer(job: JobRecord, **changes: object) -> JobRecord:
+    return replace(job, definition=replace(job.definition, version=job.definition.version + 1), **changes)
+
+
+def test_a_job_is_learnt_from_its_record_with_its_plan() -> None:
+    catalogue = Catalogue()
+    assert catalogue.learn_record(job_record(JOB)) == JOB
+    assert catalogue.running("clicks") == [JOB]
+    assert catalogue.running("other") == []
+    assert catalogue.plan(APP).interval_ms == 2_000
+
+
+def test_a_tombstone_hides_the_job_and_an_older_publication_does_not_bring_it_back() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(newer(JOB, stopped=True))
+    catalogue.learn(JOB)
+    assert catalogue.running() == []
+    again = newer(newer(JOB))
+    catalogue.learn(again)
+    assert catalogue.running() == [again]
+
+
+def test_members_give_agents_their_names() -> None:
+    catalogue = Catalogue()
+    member = Member(agent_id="a1", name="web1", address="127.0.0.1:4250", sources=("clicks",))
+    assert catalogue.learn_record(member_record(member, 1)) is None
+    assert catalogue.members("clicks") == [member]
+    assert catalogue.name_of("a1") == "web1"
+    assert catalogue.name_of("a2") == "a2"
+
+
+@pytest.mark.parametrize("key", ["job/shop/x", "member/a1"])
+def test_bodies_that_are_not_what_the_key_says_are_refused(key: str) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        Catalogue().learn_record(Record(key, 1, b"\x93\x01\x02\x03"))
