@@ -1,6 +1,7 @@
 """Spark's CAST with ANSI mode off, as Polars expressions: what cannot be converted becomes NULL, integers wrap.
 
-Limits, all deliberate: years outside 0001-9999, named time zones and hexadecimal floats in text read as NULL.
+Limits, all deliberate: in text, years outside 0001-9999, named time zones, hexadecimal floats and times without a date
+(which Spark takes as of today) read as NULL; and times outside these years have no text and are not truncated: NULL.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
 SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
 INT64 = (-(2**63), 2**63 - 1)
+#: 0001-01-01 and 9999-12-31 as days since 1970.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 
 
 def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | None:
@@ -41,7 +45,18 @@ def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | Non
 
 def text_of_timestamp(value: pl.Expr) -> pl.Expr:
     """`2024-01-31 12:00:00.5`: the fraction is there only as far as it is not zero."""
-    return value.dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
+    return ordinary_time(value).dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
+
+
+def ordinary_day(day: pl.Expr) -> pl.Expr:
+    """NULL outside the years 1 to 9999, where Polars panics when it writes, truncates or converts."""
+    return pl.when(day.cast(pl.Int32).is_between(_FIRST_DAY, _LAST_DAY)).then(day)
+
+
+def ordinary_time(time: pl.Expr) -> pl.Expr:
+    """NULL outside the years 1 to 9999, where Polars panics when it writes or truncates."""
+    first, end = _FIRST_DAY * DAY_US, (_LAST_DAY + 1) * DAY_US
+    return pl.when(micros_of(time).is_between(first, end, closed="left")).then(time)
 
 
 def date_of(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
@@ -122,6 +137,13 @@ def _zone_minutes(zone: pl.Expr) -> pl.Expr:
     return pl.when(hours.is_null()).then(0).when(inside).then(signed)
 
 
+def _integer_to_timestamp(seconds: pl.Expr) -> pl.Expr:
+    # Java's TimeUnit stops at the ends of a long instead of wrapping.
+    low, high = INT64
+    above, below = seconds > high // SECOND_US, seconds < -(high // SECOND_US)
+    return timestamp_of(pl.when(above).then(high).when(below).then(low).otherwise(seconds * SECOND_US))
+
+
 def _double_to_timestamp(value: pl.Expr) -> pl.Expr:
     micros = (value * float(SECOND_US)).cast(pl.Int64, strict=False, wrap_numerical=True)
     return pl.when(value.is_finite()).then(timestamp_of(micros))
@@ -141,7 +163,7 @@ _CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
     (LONG, INT): _wrap(INT),
     (LONG, DOUBLE): _plain(DOUBLE),
     (LONG, TEXT): _plain(TEXT),
-    (LONG, TS): lambda value: timestamp_of(value * SECOND_US),
+    (LONG, TS): _integer_to_timestamp,
     (DOUBLE, BOOL): lambda value: value != 0.0,
     (DOUBLE, INT): _wrap(INT),
     (DOUBLE, LONG): _wrap(LONG),
@@ -152,8 +174,8 @@ _CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
     (TEXT, DOUBLE): _text_to_double,
     (TEXT, DATE): _text_to_date,
     (TEXT, TS): _text_to_timestamp,
-    (DATE, TEXT): lambda value: value.dt.strftime("%Y-%m-%d"),
-    (DATE, TS): lambda value: value.cast(pl.Datetime("us")),
+    (DATE, TEXT): lambda value: ordinary_day(value).dt.strftime("%Y-%m-%d"),
+    (DATE, TS): lambda value: ordinary_day(value).cast(pl.Datetime("us")),
     (TS, TEXT): text_of_timestamp,
     (TS, DATE): lambda value: value.dt.date(),
     # Unlike a BIGINT, a time beyond INT becomes NULL.

@@ -14,6 +14,16 @@ def divide(above: pl.Expr, below: pl.Expr) -> pl.Expr:
     return above / _spread(below, above)
 
 
+def add(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """IEEE addition: -0.0 + 0.0 is 0.0, which Polars skips for a constant."""
+    return _spread(left, right) + _spread(right, left)
+
+
+def subtract(left: pl.Expr, right: pl.Expr) -> pl.Expr:
+    """IEEE subtraction: 0.0 - 0.0 is 0.0, where Polars negates for a constant."""
+    return _spread(left, right) - _spread(right, left)
+
+
 def power(base: pl.Expr, exponent: pl.Expr) -> pl.Expr:
     """The C library's pow of two DOUBLEs."""
     return base.pow(_spread(exponent, base))

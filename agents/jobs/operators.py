@@ -125,6 +125,8 @@ def arithmetic(node: exp.Expr, left: Value, right: Value) -> Value:
     }
     sign, operation = signs[type(node)]
     one, other, target = numeric_pair(left, right, node, sign)
+    if target is SqlType.DOUBLE and 0 in (one.constant, other.constant) and not isinstance(node, exp.Mul):
+        operation = exact.add if isinstance(node, exp.Add) else exact.subtract
     return Value(operation(one.expr, other.expr), target, node)
 
 
@@ -169,9 +171,14 @@ def negate(node: exp.Expr, value: Value) -> Value:
     return Value(-value.expr, value.type, node, None if constant is None else -constant)
 
 
+def _has_decimal(values: list[Value]) -> bool:
+    return any(value.type is Untyped.DECIMAL for value in values)
+
+
 def is_in(node: exp.Expr, value: Value, options: list[Value]) -> Value:
     """Evaluate IN over a list: NULL if nothing matched and something was NULL."""
-    if any(each.type is Untyped.DECIMAL for each in options) and value.type in INTEGRAL:
+    whole = all(each.type in (*INTEGRAL, *Untyped) for each in (value, *options))
+    if whole and not value.is_null and _has_decimal(options):
         tests = [compare(exp.EQ, value, each, node).expr for each in options]
         return boolean(pl.any_horizontal(tests), node)
     (subject, *items), target = unify([value, *options], node)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
-from agents.jobs.casts import SECOND_US, micros_of, seconds_of, timestamp_of
+from agents.jobs.casts import SECOND_US, micros_of, ordinary_day, ordinary_time, timestamp_of
 from agents.jobs.coercion import cast
 from agents.jobs.functions import datetime_patterns
 from agents.jobs.functions.registry import Call, function, refuse, special
@@ -62,7 +62,9 @@ def date_trunc(call: Call) -> Value:
     """The beginning of the year, ..., second a time lies in; weeks begin on Monday."""
     unit = _unit(call, 0, _UNITS)
     time = call.take(1, TIMESTAMP).expr
-    return call.value(pl.lit(None, dtype=TIMESTAMP.dtype) if unit is None else time.dt.truncate(unit), TIMESTAMP)
+    return call.value(
+        pl.lit(None, dtype=TIMESTAMP.dtype) if unit is None else ordinary_time(time).dt.truncate(unit), TIMESTAMP
+    )
 
 
 @special("trunc", least=2)
@@ -70,19 +72,14 @@ def trunc(call: Call) -> Value:
     """The first day of the year, quarter, month or week."""
     unit = _unit(call, 1, _DATE_UNITS)
     day = call.take(0, DATE).expr
-    return call.value(pl.lit(None, dtype=pl.Date) if unit is None else day.dt.truncate(unit), DATE)
+    return call.value(pl.lit(None, dtype=pl.Date) if unit is None else ordinary_day(day).dt.truncate(unit), DATE)
 
 
-@function("date_add", "dateadd", takes=[DATE, INT], gives=DATE)
-def date_add(day: pl.Expr, days: pl.Expr) -> pl.Expr:
-    """So many days later."""
-    return (day.cast(pl.Int32) + days).cast(pl.Date)
-
-
-@function("date_sub", takes=[DATE, INT], gives=DATE)
-def date_sub(day: pl.Expr, days: pl.Expr) -> pl.Expr:
-    """So many days earlier."""
-    return (day.cast(pl.Int32) - days).cast(pl.Date)
+@special("date_add", "dateadd", "date_sub", least=2)
+def date_add(call: Call) -> Value:
+    """So many days later or earlier."""
+    day, days = call.take(0, DATE).expr.cast(pl.Int32), call.take_only(1, INT).expr
+    return call.value((day - days if call.name.lower() == "date_sub" else day + days).cast(pl.Date), DATE)
 
 
 @function("datediff", "date_diff", takes=[DATE, DATE], gives=INT)
@@ -94,7 +91,7 @@ def datediff(end: pl.Expr, start: pl.Expr) -> pl.Expr:
 @function("last_day", takes=[DATE], gives=DATE)
 def last_day(day: pl.Expr) -> pl.Expr:
     """The last day of the month."""
-    return day.dt.month_end()
+    return ordinary_day(day).dt.month_end()
 
 
 @special("date_format", least=2)
@@ -119,20 +116,22 @@ def _written(call: Call, time: pl.Expr) -> Value:
 def _read(call: Call, default: str | None) -> Value:
     """The first argument as a TIMESTAMP, read by the pattern if it is text."""
     value = call.arguments[0]
+    if len(call.arguments) == 2:
+        call.take_only(1, STRING)
     if value.type in (DATE, TIMESTAMP) or value.is_null:
         return cast(value, TIMESTAMP)
     if value.type is not STRING:
         raise call.refused(f"{call.name}() takes a text or a time", "timestamp_seconds(...) takes seconds since 1970")
     pattern = constant_text(call.arguments[1], "the pattern") if len(call.arguments) == 2 else default
     if pattern is None:
-        return cast(value if len(call.arguments) == 1 else Value(pl.lit(None), STRING, call.node), TIMESTAMP)
+        return cast(value if len(call.arguments) == 1 else call.arguments[1], TIMESTAMP)
     return call.value(datetime_patterns.read(value.expr, pattern, call.node), TIMESTAMP)
 
 
 @special("to_timestamp", "try_to_timestamp", least=1, most=2)
 def to_timestamp(call: Call) -> Value:
     """Text read as a time, by a pattern or as CAST does."""
-    if call.arguments[0].type in INTEGRAL:
+    if len(call.arguments) == 1 and call.arguments[0].type in INTEGRAL:
         return cast(call.arguments[0], TIMESTAMP, call.node)
     return _read(call, None)
 
@@ -161,28 +160,19 @@ def timestamp_seconds(call: Call) -> Value:
     return call.value(timestamp_of(call.take(0, BIGINT).expr * SECOND_US), TIMESTAMP)
 
 
-@function("timestamp_millis", takes=[BIGINT], gives=TIMESTAMP)
-def timestamp_millis(millis: pl.Expr) -> pl.Expr:
-    """The time so many milliseconds after 1970 began."""
-    return timestamp_of(millis * 1_000)
+@special("timestamp_millis", "timestamp_micros", least=1)
+def timestamp_millis(call: Call) -> Value:
+    """The time so many milliseconds or microseconds after 1970 began."""
+    count = cast(call.take_only(0, BIGINT, INT), BIGINT).expr
+    return call.value(timestamp_of(count if call.name.lower() == "timestamp_micros" else count * 1_000), TIMESTAMP)
 
 
-@function("timestamp_micros", takes=[BIGINT], gives=TIMESTAMP)
-def timestamp_micros(micros: pl.Expr) -> pl.Expr:
-    """The time so many microseconds after 1970 began."""
-    return timestamp_of(micros)
-
-
-@function("unix_seconds", takes=[TIMESTAMP], gives=BIGINT)
-def unix_seconds(time: pl.Expr) -> pl.Expr:
-    """Whole seconds since 1970 began."""
-    return seconds_of(time)
-
-
-@function("unix_millis", takes=[TIMESTAMP], gives=BIGINT)
-def unix_millis(time: pl.Expr) -> pl.Expr:
-    """Whole milliseconds since 1970 began."""
-    return micros_of(time) // 1_000
+@special("unix_seconds", "unix_millis", "unix_micros", least=1)
+def unix_seconds(call: Call) -> Value:
+    """Whole seconds, milliseconds or microseconds since 1970 began, rounded down."""
+    micros = micros_of(call.take_only(0, TIMESTAMP).expr)
+    unit_us = {"unix_seconds": SECOND_US, "unix_millis": 1_000, "unix_micros": 1}[call.name.lower()]
+    return call.value(micros // unit_us, BIGINT)
 
 
 refuse("a job's answer must not depend on when it runs; use ts", "now", "current_timestamp", "current_date", "curdate")

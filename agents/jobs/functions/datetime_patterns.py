@@ -7,7 +7,7 @@ import re
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.casts import SECOND_US, date_of, timestamp_of
+from agents.jobs.casts import SECOND_US, date_of, ordinary_time, timestamp_of
 from agents.jobs.dialect import refused
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -44,7 +44,7 @@ def write(timestamp: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:
     parts = [
         text.replace("%", "%%") if plain else _letters(text, _WRITE, node) for text, plain in _split(pattern, node)
     ]
-    return timestamp.dt.strftime("".join(parts))
+    return ordinary_time(timestamp).dt.strftime("".join(parts))
 
 
 def read(text: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:

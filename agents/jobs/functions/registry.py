@@ -43,6 +43,19 @@ class Call:
             raise refused(value.node, f"argument {index + 1} of {self.name} is {value.type.value}, it takes {names}")
         return converted
 
+    def take_only(self, index: int, *types: SqlType) -> Value:
+        """The argument, which has to be of one of `types` already: Spark casts nothing here.
+
+        Raises:
+            JobSpecError: it is of another type.
+        """
+        if self.arguments[index].is_null or self.arguments[index].type in types:
+            return self.take(index, *types)
+        names = " or ".join(kind.value for kind in types)
+        kind = self.arguments[index].type.value
+        message = f"argument {index + 1} of {self.name} is {kind}, it takes {names}"
+        raise refused(self.arguments[index].node, message, f"CAST(... AS {types[0].value})")
+
     def constant_int(self, index: int, what: str) -> int | None:
         """An argument that has to be a whole number literal; None for NULL."""
         value = self.arguments[index]

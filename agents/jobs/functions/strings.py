@@ -80,7 +80,7 @@ def substring(call: Call) -> Value:
     """Characters from a position (1-based, negative from the end), at most so many."""
     text = call.take(0, STRING).expr
     constants = [value.constant for value in call.arguments[1:]]
-    positions = [constant for constant in constants if isinstance(constant, int)]
+    positions = [constant for constant in constants if type(constant) is int]
     if len(positions) == len(constants) and positions[0] > 0:
         taken = max(0, positions[1]) if len(positions) == 2 else None
         return call.value(text.str.slice(positions[0] - 1, taken), STRING)

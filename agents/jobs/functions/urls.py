@@ -62,7 +62,9 @@ _UNESCAPED = {
 @special("parse_url", "try_parse_url", least=2, most=3)
 def parse_url(call: Call) -> Value:
     """HOST, PATH, QUERY, REF, PROTOCOL or AUTHORITY of a URL, or one parameter of its query."""
-    text, part = call.take(0, STRING).expr, constant_text(call.arguments[1], "the part")
+    text, part = call.take_only(0, STRING).expr, constant_text(call.arguments[1], "the part")
+    if len(call.arguments) == 3:
+        call.take_only(2, STRING)
     null = call.value(pl.lit(None, dtype=pl.String), STRING)
     if part is None:
         return null

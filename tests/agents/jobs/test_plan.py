@@ -155,3 +155,25 @@ def test_what_cannot_run_is_refused_with_its_place(query: str, place: tuple[int,
 def test_columns_that_differ_only_in_case_are_ambiguous() -> None:
     with pytest.raises(JobSpecError, match="could be any of"):
         plan_of("SELECT max(a) FROM clicks", columns={"a": SqlType.INT, "A": SqlType.INT})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "from_unixtime(n)",
+        "CAST(CAST(n AS TIMESTAMP) AS STRING)",
+        "CAST(date_add(DATE '2024-01-01', CAST(n AS INT)) AS STRING)",
+        "date_trunc('year', CAST(n AS TIMESTAMP))",
+        "trunc(date_add(DATE '2024-01-01', CAST(n AS INT)), 'month')",
+        "hour(date_add(DATE '2024-01-01', CAST(n AS INT)))",
+        "last_day(CAST(CAST(n AS TIMESTAMP) AS DATE))",
+        "date_format(timestamp_millis(n), 'yyyy')",
+    ],
+)
+def test_times_beyond_all_calendars_stop_no_job(value: str) -> None:
+    plan = plan_of(f"SELECT max({value}) AS m FROM clicks", columns={"n": SqlType.BIGINT})
+    numbers = [2**63 - 1, -(2**63), 2**62, 2**31, -(2**31), None]
+    rows = pl.DataFrame({"n": numbers}, schema={"n": pl.Int64}).with_columns(
+        pl.lit(dt.datetime(2024, 1, 1)).alias("ts")
+    )
+    assert plan.finish(plan.schema.merge_window([plan.reduce(rows)]), None).height == 1
