@@ -61,10 +61,9 @@ def _unit(call: Call, index: int, known: dict[str, str]) -> str | None:
 def date_trunc(call: Call) -> Value:
     """The beginning of the year, ..., second a time lies in; weeks begin on Monday."""
     unit = _unit(call, 0, _UNITS)
-    time = call.take(1, TIMESTAMP).expr
-    return call.value(
-        pl.lit(None, dtype=TIMESTAMP.dtype) if unit is None else ordinary_time(time).dt.truncate(unit), TIMESTAMP
-    )
+    if unit is None:
+        return call.value(pl.lit(None, dtype=TIMESTAMP.dtype), TIMESTAMP)
+    return call.value(ordinary_time(call.take(1, TIMESTAMP).expr).dt.truncate(unit), TIMESTAMP)
 
 
 @special("trunc", least=2)

@@ -173,7 +173,5 @@ def test_columns_that_differ_only_in_case_are_ambiguous() -> None:
 def test_times_beyond_all_calendars_stop_no_job(value: str) -> None:
     plan = plan_of(f"SELECT max({value}) AS m FROM clicks", columns={"n": SqlType.BIGINT})
     numbers = [2**63 - 1, -(2**63), 2**62, 2**31, -(2**31), None]
-    rows = pl.DataFrame({"n": numbers}, schema={"n": pl.Int64}).with_columns(
-        pl.lit(dt.datetime(2024, 1, 1)).alias("ts")
-    )
+    rows = pl.DataFrame({"n": numbers}, schema={"n": pl.Int64}).with_columns(ts=pl.lit(dt.datetime(2024, 1, 1)))
     assert plan.finish(plan.schema.merge_window([plan.reduce(rows)]), None).height == 1
