@@ -18,7 +18,7 @@ import polars as pl
 from agents.jobs.types import SqlType
 from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
-from agents.sources.lines import clean, filterable, split, wanted_lines
+from agents.sources.lines import clean, split
 from agents.sources.log_format import (
     COMBINED,
     COMMON,
@@ -31,6 +31,7 @@ from agents.sources.log_format import (
     Token,
     parse_layout,
 )
+from agents.sources.prefilter import Prefilter
 
 _TIME_LOCAL = r"[0-9]{2}/[A-Za-z]{3}/[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}"
 _INTEGER = r"-|[0-9]+"
@@ -62,10 +63,11 @@ class AccessLog:
     def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
         """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
         lines = clean(chunk)
-        raw, bad_encoding = split(lines.data)
-        read = raw.len()
-        if filterable(literals):
-            raw = wanted_lines(raw, literals, escapes=None)  # values are as logged
+        data, filtered, skipped_bad = lines.data, 0, 0
+        prefilter = Prefilter(literals, escape=None)  # values are as logged
+        if prefilter.active:
+            data, filtered, skipped_bad = prefilter.keep(data)
+        raw, bad_encoding = split(data)
         rejects = Rejects()
         fields = self._needed(wanted)
         frame = raw.to_frame().select(pl.col("raw").str.extract_groups(self._pattern)).unnest("raw")
@@ -76,8 +78,9 @@ class AccessLog:
         if not good.all():
             _reject(raw.filter(~good), frame.filter(~good), rejects)
             events = events.filter(good)
-        counters = Counters(read + len(lines.huge), events.height, rejects.count, read - raw.len())
-        return Parsed(events, counters, rejects.sample(), lines.oddities + Oddities(bad_encoding=bad_encoding))
+        counters = Counters(raw.len() + filtered + len(lines.huge), events.height, rejects.count, filtered)
+        oddities = lines.oddities + Oddities(bad_encoding=bad_encoding + skipped_bad)
+        return Parsed(events, counters, rejects.sample(), oddities)
 
     def _needed(self, wanted: Mapping[str, SqlType]) -> list[str]:
         """Name the fields of the line that the wanted columns are made from."""

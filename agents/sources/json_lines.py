@@ -27,7 +27,8 @@ from agents.jobs.types import SqlType
 from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from agents.sources.json_values import MalformedError, RawLine, Value, convert
-from agents.sources.lines import clean, filterable, join, split, valid_utf8, wanted_lines
+from agents.sources.lines import clean, line_ends, valid_utf8
+from agents.sources.prefilter import Prefilter, json_escape
 
 #: Bytes decoded at a time: some 200 lines, 50 microseconds.
 _BLOCK_BYTES = 64 << 10
@@ -61,11 +62,9 @@ class JsonLines:
         for line in lines.huge:
             rejects.add(line, "line_too_long")
         data, filtered = lines.data, 0
-        if filterable(literals):
-            raw, bad_encoding = split(data)
-            # An escape can hide a text; without any backslash there is none.
-            kept = wanted_lines(raw, literals, "\\" if b"\\" in data else None)
-            data, filtered = join(kept), raw.len() - kept.len()
+        prefilter = Prefilter(literals, json_escape(literals) if b"\\" in data else None)
+        if prefilter.active:
+            data, filtered, bad_encoding = prefilter.keep(data)
         else:
             data, bad_encoding = valid_utf8(data)
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
@@ -176,7 +175,7 @@ def _blocks(data: bytes) -> Iterator[tuple[memoryview, int, bool]]:
     if not data:
         return
     view, text = memoryview(data), np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(text == 10)
+    ends = line_ends(data)
     begins = np.empty_like(ends)
     begins[0], begins[1:] = 0, ends[:-1] + 1
     odd = np.flatnonzero((text[begins] != 123) | (text[ends - 1] != 125))

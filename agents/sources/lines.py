@@ -1,4 +1,4 @@
-"""Bytes to clean lines: encoding, NUL runs, byte order marks, line ends and huge lines; then the raw pre-filter.
+"""Bytes to clean lines: encoding, NUL runs, byte order marks, line ends and huge lines.
 
 What the formats get is valid UTF-8 without NUL and carriage returns at line ends, every line at most `LINE_BYTES_MAX`
 bytes and ended by a newline. Each repair is counted. The usual chunk is clean already, and this is found out with few
@@ -8,17 +8,19 @@ passes over it: memory traffic is what parsing at this speed waits for.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_, or_
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from agents.sources.counters import Oddities
 
 #: Longest line that is parsed whole. Longer ones are cut here (and flagged): a line of 100 MB must not end the agent.
 LINE_BYTES_MAX = 1 << 20
+
+#: Scanned at a time, so that what a scan writes stays in the processor's nearest memory.
+_SCAN_BYTES = 256 << 10
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -91,6 +93,17 @@ def valid_utf8(data: bytes) -> tuple[bytes, int]:
     return repaired, sum(before != after for before, after in pairs)
 
 
+def line_ends(data: bytes) -> npt.NDArray[np.int64]:
+    """Return the places of all newlines, ascending."""
+    text = np.frombuffer(data, np.uint8)
+    is_end = np.empty(min(_SCAN_BYTES, len(text)), dtype=np.bool_)
+    ends = []
+    for begin in range(0, len(text), _SCAN_BYTES):
+        part = text[begin : begin + _SCAN_BYTES]
+        ends.append(np.flatnonzero(np.equal(part, 10, out=is_end[: len(part)])) + begin)
+    return np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
+
+
 def split(data: bytes) -> tuple[pl.Series, int]:
     """Split lines into a text column, one row a line, and the number of rows that were no valid UTF-8.
 
@@ -101,7 +114,15 @@ def split(data: bytes) -> tuple[pl.Series, int]:
         return pl.Series("raw", [], dtype=pl.String), 0
     if b"\x01" not in data:
         with contextlib.suppress(pl.exceptions.ComputeError):
-            frame = pl.read_csv(data, separator="\x01", quote_char=None, has_header=False, schema={"raw": pl.String})
+            # raise_if_empty would copy the data to see whether there are any.
+            frame = pl.read_csv(
+                data,
+                separator="\x01",
+                quote_char=None,
+                has_header=False,
+                schema={"raw": pl.String},
+                raise_if_empty=False,
+            )
             return frame["raw"].fill_null("") if frame["raw"].has_nulls() else frame["raw"], 0
     text, bad_encoding = valid_utf8(data)
     return pl.Series("raw", text.decode().split("\n")[:-1], dtype=pl.String), bad_encoding
@@ -111,28 +132,3 @@ def join(lines: pl.Series) -> bytes:
     """Join lines to bytes again, each ended by a newline; the inverse of `split`."""
     text: str = lines.str.join("\n").item()
     return f"{text}\n".encode() if lines.len() else b""
-
-
-def filterable(literals: Sequence[Sequence[str]]) -> bool:
-    """Tell whether every job has a text that its lines must contain."""
-    return bool(literals) and all(literals)
-
-
-def wanted_lines(lines: pl.Series, literals: Sequence[Sequence[str]], escapes: str | None) -> pl.Series:
-    """Keep the lines that some job may want.
-
-    Args:
-        lines: from `split`.
-        literals: one entry a job: texts that all must occur in a line for that job to want it.
-        escapes: a character that can hide a text in a line: lines that have it are kept. None: there is none.
-    """
-    hidden = [[escapes]] if escapes is not None else []
-    # The longest text of each job is likely the rarest: the others are looked for in what it leaves.
-    for jobs in ([[max(words, key=len)] for words in literals], literals):
-        alternatives = (reduce(and_, (_contains(word) for word in words)) for words in [*jobs, *hidden])
-        lines = lines.to_frame().filter(reduce(or_, alternatives)).to_series()
-    return lines
-
-
-def _contains(word: str) -> pl.Expr:
-    return pl.col("raw").str.contains(word, literal=True)
