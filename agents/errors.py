@@ -60,6 +60,19 @@ class UnavailableError(ElfError):
     """The answer exists but nobody who has it can be reached now; asking again later may work."""
 
 
+class BadRequestError(ElfError):
+    """The request itself is wrong (a parameter, the body): the caller's fault. HTTP 400."""
+
+
+class UnknownSourceError(ElfError):
+    """This agent has no source of that name; `nearest` lists the ones that look most like it. HTTP 404."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"this agent has no source {name!r}" + did_you_mean(self.nearest))
+
+
 def nearest(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
     """Return up to `most` known words that look most like `word`, best first."""
     return tuple(difflib.get_close_matches(word, sorted(set(known)), n=most, cutoff=0.5))

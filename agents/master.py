@@ -160,6 +160,7 @@ class Master:
         ]
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
+        first = 0
         if span is None:
             panes: Sequence[Pane] = list(self._panes.values())
             frames = [pane.rows for pane in panes]
@@ -169,7 +170,9 @@ class Master:
             panes = list(itertools.takewhile(lambda pane: pane.label.previous < last, later))
             inside = pl.col(INTERVAL).is_between(first, last)
             frames = [pane.rows.filter(inside) for pane in panes]
-        return self.plan.schema.merge_window(frames), label_of([p.label for p in panes], self.state, span, self.plan)
+        labels = [pane.label for pane in panes]
+        label = label_of(labels, self.state.rollup.roster, self.state.partial_before, first)
+        return self.plan.schema.merge_window(frames), label
 
     def _open_pane(self, commit: Commit, notes: Notes, changed: dict[int, Pane]) -> list[int]:
         """Begin the commit's pane; return the key of the one it takes the place of, if any.

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from agents.errors import JobConflictError, JobError, UnknownJobError
-from agents.http.windows import Last, Latest, parse_window
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.master import Master, MasterState
 from agents.requests import JobRecord
 from agents.results import Json, Span
 from agents.store.panes import Panes
+from agents.windows import Last, Latest, parse_window
 from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
 from overlay.node import OverlayNode
 

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from agents.runtime import Agent
+    from agents.agent import Agent
 
 _ENDS = ("parsed", "rejected", "filtered", "shed")
 

@@ -9,8 +9,15 @@ from typing import Any
 
 import msgspec
 
-from agents.errors import ElfError, JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
-from agents.http.service import BadRequestError
+from agents.errors import (
+    BadRequestError,
+    ElfError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    UnknownJobError,
+)
 from agents.jobs.definition import Definition
 from overlay.ids import Contact, parse_address
 

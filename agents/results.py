@@ -7,17 +7,14 @@ named or counted in the window's label, and only a window with none of these is 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import polars as pl
 from msgspec.structs import replace
 
 from agents.jobs.plan import Plan
-
-if TYPE_CHECKING:
-    from agents.master import MasterState
 
 Json = dict[str, Any]
 
@@ -76,14 +73,20 @@ class Result(msgspec.Struct, frozen=True):
     completeness: Json
 
 
-def label_of(labels: Sequence[Label], state: MasterState, span: Span | None, plan: Plan) -> Label:
-    """Join the labels of a window's panes, and name the agents that do not have all of the window's events."""
-    first = 0 if span is None else span.start_ms // plan.interval_ms
-    joined = Label(previous=first, through=state.rollup.committed, expected=len(state.rollup.roster))
-    partial = [a for a, since in state.partial_before.items() if a in state.rollup.roster and first < since]
-    return replace(
-        joined,
-        expected=max((label.expected for label in labels), default=joined.expected),
+def label_of(labels: Sequence[Label], roster: Collection[str], partial_before: Mapping[str, int], first: int) -> Label:
+    """Join the labels of a window's panes, and name the agents that do not have all of the window's events.
+
+    Args:
+        labels: of the panes, ascending.
+        roster: the agents expected now, for a window without panes.
+        partial_before: agent -> first interval it has all events of.
+        first: the window's first interval.
+    """
+    partial = [agent for agent, since in partial_before.items() if agent in roster and first < since]
+    return Label(
+        previous=first - 1,
+        through=max((label.through for label in labels), default=first),
+        expected=max((label.expected for label in labels), default=len(roster)),
         missing=tuple(sorted({*partial, *(agent for label in labels for agent in label.missing)})),
         late=sum(label.late for label in labels),
         shed=sum(label.shed for label in labels),

@@ -7,8 +7,8 @@ import importlib.metadata
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any
 
-from agents.errors import ElfError, UnavailableError, UnknownJobError
-from agents.http.service import Json, UnknownSourceError
+from agents.errors import ElfError, UnavailableError, UnknownJobError, UnknownSourceError
+from agents.http.service import Json
 from agents.jobs.definition import load_definition
 from agents.masters import summary
 from agents.metrics import render_metrics
@@ -29,7 +29,7 @@ from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import app_id
 
 if TYPE_CHECKING:
-    from agents.runtime import Agent
+    from agents.agent import Agent
 
 #: Agents asked at a time for what they know; more would only repeat it.
 ASK_MAX = 64

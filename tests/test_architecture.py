@@ -1,4 +1,4 @@
-"""The house rules that a machine can hold: import directions, pure modules, sizes, names (DESIGN section 2, STYLE 3)."""
+"""The house rules that a machine can hold: import directions, pure modules, sizes (DESIGN section 2, STYLE 3)."""
 
 import ast
 import functools
@@ -19,6 +19,7 @@ PURE = [
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/tree.py",
     "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
+    "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from agents.errors import (
+    BadRequestError,
     ConfigError,
     ElfError,
     JobConflictError,
@@ -22,8 +23,9 @@ from agents.errors import (
     JobSpecError,
     UnavailableError,
     UnknownJobError,
+    UnknownSourceError,
 )
-from agents.http.service import BadRequestError, Json, UnknownSourceError
+from agents.http.service import Json
 
 PROBLEM_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:elf:problem:"

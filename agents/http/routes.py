@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from agents.errors import UnavailableError
+from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
-from agents.http.service import AgentService, BadRequestError, Json
+from agents.http.service import AgentService, Json
 from agents.http.stream import send_results
-from agents.http.windows import parse_window
+from agents.windows import parse_window
 
 SERVICE: web.AppKey[AgentService] = web.AppKey("service")
 STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")

@@ -7,25 +7,10 @@ text, numbers, booleans, None, lists and dictionaries of these.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
-from agents.errors import ElfError, did_you_mean, nearest
-
 Json = dict[str, Any]
-
-
-class BadRequestError(ElfError):
-    """The request itself is wrong (a parameter, the body): the caller's fault. HTTP 400."""
-
-
-class UnknownSourceError(ElfError):
-    """This agent has no source of that name; `nearest` lists the ones that look most like it. HTTP 404."""
-
-    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        self.name = name
-        self.nearest = nearest(name, known)
-        super().__init__(f"this agent has no source {name!r}" + did_you_mean(self.nearest))
 
 
 class AgentService(Protocol):
@@ -67,7 +52,7 @@ class AgentService(Protocol):
         Args:
             creator: of the job.
             name: of the job.
-            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.http.windows` checked it).
+            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.windows` checked it).
             key: only rows whose first group key has this text; None: all.
             limit: most rows to return; None: all.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from agents.errors import (
+    BadRequestError,
     ConfigError,
     ElfError,
     JobConflictError,
@@ -12,8 +13,8 @@ from agents.errors import (
     JobSpecError,
     UnavailableError,
     UnknownJobError,
+    UnknownSourceError,
 )
-from agents.http.service import BadRequestError, UnknownSourceError
 
 _TYPE_PREFIX = "urn:elf:problem:"
 

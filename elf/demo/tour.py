@@ -1,4 +1,4 @@
-"""`scripts/demo`: a web shop of five servers on this machine, its live top ten, and the proof that the figures are right.
+"""`scripts/demo`: a web shop of five servers on this machine, its live top ten, and the proof that it is right.
 
 Starts five agents and five log writers as processes of their own, publishes the micro-promotion job (paper, Figure 1),
 shows its results as they come, asks for them through another agent, and lets Spark recompute one window. Everything
@@ -126,9 +126,11 @@ class Tour:
 
     async def run(self) -> None:
         """Publish, watch, ask elsewhere, verify; then go on watching."""
-        await self._wait_ready()
+        for url in self.shop.urls:
+            async with elf.connect(url) as client:
+                await self._wait_members(client)
+        self._note(f"{len(self.shop.urls)} agents have found each other")
         async with elf.connect(self.shop.urls[0]) as client:
-            await self._wait_members(client)
             job = await client.publish(text=JOB_TEXT.format(window=self.window_s, slide=self.slide_s))
             self._note(f"published {job.key} through web1; its master is the agent at {job.master}")
             self._note(
@@ -166,26 +168,21 @@ class Tour:
         except ElfError as error:
             return f"Spark could not verify: {error}"
         self.verified = report.agrees
+        shown = f"{window.start:%H:%M:%S} to {window.end:%H:%M:%S} UTC"
         if report.agrees:
-            return f"Spark agrees with the window {window}: every cell is the same"
-        return f"Spark differs from the window {window}:\n{report.text()}"
-
-    async def _wait_ready(self) -> None:
-        for url in self.shop.urls:
-            async with asyncio.timeout(START_S), elf.connect(url) as client:
-                while True:
-                    if failure := self.shop.failed():
-                        raise ElfError(failure)
-                    with contextlib.suppress(ElfError):
-                        await client.members()
-                        break
-                    await asyncio.sleep(0.1)
+            return f"Spark agrees with the window {shown}: every cell is the same"
+        return f"Spark differs from the window {shown}:\n{report.text()}"
 
     async def _wait_members(self, client: elf.AsyncClient) -> None:
+        """Wait until an agent answers and knows all others."""
         async with asyncio.timeout(START_S):
-            while len(known := await client.members()) < len(self.shop.urls):
+            while True:
+                if failure := self.shop.failed():
+                    raise ElfError(failure)
+                with contextlib.suppress(ElfError):
+                    if len(await client.members()) == len(self.shop.urls):
+                        return
                 await asyncio.sleep(0.1)
-        self._note(f"{len(known)} agents found each other: {', '.join(sorted(member.name for member in known))}")
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Live | None]:

@@ -94,7 +94,9 @@ def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> No
     site.write((1_000, "a"), (1_500, "a"), (3_000, "b"))
     site.run()
     assert site.rows() == {(0, "a"): 2, (1, "b"): 1}
-    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1, "an idle source closes intervals up to the clock"
+    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1, (
+        "an idle source closes intervals up to the clock"
+    )
     assert site.pump.counters == Counters(read=3, parsed=3)
 
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from agents.errors import ElfError, JobConflictError, JobSpecError, UnknownJobError
-from agents.http.service import Json, UnknownSourceError
+from agents.errors import ElfError, JobConflictError, JobSpecError, UnknownJobError, UnknownSourceError
+from agents.http.service import Json
 
 ADDRESS = "127.0.0.1:4250"
 

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from agents.errors import ConfigError, JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
-from agents.http.service import BadRequestError
+from agents.errors import (
+    BadRequestError,
+    ConfigError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    UnknownJobError,
+)
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]

@@ -18,8 +18,8 @@ from agents.errors import (
     JobSpecError,
     UnavailableError,
     UnknownJobError,
+    UnknownSourceError,
 )
-from agents.http.service import UnknownSourceError
 from elf.client.results import Result
 from tests.agents.http.fake_service import make_result
 from tests.elf.fake_agent import Agent

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.http.service import BadRequestError
-from agents.http.windows import Last, Latest, Span, parse_window
+from agents.errors import BadRequestError
+from agents.windows import Last, Latest, Span, parse_window
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agents.http.service import BadRequestError
+from agents.errors import BadRequestError
 from agents.jobs.durations import parse_duration_ms
 
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
