@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
-import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 
@@ -68,7 +67,7 @@ class Agent:
             k=overlay.k,
             agent_id=self.agent_id,
         )
-        self.node = OverlayNode(settings, self, random.Random())
+        self.node = OverlayNode(settings, self)
         self.catalogue = Catalogue()
         self.masters = Masters(self.node, Panes(self.database), self.catalogue.name_of, self.catalogue.learn)
         self.intakes: dict[str, Intake] = {}

@@ -28,6 +28,8 @@ from overlay.contract import NEVER, Commit, RollupState
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
 RETAIN_MS = 86_400_000
+#: Merged windows kept until the next commit: most questions are for the latest one.
+CACHED_MAX = 64
 
 
 class MasterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +76,7 @@ class Master:
         self._lock = threading.Lock()
         self._panes: SortedDict[int, Pane] = SortedDict()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
-        #: Rises with every commit; followers compare it.
+        #: Changes with every commit; followers compare it.
         self.edition = 0
         for through, data in blocks.items():
             stored = msgspec.msgpack.decode(data, type=_StoredPane)
@@ -129,6 +131,8 @@ class Master:
         with self._lock:
             merged = self._cache.get(span)
             if merged is None:
+                if len(self._cache) >= CACHED_MAX:
+                    self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
             through_ms = self.through_ms
         paos, label = merged

@@ -90,7 +90,7 @@ class Query(Request, frozen=True, tag="query"):
 
 
 class Follow(Request, frozen=True, tag="follow"):
-    """Answer as soon as the master's edition is beyond `edition`, or with nothing new after `wait_ms`.
+    """Answer as soon as the master's edition is another than `edition`, or with nothing new after `wait_ms`.
 
     The answer holds the windows that closed after event time `after_ms`, or else the latest one.
     """

@@ -24,7 +24,8 @@ from agents.sources.tail import Tail
 from agents.worker import Worker
 from cbt.schema import INTERVAL
 
-CHUNK_BYTES = 4 << 20
+#: The largest that an agent can be told to read at a time.
+CHUNK_BYTES = 8 << 20
 
 
 def main(name: str, path: str) -> None:
