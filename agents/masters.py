@@ -123,7 +123,7 @@ class Masters:
         return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
 
     async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
-        """Wait for another edition than `edition`; return the windows closed after `after_ms`, or else the latest one."""
+        """Wait for another edition; return the windows closed after `after_ms`, or else the latest one."""
         master = self._master(app)
         if master.edition == edition:
             try:
