@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.metadata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ class _AgentCollector(Collector):
     def _sources(self) -> Iterator[Metric]:
         read = CounterMetricFamily("elf_lines_read", "Lines read", labels=["source"])
         ends = CounterMetricFamily("elf_lines", "Lines by their end; they add up to read", labels=["source", "end"])
+        odd = CounterMetricFamily("elf_line_oddities", "Lines repaired or cut, by kind", labels=["source", "kind"])
+        gaps = CounterMetricFamily("elf_truncations", "Logs truncated while they were read", labels=["source"])
+        lost = CounterMetricFamily("elf_gap_bytes", "Bytes known to be lost by truncation", labels=["source"])
         newest = GaugeMetricFamily("elf_newest_event_timestamp_seconds", "Newest event time", labels=["source"])
         trouble = GaugeMetricFamily("elf_source_trouble", "1 while the source stands still", labels=["source"])
         for source, intake in sorted(self._agent.intakes.items()):
@@ -43,9 +47,13 @@ class _AgentCollector(Collector):
             read.add_metric([source], counters.read)
             for end in _ENDS:
                 ends.add_metric([source, end], getattr(counters, end))
+            for kind, count in dataclasses.asdict(intake.pump.oddities).items():
+                odd.add_metric([source, kind], count)
+            gaps.add_metric([source], intake.pump.tail.gap_count)
+            lost.add_metric([source], intake.pump.tail.gap_bytes)
             newest.add_metric([source], (intake.pump.newest_ms or 0) / 1000)
             trouble.add_metric([source], float(intake.trouble is not None))
-        yield from (read, ends, newest, trouble)
+        yield from (read, ends, odd, gaps, lost, newest, trouble)
 
     def _jobs(self) -> Iterator[Metric]:
         memory = GaugeMetricFamily("elf_worker_memory_bytes", "PAOs of open intervals", labels=["job"])

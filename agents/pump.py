@@ -18,7 +18,7 @@ import polars as pl
 
 from agents.archive import Archive
 from agents.jobs.types import SqlType
-from agents.sources.counters import Counters
+from agents.sources.counters import Counters, Oddities
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
 from agents.sources.rotation import Position
@@ -92,6 +92,8 @@ class Pump:
         self.source, self.format, self.columns = source, format, columns
         self.tail = tail
         self.counters = Counters()
+        #: Since this start; unlike `counters` they are not part of the checkpoint.
+        self.oddities = Oddities()
         self.newest_ms: int | None = None
         self.workers: dict[bytes, Worker] = {}
         self.progressed_ms = now_ms()
@@ -166,6 +168,7 @@ class Pump:
         literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
         parsed = self.format.parse(chunk.data, wanted, literals)
         self.counters += parsed.counters
+        self.oddities += parsed.oddities
         self._rejected.keep(parsed.rejects)
         events = parsed.events
         if events.height:

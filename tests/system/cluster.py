@@ -51,8 +51,9 @@ class AgentProcess:
         sources: dict[str, dict[str, Any]],
         join: list[str],
         overlay: dict[str, Any] | None = None,
+        joins: bool = True,
     ) -> None:
-        self.name, self.folder = name, folder
+        self.name, self.folder, self.joins = name, folder, joins
         self.overlay, self.api = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
         self.url = f"http://{self.api}"
         self.data = folder / name
@@ -77,7 +78,7 @@ class AgentProcess:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "elf", "agent", "--config", str(self._config)], stdout=log, stderr=log
             )
-        wait_until(self.ready, f"agent {self.name} is ready; its messages:\n{self.messages()}")
+        wait_until(self.ready if self.joins else self.get_reasons, f"agent {self.name} runs:\n{self.messages()}")
 
     def ready(self) -> bool:
         assert self.process is not None
@@ -86,6 +87,15 @@ class AgentProcess:
             return bool(self.get("/readyz")["ready"])
         except (OSError, urllib.error.HTTPError):
             return False
+
+    def get_reasons(self) -> list[str]:
+        """Return why the agent is not ready; empty when it is, or does not answer."""
+        try:
+            return list(self.get("/readyz")["reasons"])
+        except urllib.error.HTTPError as error:
+            return list(json.load(error)["reasons"])
+        except OSError:
+            return []
 
     def messages(self) -> str:
         path = self.folder / f"{self.name}.err"
