@@ -13,7 +13,7 @@ from elf.demo.clicks import START_MS, generate
 
 FOLDER = Path(__file__).resolve().parent.parent / ".bench"
 SEED = 7
-RATE_PER_S = 2_000
+RATE_PER_S = 5_000
 _BLOCK_LINES = 100_000
 _AGENTS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0 Safari/537.36",
@@ -25,12 +25,12 @@ _AGENTS = (
 
 def clicks(lines: int) -> Path:
     """Return an NDJSON file of the shop's click stream, some 320 bytes a line, 1 % of it out of order."""
-    return _made(f"clicks-{SEED}-{lines}.ndjson", generate(SEED, lines, START_MS, RATE_PER_S))
+    return _made(f"clicks-{SEED}-{RATE_PER_S}-{lines}.ndjson", generate(SEED, lines, START_MS, RATE_PER_S))
 
 
 def access(lines: int) -> Path:
     """Return a `combined` log, some 200 bytes a line; one request in a thousand is garbage."""
-    return _made(f"access-{SEED}-{lines}.log", _combined(lines))
+    return _made(f"access-{SEED}-{RATE_PER_S}-{lines}.log", _combined(lines))
 
 
 def _made(name: str, chunks: Iterator[bytes]) -> Path:

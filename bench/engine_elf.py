@@ -11,6 +11,7 @@ import sys
 
 # One agent takes no more of its web server than one core; more threads cost CPU and gain only time.
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import polars as pl
 from queries import QUERIES

@@ -7,6 +7,7 @@ import os
 import sys
 
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import polars as pl
 from queries import WINDOW_MS

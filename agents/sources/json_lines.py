@@ -7,7 +7,8 @@ and gives one row: then no object can span lines and no line can hold two.
 
 Rules for values: an absent field or JSON null is null; in a STRING column other values keep their JSON text; a quoted
 number fits a number column; a value that does not fit its type is null, counted in `oddities.mistyped`, and the
-event is kept. Of duplicate names the last counts. A line without valid time is rejected (reason `time`).
+event is kept. Of duplicate names the last counts. A line without valid time is rejected (reason `time`). Invalid UTF-8
+is repaired and counted where a wanted value, or a line that needs a closer look, holds it; elsewhere nobody reads it.
 """
 
 from __future__ import annotations
@@ -61,12 +62,10 @@ class JsonLines:
         rejects = Rejects()
         for line in lines.huge:
             rejects.add(line, "line_too_long")
-        data, filtered = lines.data, 0
+        data, filtered, bad_encoding = lines.data, 0, 0
         prefilter = Prefilter(literals, json_escape(literals) if b"\\" in data else None)
         if prefilter.active:
             data, filtered, bad_encoding = prefilter.keep(data)
-        else:
-            data, bad_encoding = valid_utf8(data)
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
         decoded = decoder.decode(data, rejects)
         return Parsed(
@@ -78,7 +77,7 @@ class JsonLines:
                 filtered=filtered,
             ),
             rejects=rejects.sample(),
-            oddities=lines.oddities + Oddities(bad_encoding=bad_encoding, mistyped=decoded.mistyped),
+            oddities=lines.oddities + decoded.oddities + Oddities(bad_encoding=bad_encoding),
         )
 
 
@@ -86,7 +85,7 @@ class JsonLines:
 class _Decoded:
     events: pl.DataFrame
     line_count: int
-    mistyped: int
+    oddities: Oddities
 
 
 @lru_cache(maxsize=64)
@@ -119,32 +118,34 @@ class _Decoder:
         """Decode clean lines; those that are no events go to `rejects`."""
         columns: list[list[Value]] = [[] for _ in self._outputs]
         refused: list[int] = []
-        mistyped = line_count = 0
+        oddities = Oddities()
+        line_count = 0
         for block, lines_in_block, regular in _blocks(data):
             rows = self._fast_rows(block) if regular else None
             if rows is not None and len(rows) == lines_in_block:
                 for column, getter in zip(columns, self._getters, strict=True):
                     column.extend(map(getter, rows))
             else:
-                mistyped += self._exactly(bytes(block), line_count, columns, refused, rejects)
+                oddities += self._exactly(bytes(block), line_count, columns, refused, rejects)
             line_count += lines_in_block
         frame, valid, unfit = self._frame(columns)
         if not valid.all():
             _reject_without_time(data, line_count, refused, valid, rejects)
             frame = frame.filter(pl.Series(valid))
-        return _Decoded(frame, line_count, mistyped + unfit)
+        return _Decoded(frame, line_count, oddities + Oddities(mistyped=unfit))
 
     def _fast_rows(self, block: memoryview) -> list[Any] | None:
         try:
             return self._fast.decode_lines(block)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
 
     def _exactly(
         self, block: bytes, first: int, columns: list[list[Value]], refused: list[int], rejects: Rejects
-    ) -> int:
-        """Decode a block line by line; returns the number of values that did not fit."""
+    ) -> Oddities:
+        """Decode a block line by line."""
         mistyped = 0
+        block, bad_encoding = valid_utf8(block)
         for index, line in enumerate(block.split(b"\n")[:-1], first):
             try:
                 texts = self._raw.texts(line)
@@ -156,7 +157,7 @@ class _Decoder:
                 value, fits = convert(texts[attribute], kind)
                 column.append(value)
                 mistyped += kind is not None and not fits
-        return mistyped
+        return Oddities(bad_encoding=bad_encoding, mistyped=mistyped)
 
     def _frame(self, columns: list[list[Value]]) -> tuple[pl.DataFrame, npt.NDArray[np.bool_], int]:
         """Build the typed columns; returns them, which rows have a valid time, and how many values did not fit."""
