@@ -232,9 +232,16 @@ class Agent:
         described = await asyncio.to_thread(
             describe_columns, name, self.config.sources[name], intake.push.path, request.names
         )
-        members = sorted({self.agent_id, *(member.agent_id for member in self.catalogue.members(request.source))})
+        members = {member.agent_id: member.address for member in self.catalogue.members(request.source)}
+        members[self.agent_id] = self.node.contact.address
         job = self.catalogue.job(request.job)
-        return {**described, "members": members, "version": job.definition.version if job and job.stopped else 0}
+        address = self.node.contact.address
+        return {
+            **described,
+            "address": address,
+            "members": members,
+            "version": job.definition.version if job and job.stopped else 0,
+        }
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

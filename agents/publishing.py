@@ -6,22 +6,27 @@ does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec.structs import replace
 
 from agents.catalogue import job_record
-from agents.errors import JobSpecError, UnavailableError, did_you_mean, nearest
+from agents.errors import ElfError, JobSpecError, UnavailableError, did_you_mean, nearest
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
-from agents.requests import DescribeSource, Install, JobRecord, Spread, encode, value_of
+from agents.requests import DescribeSource, Install, JobRecord, Spread, contact_at, encode, value_of
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import source_id
 from overlay.node import OverlayNode
+
+#: Agents asked, one after the other, for the types of columns that the ones before had not seen in their logs.
+DESCRIBE_MAX = 8
+DESCRIBE_MS = 1_000
 
 
 class Publisher:
@@ -44,7 +49,7 @@ class Publisher:
             UnavailableError: the agents needed cannot be reached now.
         """
         read = columns_read(definition.query)
-        source = await self._describe_source(definition, tuple(read))
+        source = await self._describe_source(definition, read)
         # A stopped job stays known as a record: the new publication must be newer than that.
         columns, version = _typed(definition, read, source), source["version"] + 1
         definition = replace(definition, columns=columns, version=version)
@@ -54,7 +59,7 @@ class Publisher:
             job = JobRecord(
                 definition=definition, master_host=master.host, master_port=master.port, published_ms=now_ms
             )
-            answer = await self._node.ask(master, encode(Install(job, tuple(source["members"]))))
+            answer = await self._node.ask(master, encode(Install(job, tuple(sorted(source["members"])))))
             job = replace(job, definition=replace(definition, version=int(value_of(answer))))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None
@@ -70,7 +75,22 @@ class Publisher:
         except OverlayError as error:
             raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
 
-    async def _describe_source(self, definition: Definition, names: tuple[str, ...]) -> dict[str, Any]:
+    async def _describe_source(self, definition: Definition, read: Collection[str]) -> dict[str, Any]:
+        """Ask an agent with the source about it, and others for the columns that this one has not seen."""
+        described = await self._describe_source_once(definition, tuple(read))
+        others = sorted(address for address in described["members"].values() if address != described["address"])
+        for address in others[:DESCRIBE_MAX]:
+            unseen = tuple(name for name in read if not _offers(described, name))
+            if not unseen:
+                break
+            request = DescribeSource(definition.source, unseen, definition.app_id)
+            with contextlib.suppress(OverlayError, ElfError):
+                more = value_of(await self._node.ask(contact_at(address), encode(request), DESCRIBE_MS))
+                described["columns"] = {**more["columns"], **described["columns"]}
+                described["fields"] = sorted({*described["fields"], *more["fields"]})
+        return described
+
+    async def _describe_source_once(self, definition: Definition, names: tuple[str, ...]) -> dict[str, Any]:
         source = definition.source
         try:
             request = DescribeSource(source, names, definition.app_id)
@@ -82,6 +102,10 @@ class Publisher:
             raise UnavailableError(f"no agent with source {source!r} answers: {error}") from None
         described: dict[str, Any] = value_of(answer.body)
         return described
+
+
+def _offers(described: dict[str, Any], name: str) -> bool:
+    return name.lower() in {column.lower() for column in described["columns"]}
 
 
 def _typed(definition: Definition, read: dict[str, Any], source: dict[str, Any]) -> dict[str, str]:

@@ -101,7 +101,8 @@ def describe_columns(name: str, source: SourceConfig, push_log: pathlib.Path, na
 
 def _sample(patterns: Iterable[str]) -> bytes:
     """Return the last whole lines of the newest file that has any."""
-    paths = [pathlib.Path(path) for pattern in patterns if pattern for path in glob.glob(pattern, recursive=True)]
+    found = {path for pattern in patterns if pattern for path in glob.glob(pattern, recursive=True)}
+    paths = [pathlib.Path(path) for path in found if not path.endswith(".gz")]
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         size = path.stat().st_size
         with path.open("rb") as file:

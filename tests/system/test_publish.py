@@ -94,6 +94,14 @@ def test_a_follower_sees_each_change(agents: list[AgentProcess]) -> None:
             wait_until(lambda: next(following).rows[0]["n"], "the pushed event reaches the follower")
 
 
+def test_a_column_that_only_one_agent_has_seen_gets_its_type_from_there(agents: list[AgentProcess]) -> None:
+    with elf.connect(agents[1].url) as client:
+        client.ingest("orders", [{"ts": "2026-01-01T00:00:00Z", "product": "x", "discount": 0.5}])
+    with elf.connect(agents[2].url) as client:
+        published = client.publish(text=job("discounts", "shop", "SELECT avg(discount) AS d FROM orders"))
+    assert published.columns == {"discount": "DOUBLE"}
+
+
 def test_the_doors_for_machines_answer(agents: list[AgentProcess], tmp_path: pathlib.Path) -> None:
     assert agents[0].get("/healthz")["status"] == "alive"
     assert agents[0].get("/readyz") == {"ready": True, "reasons": []}
