@@ -24,7 +24,6 @@ CREATOR_DEFAULT = "local"
 #: The job file around a query of at most QUERY_BYTES_MAX.
 FILE_BYTES_MAX = 4 * QUERY_BYTES_MAX
 COLUMNS_MAX = 1_000
-TREES_MAX = 64
 
 _FIELDS = ("name", "creator", "source", "query", "options", "columns")
 _DURATIONS = {
@@ -33,19 +32,19 @@ _DURATIONS = {
     "retain": "retain_ms",
     "leap_after": "leap_after_ms",
 }
-_OPTIONS = ("trees", "straggler", *_DURATIONS)
-_STRAGGLERS = ("late", "drop", "void", "mirror")
+#: Settings of the design that this release has one value for; others are refused, not ignored.
+_FIXED: dict[str, object] = {"trees": 1, "straggler": "late"}
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a job runs; the defaults suit most queries."""
 
-    #: Reducer trees the keys are partitioned over; more than one pays off for millions of keys.
-    trees: int = 1
+    #: Reducer trees the keys are partitioned over.
+    trees: Literal[1] = 1
     #: How long after an interval's end its late events are still waited for.
     lateness_ms: int = 2_000
-    #: What happens to the events of a server that reports too late.
-    straggler: Literal["late", "drop", "void", "mirror"] = "late"
+    #: What happens to the events of a server that reports too late: they ride in its next snapshot.
+    straggler: Literal["late"] = "late"
     #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
     interval_ms: int | None = None
     #: How long past windows can be asked for; None means the agent's default.
@@ -179,22 +178,13 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, _OPTIONS, "options")
+    place.refuse_unknown(table, (*_FIXED, *_DURATIONS), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
-        elif key == "trees":
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= TREES_MAX:
-                raise place.error(key, f"trees is a whole number from 1 to {TREES_MAX}", section="options")
-            values[key] = value
-        else:
-            if value not in _STRAGGLERS:
-                close = did_you_mean(nearest(str(value), _STRAGGLERS)).lstrip("; ")
-                raise place.error(
-                    key, f"straggler is one of {', '.join(_STRAGGLERS)}", close or None, section="options"
-                )
-            values[key] = value
+        elif isinstance(value, bool) or value != _FIXED[key]:
+            raise place.error(key, f"{key} = {value!r} is not in this release; leave it out", section="options")
     return Options(**values)
 
 

@@ -23,8 +23,8 @@ GROUP BY product, window(ts, '300 seconds', '30 seconds')
 
 [options]
 lateness = "5 minutes"
-trees = 2
-straggler = "void"
+trees = 1
+straggler = "late"
 interval = "500ms"
 
 [columns]
@@ -36,7 +36,7 @@ price = "Double"
 def test_reads_a_whole_job_file() -> None:
     definition = load_definition(JOB)
     assert (definition.name, definition.creator, definition.source) == ("micro-promotion", "shop", "clicks")
-    assert definition.options == Options(lateness_ms=300_000, trees=2, straggler="void", interval_ms=500)
+    assert definition.options == Options(lateness_ms=300_000, interval_ms=500)
     assert definition.columns == {"product": "STRING", "price": "DOUBLE"}
     assert definition.key == "shop/micro-promotion"
     assert definition.app_id == app_id("micro-promotion", "shop")
@@ -72,9 +72,9 @@ def test_a_definition_with_a_bad_name_is_refused() -> None:
         (('lateness = "5 minutes"', 'latness = "5 minutes"'), (10, 1), "did you mean 'lateness'"),
         (('"5 minutes"', '"5 lightyears"'), (10, 1), "5 minutes"),
         (('"5 minutes"', "5"), (10, 1), "in quotes"),
-        (("trees = 2", "trees = 0"), (11, 1), "1 to 64"),
-        (("trees = 2", "trees = true"), (11, 1), "1 to 64"),
-        (('"void"', '"viod"'), (12, 1), "did you mean 'void'"),
+        (("trees = 1", "trees = 2"), (11, 1), "not in this release"),
+        (("trees = 1", "trees = true"), (11, 1), "not in this release"),
+        (('"late"', '"void"'), (12, 1), "not in this release"),
         (('"Double"', '"Dubble"'), (17, 1), "did you mean 'DOUBLE'"),
         (('"micro-promotion"', '"Micro Promotion"'), (1, 1), "1 to 63"),
         (('"micro-promotion"', "7"), (1, 1), "text in quotes"),
