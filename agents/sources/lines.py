@@ -84,8 +84,8 @@ def _cut(line: bytes) -> bytes:
 
 def valid_utf8(data: bytes) -> tuple[bytes, int]:
     """Replace invalid UTF-8 by U+FFFD; returns the text and the number of lines that had some."""
-    # The cast checks ten times faster than bytes.decode does where there are other characters than ASCII.
-    if data.isascii() or pl.Series([data], dtype=pl.Binary).cast(pl.String, strict=False).null_count() == 0:
+    with contextlib.suppress(UnicodeDecodeError):
+        data.decode()
         return data, 0
     repaired = data.decode("utf-8", "replace").encode()
     # No repair adds or removes a newline, so the lines still correspond.
