@@ -1,16 +1,16 @@
 r"""Access logs to frames: `combined`, `common`, and any pasted layout.
 
-The exact road is one linear-time regular expression over the whole line. The fast road cuts lines at the double
-quotes with the CSV reader and parses the short pieces; it takes a line only if its quotes are where the layout has
-them, and leaves the others (escaped quotes, empty quoted fields, garbage) to the exact road. Both give the same.
+Each line meets a strict pattern first, in which every field ends at the first character that can end it; that is what
+nearly all lines are like, and such a pattern is matched in one pass, five times as fast. Lines that do not match meet
+the exact pattern (a user name may hold a space). Where the strict one matches, both give the same.
 
 Values are as logged: `\xHH` and `\"` stay escaped. "-" is null, except for `bytes`, where it means 0. A line whose
 *request* is garbage is kept, with `request_malformed` set and `method`, `uri`, `path`, `query` and `protocol` null.
+A line beyond `LINE_BYTES_MAX` is kept, too, with what its front holds, if that includes the time.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -18,26 +18,15 @@ import polars as pl
 from agents.jobs.types import SqlType
 from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from agents.sources.layout_patterns import Patterns, extract
 from agents.sources.lines import clean, split
-from agents.sources.log_format import (
-    COMBINED,
-    COMMON,
-    SKIPPED,
-    TIME_EPOCH,
-    TIME_ISO,
-    TIME_LOCAL,
-    TIMES,
-    Field,
-    Token,
-    parse_layout,
-)
+from agents.sources.log_format import COMBINED, COMMON, SKIPPED, TIME_ISO, TIME_LOCAL, TIMES, Field, Token, parse_layout
 from agents.sources.prefilter import Prefilter
 
-_TIME_LOCAL = r"[0-9]{2}/[A-Za-z]{3}/[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}"
-_INTEGER = r"-|[0-9]+"
-_DECIMAL = r"-|[0-9]+(?:\.[0-9]+)?"
-_QUOTED_TEXT = r'(?:[^"\\]|\\.)*?'
-_REQUEST = r"^([!#$%&'*+.^_`|~0-9A-Za-z-]+) (.+) (HTTP/[0-9](?:\.[0-9])?)$"
+_METHOD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PROTOCOL = r"HTTP/[0-9](?:\.[0-9])?"
+_REQUEST_STRICT = f"^({_METHOD}) ([^ ]+) ({_PROTOCOL})$"
+_REQUEST_EXACT = f"^({_METHOD}) (.+) ({_PROTOCOL})$"
 _FROM_REQUEST = ("method", "uri", "path", "query", "protocol", "request_malformed")
 
 
@@ -56,7 +45,7 @@ class AccessLog:
         """
         self.name = name
         self._tokens = parse_layout(text)
-        self._pattern = "^" + _pattern(self._tokens) + "$"
+        self._patterns = Patterns(self._tokens)
         self._fields = _columns(self._tokens)
         self.columns: Mapping[str, SqlType] = _schema(self._fields)
 
@@ -69,48 +58,33 @@ class AccessLog:
             data, filtered, skipped_bad = prefilter.keep(data)
         raw, bad_encoding = split(data)
         rejects = Rejects()
-        fields = self._needed(wanted)
-        frame = raw.to_frame().select(pl.col("raw").str.extract_groups(self._pattern)).unnest("raw")
-        frame.columns = self._fields
-        frame = frame.select(fields)
-        events = _events(frame, wanted)
-        good = events["ts"].is_not_null()
-        if not good.all():
-            _reject(raw.filter(~good), frame.filter(~good), rejects)
-            events = events.filter(good)
+        events = self._events(raw, extract(raw, self._patterns.strict, self._patterns.exact), wanted, rejects)
+        if lines.huge:
+            huge = pl.Series("raw", [line.decode() for line in lines.huge], dtype=pl.String)
+            fronts = extract(huge, self._patterns.front, self._patterns.front)
+            events = pl.concat([events, self._events(huge, fronts, wanted, rejects)])
         counters = Counters(raw.len() + filtered + len(lines.huge), events.height, rejects.count, filtered)
         oddities = lines.oddities + Oddities(bad_encoding=bad_encoding + skipped_bad)
         return Parsed(events, counters, rejects.sample(), oddities)
+
+    def _events(
+        self, raw: pl.Series, fields: pl.DataFrame, wanted: Mapping[str, SqlType], rejects: Rejects
+    ) -> pl.DataFrame:
+        """Make events of the fields of some lines; lines that are none are rejected."""
+        fields.columns = self._fields
+        fields = fields.select(self._needed(wanted))
+        events = _events(fields, wanted)
+        good = events["ts"].is_not_null()
+        if good.all():
+            return events
+        _reject(raw.filter(~good), fields.filter(~good), rejects)
+        return events.filter(good)
 
     def _needed(self, wanted: Mapping[str, SqlType]) -> list[str]:
         """Name the fields of the line that the wanted columns are made from."""
         sources = set(wanted) | {"request" for name in wanted if name in _FROM_REQUEST}
         sources |= {"uri" for name in wanted if name in ("path", "query")}
         return [field for field in self._fields if field in sources or field in TIMES]
-
-
-def _pattern(tokens: Sequence[Token]) -> str:
-    """Write the tokens as a regular expression with one group a field."""
-    quoted = False
-    parts: list[str] = []
-    for token in tokens:
-        if isinstance(token, str):
-            parts.append(re.escape(token))
-            quoted ^= token.count('"') % 2 == 1
-        else:
-            parts.append(f"({_value_pattern(token, quoted)})")
-    return "".join(parts)
-
-
-def _value_pattern(field: Field, quoted: bool) -> str:
-    """Write what a field may hold; text is as short as the literal after it allows."""
-    if field.column == TIME_LOCAL:
-        return _TIME_LOCAL
-    if field.kind in (SqlType.INT, SqlType.BIGINT):
-        return _INTEGER
-    if field.kind is SqlType.DOUBLE or field.column == TIME_EPOCH:
-        return _DECIMAL
-    return _QUOTED_TEXT if quoted else ".*?"
 
 
 def _columns(tokens: Sequence[Token]) -> list[str]:
@@ -132,13 +106,9 @@ def _schema(fields: Sequence[str]) -> dict[str, SqlType]:
 def _events(frame: pl.DataFrame, wanted: Mapping[str, SqlType]) -> pl.DataFrame:
     """Type the fields, derive the columns made from the request, and put the event time first."""
     if "request" in frame.columns and any(name in _FROM_REQUEST for name in wanted):
-        parts = pl.col("request").str.extract_groups(_REQUEST)
-        frame = frame.with_columns(
-            parts.struct.field("1").alias("method"),
-            parts.struct.field("2").alias("uri"),
-            parts.struct.field("3").alias("protocol"),
-            parts.struct.field("1").is_null().alias("request_malformed"),
-        )
+        parts = extract(frame["request"], _REQUEST_STRICT, _REQUEST_EXACT)
+        parts.columns = ["method", "uri", "protocol"]
+        frame = frame.with_columns(*parts, parts["method"].is_null().alias("request_malformed"))
     if "uri" in frame.columns and ("path" in wanted or "query" in wanted):
         halves = pl.col("uri").str.splitn("?", 2)
         frame = frame.with_columns(halves.struct.field("field_0").alias("path"))

@@ -122,7 +122,7 @@ def split(data: bytes) -> tuple[pl.Series, int]:
     """
     if not data:
         return pl.Series("raw", [], dtype=pl.String), 0
-    if b"\x01" not in data:
+    if b"\x01" not in data and not data.startswith(_BOM):  # which the reader would take off
         with contextlib.suppress(pl.exceptions.ComputeError):
             # raise_if_empty would copy the data to see whether there are any.
             frame = pl.read_csv(
