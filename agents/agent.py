@@ -25,7 +25,7 @@ from agents.publishing import Publisher
 from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
-from agents.store.checkpoints import FOREVER, Checkpoints, Snapshot
+from agents.store.checkpoints import Checkpoints, Snapshot
 from agents.store.database import Database
 from agents.store.panes import Panes
 from agents.store.records import Records
@@ -216,9 +216,8 @@ class Agent:
             leap_after_ms=job.definition.options.leap_after_ms,
         )
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.
-        for snapshot in self._checkpoints.snapshots(app, FOREVER):
-            if snapshot.through > settled:
-                self._seal(app, snapshot)
+        for snapshot in self._checkpoints.snapshots(app, after=settled):
+            self._seal(app, snapshot)
 
     def _seal(self, app: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.

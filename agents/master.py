@@ -28,6 +28,8 @@ from overlay.contract import NEVER, Commit, RollupState
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
 RETAIN_MS = 86_400_000
+#: Gaps remembered one by one.
+GAPS_MAX = 1_000
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 64
 
@@ -38,6 +40,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     rollup: RollupState = RollupState()
     #: agent id -> first interval it has all events of.
     partial_before: Mapping[str, int] = {}
+    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
+    gaps: tuple[tuple[int, int], ...] = ()
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
     too_late: int = 0
     #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
@@ -56,6 +60,15 @@ class Pane(msgspec.Struct, frozen=True):
 class _StoredPane(msgspec.Struct, frozen=True, array_like=True):
     label: Label
     block: bytes
+
+
+def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
+    extra = len(gaps) - GAPS_MAX
+    if extra <= 0:
+        return gaps
+    joined = gaps[: extra + 1]
+    return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
 
 
 class Master:
@@ -93,7 +106,10 @@ class Master:
         with self._lock:
             notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
             state = msgspec.structs.replace(
-                self.state, rollup=commit.state, partial_before={**self.state.partial_before, **notes.partial_before}
+                self.state,
+                rollup=commit.state,
+                partial_before={**self.state.partial_before, **notes.partial_before},
+                gaps=_bounded((*self.state.gaps, *notes.gaps)),
             )
             changed: dict[int, Pane] = {}
             gone = self._open_pane(commit, notes, changed)
@@ -103,7 +119,9 @@ class Master:
                 newest = max(state.newest, int(rows[INTERVAL].max() or NEVER))  # type: ignore[arg-type]
                 state = msgspec.structs.replace(state, newest=newest)
             expired = self._expired(state.newest)
-            state = msgspec.structs.replace(state, expired=max([state.expired, *expired]))
+            oldest = max([state.expired, *expired])
+            gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
+            state = msgspec.structs.replace(state, expired=oldest, gaps=gaps)
             gone += expired
             self._store.commit(self.app, msgspec.msgpack.encode(state), self._stored(changed, gone), gone)
             self.state = state
@@ -139,7 +157,8 @@ class Master:
         if key is not None and self.plan.schema.keys:
             paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
         rows = self.plan.finish(paos, None if span is None else (span.start_ms, span.end_ms))
-        return result_of(self.plan, span, rows if limit is None else rows.head(limit), label, through_ms, names)
+        shown = rows if limit is None else rows.head(limit)
+        return result_of(self.plan, span, shown, label, self._gaps_in(span), through_ms, names)
 
     def latest(self) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
@@ -162,6 +181,12 @@ class Master:
             Span(end * window.slide_ms - window.size_ms, end * window.slide_ms)
             for end in range(first_end, through_ms // window.slide_ms + 1)
         ]
+
+    def _gaps_in(self, span: Span | None) -> int:
+        if span is None:
+            return len(self.state.gaps)
+        first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
         first = 0
@@ -191,7 +216,6 @@ class Master:
             missing=commit.missing,
             late=notes.late,
             shed=notes.shed,
-            gaps=notes.gaps,
         )
         rows = self.plan.schema.empty()
         gone: list[int] = []

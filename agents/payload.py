@@ -20,8 +20,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     late: int = 0
     #: Events dropped on purpose because an intake was full.
     shed: int = 0
-    #: Times that a log was truncated, so that lines may have vanished before they were read (copytruncate).
-    gaps: int = 0
+    #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
+    gaps: tuple[tuple[int, int], ...] = ()
     #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
     partial_before: Mapping[str, int] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
@@ -37,7 +37,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Notes(
             late=self.late + other.late,
             shed=self.shed + other.shed,
-            gaps=self.gaps + other.gaps,
+            gaps=(*self.gaps, *other.gaps),
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,
         )

@@ -29,6 +29,8 @@ from overlay.contract import Verdict
 
 #: Logs with waiting lines are read in turn; one that was not read for this long has none.
 TURN_MS_MAX = 5_000
+#: Event times further ahead than a day are nonsense, not a clock that runs fast.
+AHEAD_MS_MAX = 86_400_000
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
 
@@ -38,6 +40,7 @@ class _Progress(msgspec.Struct, frozen=True):
 
     counters: Counters
     newest_ms: int | None
+    seen_ms: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +97,9 @@ class Pump:
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
         self.oddities = Oddities()
+        #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
         self.newest_ms: int | None = None
+        self._seen_ms: int | None = None
         self.workers: dict[bytes, Worker] = {}
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
@@ -117,7 +122,8 @@ class Pump:
         if state is not None:
             self.tail.restore(state.positions)
             progress = msgspec.json.decode(state.counters, type=_Progress)
-            self.counters, self.newest_ms, self._sequence = progress.counters, progress.newest_ms, state.sequence
+            self.counters, self._sequence = progress.counters, state.sequence
+            self.newest_ms, self._seen_ms = progress.newest_ms, progress.seen_ms
         if self._archive is not None:
             self._archive.recover(self._sequence)
 
@@ -154,8 +160,9 @@ class Pump:
         before_ms = self._now_ms()
         chunk = self.tail.read(self._chunk_bytes)
         for _ in self.tail.take_gaps():
+            # What vanished was written after the last line we read, and before now.
             for worker in self.workers.values():
-                worker.note_gap()
+                worker.note_gap(self.newest_ms, before_ms)
         if chunk is None:
             self._idle_since_ms = before_ms if self.tail.at_end else None
             self._behind.clear()
@@ -229,11 +236,17 @@ class Pump:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
         if self.counters.read == 0 and not self._from_end:
             return None
-        newest_ms = self._now_ms() if self.newest_ms is None else self.newest_ms
-        return newest_ms // interval_ms + 1
+        seen_ms = self._seen_ms
+        if seen_ms is None or self.counters.filtered:
+            # Lines were passed over without a look at their time; none was newer than now.
+            seen_ms = max(seen_ms or 0, self._now_ms())
+        return seen_ms // interval_ms + 1
 
     def _note_newest(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
         """Move the watermark; a time ahead of our clock must not, or all that comes after it would be late."""
+        seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
+        if isinstance(seen_ms, int):
+            self._seen_ms = seen_ms if self._seen_ms is None else max(self._seen_ms, seen_ms)
         newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
         if not isinstance(newest_ms, int):
             return
@@ -249,7 +262,9 @@ class Pump:
             self._applied.append(done)
             worker = self.workers.get(app)
             if worker is not None:
-                worker.settle(verdict, self._checkpoints.snapshots(app, verdict.through) if verdict.missing else ())
+                # The run's own snapshots only: earlier ones may be stored still though a commit has them.
+                run = self._checkpoints.snapshots(app, verdict.previous, verdict.through) if verdict.missing else ()
+                worker.settle(verdict, run)
 
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]]) -> _Pending:
         self._sequence += 1
@@ -258,6 +273,6 @@ class Pump:
             if worker.dirty or sealed[app]:
                 states.append(worker.state(sealed[app]))
                 worker.dirty = False
-        progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms))
+        progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms, self._seen_ms))
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states))

@@ -35,7 +35,6 @@ class Label(msgspec.Struct, frozen=True):
     missing: tuple[str, ...] = ()
     late: int = 0
     shed: int = 0
-    gaps: int = 0
     revision: int = 0
 
     def revised(self) -> Label:
@@ -59,7 +58,6 @@ class Label(msgspec.Struct, frozen=True):
             missing=tuple(sorted({*self.missing, *later.missing})),
             late=self.late + later.late,
             shed=self.shed + later.shed,
-            gaps=self.gaps + later.gaps,
         )
 
 
@@ -90,7 +88,6 @@ def label_of(labels: Sequence[Label], roster: Collection[str], partial_before: M
         missing=tuple(sorted({*partial, *(agent for label in labels for agent in label.missing)})),
         late=sum(label.late for label in labels),
         shed=sum(label.shed for label in labels),
-        gaps=sum(label.gaps for label in labels),
         revision=sum(label.revision for label in labels),
     )
 
@@ -100,12 +97,13 @@ def result_of(
     span: Span | None,
     rows: pl.DataFrame,
     label: Label,
+    gaps: int,
     through_ms: int | None,
     names: Callable[[str], str],
 ) -> Result:
-    """Render rows and label as the API's Result."""
+    """Render rows, label and the number of gaps that touch the window as the API's Result."""
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
-    lacking = bool(label.missing or label.shed or label.gaps)
+    lacking = bool(label.missing or label.shed or gaps)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness = {
         "expected": label.expected,
@@ -113,7 +111,7 @@ def result_of(
         "missing": [names(agent) for agent in label.missing],
         "late": label.late,
         "shed": label.shed,
-        "gaps": label.gaps,
+        "gaps": gaps,
         "revision": label.revision,
         "status": status,
     }

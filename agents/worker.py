@@ -64,9 +64,12 @@ class Worker:
                 self.progress = replace(self.progress, late=self.progress.late + late)
         self._insert(paos)
 
-    def note_gap(self) -> None:
-        """Remember that lines may have vanished unread, for the label of the next snapshot."""
-        self.progress = replace(self.progress, gaps=self.progress.gaps + 1)
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""
+        interval_ms = self.plan.interval_ms
+        since_ms = 0 if after_ms is None else after_ms - self.plan.definition.options.lateness_ms
+        gap = (since_ms // interval_ms, before_ms // interval_ms)
+        self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
         self.dirty = True
 
     def seal(self, watermark_ms: int) -> list[Snapshot]:
@@ -98,10 +101,11 @@ class Worker:
         owed = (*progress.owed, (verdict.previous, verdict.through))
         late, gaps = progress.late, progress.gaps
         for snapshot in snapshots:
+            assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
                 notes, frame = unpack(snapshot.payload, self.plan.schema)
                 self._insert(frame)
-                late, gaps = late + notes.late, gaps + notes.gaps
+                late, gaps = late + notes.late, (*gaps, *notes.gaps)
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
         self.progress = replace(progress, settled=verdict.through, owed=owed, late=late, gaps=gaps)
 
@@ -130,6 +134,6 @@ class Worker:
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         settles = {agent: progress.owed} if progress.owed else {}
         notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles)
-        self.progress = replace(progress, sealed=through, late=0, gaps=0, owed=())
+        self.progress = replace(progress, sealed=through, late=0, gaps=(), owed=())
         self.dirty = True
         return Snapshot(through, pack(notes, frame))

@@ -29,9 +29,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     partial_before: int | None = None
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
     owed: tuple[tuple[int, int], ...] = ()
-    #: Late events, and truncations of a log, not reported in a snapshot yet.
+    #: Late events, and runs of intervals in which lines may be lost, not reported in a snapshot yet.
     late: int = 0
-    gaps: int = 0
+    gaps: tuple[tuple[int, int], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +84,11 @@ class Checkpoints:
                 rows = [(worker.app, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
                 sql.executemany("INSERT INTO snapshots VALUES (?, ?, ?)", rows)
 
-    def snapshots(self, app: bytes, through: int) -> tuple[Snapshot, ...]:
-        """Return a worker's unsettled snapshots up to and including `through`, ascending."""
-        query = "SELECT through, payload FROM snapshots WHERE app = ? AND through <= ? ORDER BY through"
+    def snapshots(self, app: bytes, after: int = NEVER, through: int = FOREVER) -> tuple[Snapshot, ...]:
+        """Return a worker's stored snapshots with after < interval <= through, ascending."""
+        query = "SELECT through, payload FROM snapshots WHERE app = ? AND ? < through AND through <= ? ORDER BY through"
         with self._database.transaction() as sql:
-            return tuple(Snapshot(*row) for row in sql.execute(query, (app, through)).fetchall())
+            return tuple(Snapshot(*row) for row in sql.execute(query, (app, after, through)).fetchall())
 
     def forget(self, app: bytes) -> None:
         """Drop all worker state of a stopped job."""
@@ -108,8 +108,5 @@ class Checkpoints:
             row = sql.execute("SELECT progress, open FROM workers WHERE app = ?", (app,)).fetchone()
             if row is None:
                 return None
-            found = sql.execute(
-                "SELECT through, payload FROM snapshots WHERE app = ? ORDER BY through", (app,)
-            ).fetchall()
         progress = msgspec.json.decode(row[0], type=Progress)
-        return WorkerState(app, progress, row[1], tuple(Snapshot(*snapshot) for snapshot in found))
+        return WorkerState(app, progress, row[1], self.snapshots(app))

@@ -92,9 +92,10 @@ def test_agents_that_came_in_the_middle_are_missing_from_earlier_windows(store: 
 
 def test_a_truncated_log_makes_a_window_incomplete(store: Panes) -> None:
     root = Root(store)
-    root.commit(1, [(0, "a")], notes=Notes(gaps=1))
-    answer = root.ask(Span(0, 4_000))
-    assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
+    root.commit(1, [(0, "a")], notes=Notes(gaps=((0, 2),)))
+    for start_ms, gaps in ((-4_000, 0), (0, 1), (4_000, 1), (6_000, 0)):
+        assert root.ask(Span(start_ms, start_ms + 4_000))["gaps"] == gaps
+    assert root.ask(Span(0, 4_000))["status"] == "final_incomplete"
 
 
 def test_a_query_without_window_counts_on(store: Panes) -> None:

@@ -148,6 +148,38 @@ def test_a_missed_snapshot_is_carried_in_the_same_checkpoint_that_forgets_it(sit
     assert site.rows() == {(0, "a"): 1}, "... and its rows ride in the next one"
 
 
+def test_a_missing_run_carries_only_its_own_snapshots(site: Site) -> None:
+    #   snapshots   through t1: "a"    through t2: "b"
+    #   verdicts    (.., t1] counted   (t1, t2] missing     both before the next checkpoint
+    throughs = []
+    for product in "ab":
+        site.write((site.clock.now_ms - BASE_MS - 5_000, product))
+        site.run()
+        throughs.append(site.sealed[-1].snapshot.through)
+        site.clock.now_ms += 10_000
+    app = PLAN.definition.app_id
+    site.pump.settle(app, Verdict(NEVER, throughs[0], missing=False))
+    site.pump.settle(app, Verdict(throughs[0], throughs[1], missing=True))
+    site.sealed.clear()
+    site.run()
+    site.clock.now_ms += 10_000
+    site.run()
+    assert [product for _, product in site.rows()] == ["b"], "a is in a commit: carrying it would count it twice"
+
+
+def test_a_truncated_log_marks_all_intervals_that_may_have_lost_lines(site: Site) -> None:
+    site.write((NOW_MS - 20_000, "a"), (NOW_MS - 19_000, "a"))
+    site.run()
+    (site.folder / "a.log").write_text("")
+    site.write((NOW_MS + 1_000, "b"))
+    site.clock.now_ms += 10_000
+    site.sealed.clear()
+    site.run()
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    base, now = BASE_MS // 2_000, NOW_MS // 2_000
+    assert [gap for note in notes for gap in note.gaps] == [(base + now - 10, base + now + 5)]
+
+
 def test_the_watermark_waits_for_the_log_that_is_furthest_behind(site: Site) -> None:
     #   a.log   0 s .................... 200 s      both are read in turn, a chunk each:
     #   b.log   0 s .................... 200 s      no event of b.log may count as late because a.log was read first

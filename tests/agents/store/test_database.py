@@ -66,8 +66,8 @@ def test_settled_snapshots_go_with_the_checkpoint_that_knows_of_it(tmp_path: pat
     checkpoints = Checkpoints(database)
     checkpoints.write(None, [WorkerState(APP, Progress(sealed=3), b"", (Snapshot(2, b"two"), Snapshot(3, b"three")))])
     checkpoints.write(None, [WorkerState(APP, Progress(sealed=3, settled=2), b"")])
-    assert checkpoints.snapshots(APP, 9) == (Snapshot(3, b"three"),)
-    assert checkpoints.snapshots(APP, 2) == ()
+    assert checkpoints.snapshots(APP) == (Snapshot(3, b"three"),)
+    assert checkpoints.snapshots(APP, through=2) == checkpoints.snapshots(APP, after=3) == ()
     checkpoints.forget(APP)
     assert checkpoints.worker(APP) is None
     database.close()
