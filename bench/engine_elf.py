@@ -20,6 +20,7 @@ from agents.jobs.definition import Definition, Options
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.payload import unpack
+from agents.sources.allocation import keep_freed_memory
 from agents.sources.format import make_format
 from agents.sources.tail import Tail
 from agents.worker import Worker
@@ -31,6 +32,7 @@ CHUNK_BYTES = 8 << 20
 
 def main(name: str, path: str) -> None:
     """Run a query over a file and print its rows."""
+    keep_freed_memory()
     query = QUERIES[name]
     log = make_format(query.format)
     definition = Definition(

@@ -63,7 +63,7 @@ class JsonLines:
         for line in lines.huge:
             rejects.add(line, "line_too_long")
         data, filtered, bad_encoding = lines.data, 0, 0
-        prefilter = Prefilter(literals, json_escape(literals) if b"\\" in data else None)
+        prefilter = Prefilter(literals, json_escape(data, literals))
         if prefilter.active:
             data, filtered, bad_encoding = prefilter.keep(data)
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))

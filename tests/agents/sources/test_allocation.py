@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import resource
+from agents.sources.allocation import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        chunks = [bytes(2 << 20) for _ in range(4)]
+        del chunks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+without = faults()
+if keep_freed_memory():
+    faults()
+    assert faults() * 10 < max(without, 2_000), "memory is still given back"
+"""
+
+
+def test_freed_memory_is_kept() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
