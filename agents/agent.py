@@ -22,21 +22,24 @@ from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import JOB_KEY, Masters
 from agents.publishing import Publisher
-from agents.requests import DescribeSource, JobRecord, Member
+from agents.requests import DescribeSource, Enlist, JobRecord, Member, encode, value_of
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
-from agents.store.checkpoints import Checkpoints, Snapshot
+from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.database import Database
 from agents.store.panes import Panes
 from agents.store.records import Records
 from agents.worker import Worker
 from overlay.contract import NEVER, Commit, OverlaySettings, Record, RollupState, Verdict
+from overlay.errors import OverlayError
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Pause between tries to join while no configured agent answers.
 JOIN_RETRY_S = 1.0
+#: First and longest pause before a job's master is asked again where a new worker begins.
+ENLIST_RETRY_S, ENLIST_RETRY_S_MAX = 0.1, 5.0
 
 
 def wall_clock_ms() -> int:
@@ -85,7 +88,7 @@ class Agent:
             self.publisher.spread,
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._working = asyncio.Lock()
+        self._working: dict[bytes, asyncio.Lock] = {}
 
     def introduce(self) -> Member:
         """Say who this agent is."""
@@ -190,21 +193,30 @@ class Agent:
         self.add_record(tree, member_record(self.introduce(), self.now_ms()))
 
     async def _work_on(self, job: JobRecord) -> None:
-        async with self._working:
+        async with self._working.setdefault(job.definition.app_id, asyncio.Lock()):
             await self._work_on_alone(job)
 
     async def _work_on_alone(self, job: JobRecord) -> None:
         app, intake = job.definition.app_id, self.intakes[job.definition.source]
-        if job.stopped:
+        running, state = intake.pump.workers.get(app), self._checkpoints.worker(app)
+        if running is not None and running.progress.instance == job.instance and not job.stopped:
+            return
+        if running is not None or (state is not None and (job.stopped or state.progress.instance != job.instance)):
             await intake.detach(app)
             await asyncio.to_thread(self._checkpoints.forget, app)
+            state = None
             if app not in self.masters:
                 self.node.leave_tree(app)
+        if job.stopped:
             return
-        if app in intake.pump.workers:
-            return
-        plan, state = self.catalogue.plan(app), self._checkpoints.worker(app)
-        worker = Worker(plan, self.agent_id) if state is None else Worker.restore(plan, self.agent_id, state)
+        plan = self.catalogue.plan(app)
+        if state is not None:
+            worker = Worker.restore(plan, self.agent_id, state)
+        else:
+            counted = await self._enlist(job)
+            if self.catalogue.job(app) != job:
+                return
+            worker = Worker(plan, self.agent_id, Progress(instance=job.instance, counted=counted), new=True)
         # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
         await intake.attach(worker)
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
@@ -218,6 +230,22 @@ class Agent:
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.
         for snapshot in self._checkpoints.snapshots(app, after=settled):
             self._seal(app, snapshot)
+
+    async def _enlist(self, job: JobRecord) -> int | None:
+        """Ask the master where a new worker begins, until it answers or the job is another one."""
+        app, pause_s = job.definition.app_id, ENLIST_RETRY_S
+        request = encode(Enlist(app, self.agent_id, self.node.contact.address))
+        while self.catalogue.job(app) == job:
+            try:
+                if app in self.masters:
+                    return await self.masters.enlist(app, self.agent_id, self.node.contact.address)
+                found: int | None = value_of(await self.node.ask(job.master, request))
+                return found
+            except (OverlayError, ElfError) as error:
+                log.debug("the master of %s cannot be asked yet: %s", job.definition.key, error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, ENLIST_RETRY_S_MAX)
+        return None
 
     def _seal(self, app: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.
@@ -239,7 +267,7 @@ class Agent:
             **described,
             "address": address,
             "members": members,
-            "version": job.definition.version if job and job.stopped else 0,
+            "version": job.definition.version if job else 0,
         }
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -19,6 +19,7 @@ from agents.requests import (
     AnyRequest,
     Describe,
     DescribeSource,
+    Enlist,
     Follow,
     Install,
     Introduce,
@@ -89,12 +90,12 @@ class Answers:
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
         match request:
-            case Describe(app) | Query(app=app) | Follow(app=app) | Stop(app):
+            case Describe(app) | Query(app=app) | Follow(app=app) | Enlist(app=app) | Stop(app):
                 if app not in self._masters:
                     return self._elsewhere(app)
                 return (await self._master(request),)
             case Install(job, roster) if here:
-                return (self._masters.install(job, roster).definition.version,)
+                return (self._masters.install(job, roster).encode(),)
             case Spread():
                 return self._spread(request, here)
             case DescribeSource(source):
@@ -127,6 +128,8 @@ class Answers:
                 return await self._masters.query(app, window, key, limit)
             case Follow(app, edition, after_ms, wait_ms):
                 return await self._masters.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
+            case Enlist(app, agent_id, address):
+                return await self._masters.enlist(app, agent_id, address)
             case Stop(app):
                 # Told first, dropped then: a stop that did not reach the agents can be asked for again.
                 await self._spread_job(self._masters.job(app).tombstone())

@@ -34,10 +34,19 @@ GAPS_MAX = 1_000
 CACHED_MAX = 64
 
 
+class Enlisted(msgspec.Struct, frozen=True):
+    """One agent that works on the job, or did until its disk was `lost`; `counted` is what its predecessor brought."""
+
+    address: str
+    counted: int | None = None
+    lost: bool = False
+
+
 class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     """What a master must remember besides its panes."""
 
     rollup: RollupState = RollupState()
+    enlisted: Mapping[str, Enlisted] = {}
     #: agent id -> first interval it has all events of.
     partial_before: Mapping[str, int] = {}
     #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
@@ -130,6 +139,17 @@ class Master:
                 self._panes.pop(through, None)
             self._cache.clear()
             self.edition += 1
+
+    def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str]) -> None:
+        """Remember durably that an agent begins, and which ones it takes the place of."""
+        with self._lock:
+            known = {
+                old: msgspec.structs.replace(was, lost=was.lost or old in lost)
+                for old, was in self.state.enlisted.items()
+            }
+            state = msgspec.structs.replace(self.state, enlisted={**known, agent: entry})
+            self._store.commit(self.app, msgspec.msgpack.encode(state), {}, ())
+            self.state = state
 
     def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
         """Answer one window, or the whole job so far for a query without window.

@@ -7,14 +7,14 @@ the job's source.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from agents.errors import JobConflictError, JobError, UnknownJobError
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
-from agents.master import Master, MasterState
+from agents.master import Enlisted, Master, MasterState
 from agents.requests import JobRecord
 from agents.results import Json, Span
 from agents.store.panes import Panes
@@ -63,8 +63,12 @@ class Masters:
         for app, body, state in self._store.masters():
             self._start(JobRecord.decode(body), state, self._store.panes(app))
 
-    def install(self, job: JobRecord, roster: Sequence[str]) -> JobRecord:
-        """Become a job's master; publishing the same definition again changes nothing.
+    def install(self, job: JobRecord, roster: Mapping[str, str]) -> JobRecord:
+        """Become a job's master and return the job; publishing the same definition again changes nothing.
+
+        Args:
+            job: the publication.
+            roster: agent id -> address of those expected from the first commit on.
 
         Raises:
             JobConflictError: another definition of this creator and name is running.
@@ -79,10 +83,23 @@ class Masters:
                 "or publish under another name"
             )
         rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
-        state = msgspec.msgpack.encode(MasterState(rollup=rollup))
+        enlisted = {agent: Enlisted(address) for agent, address in roster.items()}
+        state = msgspec.msgpack.encode(MasterState(rollup=rollup, enlisted=enlisted))
         self._store.create(app, job.encode(), state)
         self._start(job, state, {})
         return job
+
+    async def enlist(self, app: bytes, agent: str, address: str) -> int | None:
+        """Note that a new worker begins; return up to where an agent that was lost at its address was counted."""
+        master = self._master(app)
+        enlisted = master.state.enlisted
+        if agent in enlisted:
+            return enlisted[agent].counted
+        lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
+        counted = max([self._node.exclude(app, old) for old in lost], default=NEVER)
+        entry = Enlisted(address, None if counted == NEVER else counted)
+        await asyncio.to_thread(master.enlist, agent, entry, lost)
+        return entry.counted
 
     def stop(self, app: bytes) -> None:
         """Stop mastering a job and drop its panes."""
@@ -150,6 +167,9 @@ class Masters:
             state=master.state.rollup,
             leap_after_ms=definition.options.leap_after_ms,
         )
+        for agent, enlisted in master.state.enlisted.items():
+            if enlisted.lost:
+                self._node.exclude(app, agent)
         self._node.add_record(app, Record(JOB_KEY, definition.version, job.encode()))
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:

@@ -7,6 +7,7 @@ does not.
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -50,17 +51,21 @@ class Publisher:
         """
         read = columns_read(definition.query)
         source = await self._describe_source(definition, read)
-        # A stopped job stays known as a record: the new publication must be newer than that.
+        # A job stays known as a record, stopped or not: a new publication must be newer than that.
         columns, version = _typed(definition, read, source), source["version"] + 1
         definition = replace(definition, columns=columns, version=version)
         compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
         try:
             master = (await self._node.closest(definition.app_id))[0]
             job = JobRecord(
-                definition=definition, master_host=master.host, master_port=master.port, published_ms=now_ms
+                definition=definition,
+                master_host=master.host,
+                master_port=master.port,
+                published_ms=now_ms,
+                instance=secrets.token_hex(8),
             )
-            answer = await self._node.ask(master, encode(Install(job, tuple(sorted(source["members"])))))
-            job = replace(job, definition=replace(definition, version=int(value_of(answer))))
+            answer = await self._node.ask(master, encode(Install(job, source["members"])))
+            job = JobRecord.decode(value_of(answer))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None
         await self.spread(job)

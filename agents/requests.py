@@ -5,6 +5,7 @@ Bodies are msgpack, decoded into these types and nothing else; bytes that fit no
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     master_host: str
     master_port: int
     published_ms: int
+    #: Random; tells one publication of a name from the next one after a stop.
+    instance: str
     stopped: bool = False
 
     @property
@@ -68,10 +71,22 @@ class Request(msgspec.Struct, frozen=True, tag_field="ask"):
 
 
 class Install(Request, frozen=True, tag="install"):
-    """Become this job's master; `roster` are the agents expected from the first commit on."""
+    """Become this job's master; `roster` are the agents expected from the first commit on, with their addresses."""
 
     job: JobRecord
-    roster: tuple[str, ...]
+    roster: Mapping[str, str]
+
+
+class Enlist(Request, frozen=True, tag="enlist"):
+    """Say that a new worker begins at an agent; asked of the job's master.
+
+    The answer is the last interval in which an earlier agent at the same address, whose disk is lost, was counted; the
+    worker must leave out what it reads of those. None: there was no such agent.
+    """
+
+    app: bytes
+    agent_id: str
+    address: str
 
 
 class Describe(Request, frozen=True, tag="describe"):
@@ -117,7 +132,7 @@ class Spread(Request, frozen=True, tag="spread"):
 
 
 class DescribeSource(Request, frozen=True, tag="source"):
-    """Tell a source's columns (of those named) and members, and the version at which `job` was stopped last, if ever.
+    """Tell a source's columns (of those named) and members, and the newest known version of `job` (0: none).
 
     Asked of an agent that has the source.
     """
@@ -141,7 +156,9 @@ class ViewTree(Request, frozen=True, tag="tree"):
     app: bytes
 
 
-AnyRequest = Install | Describe | Query | Follow | Stop | Spread | DescribeSource | ListJobs | Introduce | ViewTree
+AnyRequest = (
+    Install | Enlist | Describe | Query | Follow | Stop | Spread | DescribeSource | ListJobs | Introduce | ViewTree
+)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,14 +26,15 @@ class Worker:
     Args:
         plan: the compiled job.
         agent_id: this agent's name in the job's roster.
-        progress: how far this worker had come at its last checkpoint; None for a new one.
+        progress: how far this worker had come at its last checkpoint.
+        new: it has not begun yet; the pump will say from where on it gets everything.
     """
 
-    def __init__(self, plan: Plan, agent_id: str, progress: Progress | None = None) -> None:
+    def __init__(self, plan: Plan, agent_id: str, progress: Progress | None = None, *, new: bool = False) -> None:
         self.plan = plan
         self.app = plan.definition.app_id
         self.agent_id = agent_id
-        self.new = progress is None
+        self.new = new
         self.progress = progress or Progress()
         self._trees: dict[int, BufferTree] = {}
         #: Changed since the last checkpoint.
@@ -48,11 +49,13 @@ class Worker:
 
     def begin(self, partial_before: int | None) -> None:
         """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
-        self.progress, self.new = Progress(partial_before=partial_before), False
+        self.progress, self.new = replace(self.progress, partial_before=partial_before), False
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
         paos = self.plan.reduce(events)
+        if self.progress.counted is not None:
+            paos = paos.filter(pl.col(INTERVAL) > self.progress.counted)
         if paos.height == 0:
             return
         self.dirty = True

@@ -58,6 +58,11 @@ class Bag:
         """Forget everything that came over an edge; its children send it again wherever they go."""
         self.edges.pop(edge, None)
 
+    def drop_agent(self, agent: str) -> None:
+        """Forget every claim that names an agent; the others it names must claim again."""
+        for edge, claims in self.edges.items():
+            self.edges[edge] = [claim for claim in claims if agent not in claim.agents]
+
     def settle(self, through: int) -> None:
         """Forget claims of committed intervals and shorten those that reach beyond them."""
         for edge, claims in self.edges.items():

@@ -230,6 +230,16 @@ class Overlay(Protocol):
         """
         ...
 
+    def exclude(self, app: bytes, agent: str) -> int:
+        """Never count an agent again, at the root: its disk is lost and it came back under another name.
+
+        Returns the last interval whose commit may hold its data. To be repeated after a restart of the root.
+
+        Raises:
+            NotJoinedError: this node is not the root.
+        """
+        ...
+
     def add_record(self, app: bytes, record: Record) -> bool:
         """Apply a control record here and flood it; False if we hold a newer one. Our own `on_record` is not called."""
         ...

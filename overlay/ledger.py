@@ -52,6 +52,7 @@ class Ledger:
         self._waiting: tuple[int, int] | None = None
         self._deferred: list[Announce] = []
         self._retired: set[str] = set()
+        self._excluded: set[str] = set()
 
     # ---- members
 
@@ -85,12 +86,24 @@ class Ledger:
         self._retired.add(agent)
         self._deferred = [held for held in self._deferred if held.agent != agent]
 
+    def exclude(self, agent: str) -> int:
+        """Never count an agent again: it lost its disk and came back under another name.
+
+        Returns the last interval whose commit, made or on its way, may hold its data; all later data of its logs is
+        the successor's to bring.
+        """
+        floor = self.committed if self.pending is None else self.pending.choice.through
+        self.retire(agent)
+        self._excluded.add(agent)
+        self.bag.drop_agent(agent)
+        return floor
+
     # ---- claims
 
     def add(self, edge: bytes, claim: Claim) -> None:
         """File a claim that reaches beyond the last commit; its agents are waited for from now on."""
         through = self.pending.choice.through if self.pending is not None else self.committed
-        if claim.through <= through:
+        if claim.through <= through or not self._excluded.isdisjoint(claim.agents):
             return
         self.bag.add(edge, claim)
         self.awaited.update(claim.agents)

@@ -181,6 +181,13 @@ class OverlayNode:
         self._execute(app, effects)
         return taken
 
+    def exclude(self, app: bytes, agent: str) -> int:
+        """Never count an agent again; see `contract.Overlay`."""
+        application = self._apps.get(app)
+        if application is None or application.rollup is None:
+            raise NotJoinedError("only a job's root can exclude an agent")
+        return application.rollup.exclude(agent)
+
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
         application = self._apps.get(app)

@@ -29,6 +29,7 @@ from overlay.effects import (
     RootChanged,
     Send,
 )
+from overlay.errors import NotJoinedError
 from overlay.ids import Contact
 from overlay.ledger import Ledger
 from overlay.messages import Announce, Claim, Contribution, Heartbeat, Retire, Settle, Status, TreeMessage, Unlink
@@ -90,6 +91,12 @@ class Rollup:
             self.ledger.retire(self.agent)
             return []
         return self._up(Retire(self.app, self.agent))
+
+    def exclude(self, agent: str) -> int:
+        """Never count an agent again (root only); see `Ledger.exclude`."""
+        if self.ledger is None:
+            raise NotJoinedError("only a job's root can exclude an agent")
+        return self.ledger.exclude(agent)
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot; see `contract.Overlay.seal`."""

@@ -21,6 +21,11 @@ FOREVER = (1 << 62) - 1
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far one worker has come, in interval indexes."""
 
+    #: Which publication of the job this is.
+    instance: str = ""
+    #: Up to here an earlier agent on this machine, whose disk is lost, was counted; None where there was none.
+    counted: int | None = None
+
     #: Last interval sealed; None before the first.
     sealed: int | None = None
     #: Last interval the master has settled, as far as we know.

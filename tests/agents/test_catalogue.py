@@ -10,7 +10,7 @@ from overlay.contract import Record
 from tests.agents.plans import plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
-JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=4250, published_ms=1)
+JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=4250, published_ms=1, instance="i")
 APP = DEFINITION.app_id
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.payload import Notes, unpack
-from agents.store.checkpoints import Snapshot
+from agents.store.checkpoints import Progress, Snapshot
 from agents.worker import Worker
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
@@ -75,6 +75,13 @@ def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     worker.settle(Verdict(previous=NEVER, through=7, missing=False), ())
     (snapshot,) = worker.seal(18_000)
     assert snapshot.payload is None
+
+
+def test_what_a_lost_predecessor_was_counted_with_is_left_out() -> None:
+    worker = Worker(PLAN, "w2", Progress(counted=1), new=True)
+    worker.begin(None)
+    worker.insert(events([(1_000, "a", 1), (3_000, "a", 1), (4_000, "a", 1)]))
+    assert rows_of(worker.seal(6_000)) == {(2, "a"): 1}
 
 
 step = st.one_of(

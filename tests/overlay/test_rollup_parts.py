@@ -196,6 +196,20 @@ def test_state_survives_its_bytes() -> None:
     assert RollupState.decode(state.encode()) == state
 
 
+def test_an_excluded_agent_is_neither_expected_nor_counted_again() -> None:
+    state = RollupState(3, {"x": RosterEntry(NEVER), "y": RosterEntry(NEVER)})
+    ledger = Ledger(APP, state, 1, leap_after_ms=1_000, grace_until_ms=0)
+    ledger.add(A, claim(3, 4, "x"))
+    assert ledger.exclude("x") == 3
+    ledger.add(A, claim(3, 4, "x"))
+    ledger.add(B, claim(3, 4, "y"))
+    choice = ledger.step(0)
+    assert choice is not None
+    assert choice.agents() == ("y",)
+    assert ledger.exclude("y") == 4, "what is on its way to a commit may hold its data"
+    assert ledger.merged(b"p", ()).missing == ()
+
+
 # ---- settlement
 
 

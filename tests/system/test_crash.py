@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,6 +66,32 @@ def test_windows_open_at_a_kill_end_up_exact(tmp_path: pathlib.Path, victim: str
         for agent in agents:
             ends = agent.counters("clicks")
             assert ends["read"] == sum(count for end, count in ends.items() if end != "read")
+
+
+def test_an_agent_that_lost_its_disk_reads_its_log_again_but_nothing_is_counted_twice(tmp_path: pathlib.Path) -> None:
+    logs = [tmp_path / f"clicks-{agent}.log" for agent in range(AGENTS)]
+    for log in logs:
+        log.touch()
+    made = make_agents(tmp_path, [{"clicks": {"path": str(log), "columns": {"price_cents": "BIGINT"}}} for log in logs])
+    with running(made) as agents:
+        with live_logs(logs, rate=400):
+            wait_until(lambda: all(log.stat().st_size > 10_000 for log in logs), "the logs grow")
+            with elf.connect(agents[0].url) as client:
+                master = client.publish(text=shop_job(SIZE_S, SLIDE_S)).master
+                first_ms = wait_until(lambda: client.job(JOB)["through_ms"], "a first commit")
+            struck = next(agent for agent in agents[1:] if agent.overlay != master)
+            head = next(agent for agent in agents if agent.overlay == master)
+            struck.kill()
+            shutil.rmtree(struck.data)
+            struck.start()
+            with elf.connect(head.url) as client:
+                wait_until(lambda: through_ms(client) >= first_ms + 10_000, "commits go on after the loss")
+        expected = shop_windows(logs, SIZE_S * 1_000, SLIDE_S * 1_000)
+        last_end_ms = max(expected) + SIZE_S * 1_000
+        with elf.connect(head.url) as client:
+            wait_until(lambda: through_ms(client) >= last_end_ms, f"commits through {last_end_ms}")
+            wait_until(lambda: differing(client, expected) == [], "every window equals the files")
+            assert client.job(JOB)["roster"] == sorted(agent.name for agent in agents)
 
 
 def grown(logs: Sequence[pathlib.Path], sizes: list[int] = []) -> bool:  # noqa: B006 - remembers the first call
