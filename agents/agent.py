@@ -267,7 +267,7 @@ class Agent:
             **described,
             "address": address,
             "members": members,
-            "version": job.definition.version if job else 0,
+            "record": job.encode() if job else None,
         }
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -43,6 +43,7 @@ class Intake:
         self.trouble: str | None = None
         self._hand_over = hand_over
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
+        self._broken = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -56,7 +57,8 @@ class Intake:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         try:
-            self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
+            if not self._broken:
+                self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
         except (OSError, sqlite3.Error) as error:
             log.error("source %s: no last checkpoint: %s", self.pump.source, error)
         self._thread.shutdown()
@@ -92,12 +94,18 @@ class Intake:
             try:
                 progressed = await self._in_thread(self.pump.step)
                 self._give(await self._in_thread(self.pump.checkpoint))
-                self.trouble = None
+                self._note_troubles(self.pump.troubles)
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
                     log.error("source %s stands still, will try again: %s", self.pump.source, error)
                 self.trouble, progressed = str(error), False
                 await asyncio.sleep(RETRY_S)
+            except Exception as error:
+                # A bug of ours. What was read since the last checkpoint may be half done, so no other is made: the next
+                # start reads it again.
+                log.exception("source %s has stopped: restart the agent", self.pump.source)
+                self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
+                return
             if not progressed:
                 await self._in_thread(lambda: self.push.trim(self.pump.saved_offset(str(self.push.path))))
                 self._wake.clear()
@@ -105,6 +113,13 @@ class Intake:
                     await asyncio.wait_for(self._wake.wait(), POLL_S)
                 except TimeoutError:
                     continue
+
+    def _note_troubles(self, troubles: Sequence[str]) -> None:
+        """Show, and say once, why lines of this source may be out of our sight."""
+        trouble = "; ".join(troubles) or None
+        if trouble is not None and trouble != self.trouble:
+            log.warning("source %s: %s; its intervals stay open until that is mended", self.pump.source, trouble)
+        self.trouble = trouble
 
     def _give(self, sealed: Sequence[Sealed]) -> None:
         for one in sealed:

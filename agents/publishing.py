@@ -52,11 +52,14 @@ class Publisher:
         read = columns_read(definition.query)
         source = await self._describe_source(definition, read)
         # A job stays known as a record, stopped or not: a new publication must be newer than that.
-        columns, version = _typed(definition, read, source), source["version"] + 1
-        definition = replace(definition, columns=columns, version=version)
+        known = JobRecord.decode(source["record"]) if source["record"] else None
+        version = 1 if known is None else known.definition.version + 1
+        definition = replace(definition, columns=_typed(definition, read, source), version=version)
         compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
         try:
-            master = (await self._node.closest(definition.app_id))[0]
+            # A running job keeps its master, whoever is closest by now.
+            running = known if known is not None and not known.stopped else None
+            master = running.master if running else (await self._node.closest(definition.app_id))[0]
             job = JobRecord(
                 definition=definition,
                 master_host=master.host,

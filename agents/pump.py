@@ -18,7 +18,8 @@ import polars as pl
 
 from agents.archive import Archive
 from agents.jobs.types import SqlType
-from agents.sources.counters import Counters, Oddities
+from agents.poison import insert_whatever, parse_whatever
+from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
 from agents.sources.rotation import Position
@@ -100,6 +101,8 @@ class Pump:
         #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
         self.newest_ms: int | None = None
         self._seen_ms: int | None = None
+        #: Why lines may be out of sight, as of the last step.
+        self.troubles: list[str] = []
         self.workers: dict[bytes, Worker] = {}
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
@@ -163,6 +166,7 @@ class Pump:
             # What vanished was written after the last line we read, and before now.
             for worker in self.workers.values():
                 worker.note_gap(self.newest_ms, before_ms)
+        self.troubles = self.tail.troubles
         if chunk is None:
             self._idle_since_ms = before_ms if self.tail.at_end else None
             self._behind.clear()
@@ -173,25 +177,32 @@ class Pump:
         for worker in self.workers.values():
             wanted |= worker.plan.columns
         literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
-        parsed = self.format.parse(chunk.data, wanted, literals)
+        for parsed in parse_whatever(self.format, chunk.data, wanted, literals):
+            self._take(parsed, chunk.stream, before_ms)
+        return True
+
+    def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters
         self.oddities += parsed.oddities
         self._rejected.keep(parsed.rejects)
         events = parsed.events
-        if events.height:
-            self._note_newest(chunk.stream, events["ts"].dt.epoch("ms"), before_ms)
-            for worker in self.workers.values():
-                worker.insert(events)
-            if self._archive is not None:
-                self._archive.append(events)
-        return True
+        if not events.height:
+            return
+        self._note_newest(stream, events["ts"].dt.epoch("ms"), now_ms)
+        for worker in self.workers.values():
+            insert_whatever(worker, events)
+        if self._archive is not None:
+            self._archive.append(events)
 
     def watermark_ms(self) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.
 
         While lines wait to be read it follows the newest event of the log that is furthest behind. At the end of every
-        file it follows the wall clock, so that an idle source closes its intervals too.
+        file it follows the wall clock, so that an idle source closes its intervals too. While a file is out of sight it
+        stands still: the master then names this agent missing, rather than taking silence for "no events".
         """
+        if self.troubles:
+            return None
         now_ms = self._now_ms()
         if self._idle_since_ms is not None:
             return self._idle_since_ms

@@ -132,7 +132,7 @@ class Spread(Request, frozen=True, tag="spread"):
 
 
 class DescribeSource(Request, frozen=True, tag="source"):
-    """Tell a source's columns (of those named) and members, and the newest known version of `job` (0: none).
+    """Tell a source's columns (of those named) and members, and the newest known record of `job`, if any.
 
     Asked of an agent that has the source.
     """

@@ -107,7 +107,7 @@ def result_of(
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness = {
         "expected": label.expected,
-        "reported": label.expected - len(label.missing),
+        "reported": 0 if through_ms is None else label.expected - len(label.missing),
         "missing": [names(agent) for agent in label.missing],
         "late": label.late,
         "shed": label.shed,

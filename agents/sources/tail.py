@@ -84,6 +84,8 @@ class Tail:
         self._gone: list[Position] = []
         #: Files known to be copies of another that is still read itself: device and inode -> the other.
         self._copies: dict[tuple[int, int], Followed] = {}
+        #: Patterns that matched nothing at the last look.
+        self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
         self._families: dict[str, list[Followed]] = {}
         self._turn = 0
@@ -111,6 +113,12 @@ class Tail:
             if other.done
         ]
         return [file.position for file in self._files.values()] + aliases + self._gone
+
+    @property
+    def troubles(self) -> list[str]:
+        """Why lines may be out of sight: files that cannot be read, paths with no file, as of the last look."""
+        unreadable = [f"{path}: {reason}" for path, reason in sorted(self.errors.items())]
+        return unreadable + [f"no file matches {pattern}" for pattern in self._unmatched]
 
     @property
     def waiting(self) -> set[str]:
@@ -265,8 +273,12 @@ class Tail:
     def _live_paths(self) -> dict[str, set[str]]:
         """Return the live path of each family with the paths that the patterns match in it."""
         matched: set[str] = set()
+        self._unmatched = []
         for pattern in self._patterns:
-            matched.update(glob.glob(pattern, recursive=True) if glob.has_magic(pattern) else [pattern])
+            found = glob.glob(pattern, recursive=True)
+            if not found:
+                self._unmatched.append(pattern)
+            matched.update(found if glob.has_magic(pattern) else [pattern])
         # An escaped path has magic, but only ever matches one name, which may not exist yet.
         matched.update(path for pattern in self._patterns if (path := _unescaped(pattern)))
         families: dict[str, set[str]] = {}

@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 
-from agents.errors import ElfError
+from agents.errors import ConfigError
 
 #: Version of the tables below; an older or newer file is refused, never guessed at.
 SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ CREATE TABLE records (app BLOB NOT NULL, key TEXT NOT NULL, version INTEGER NOT 
 """
 
 
-class StoreError(ElfError):
+class StoreError(ConfigError):
     """The durable state cannot be opened; the text says which file and what to do."""
 
 

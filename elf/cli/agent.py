@@ -24,7 +24,8 @@ def agent(
         Path | None, typer.Option("--config", "-c", metavar="FILE", help="Settings (TOML); options change them.")
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=PATH", help="A source and the file or glob to tail; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=PATH", help="A source and what to tail (NAME alone: pushed to)."),
     ] = None,
     format: Annotated[
         str, typer.Option(help="Of the --source lines: json, combined, common, or a pasted log_format / LogFormat.")
@@ -67,7 +68,8 @@ def validate(
         say(str(finding))
     if checked.findings:
         raise typer.Exit(CONFIG if checked.kind == "configuration" else USAGE)
-    say(f"{file}: this {checked.kind} is valid")
+    later = "; whether its source has these columns is checked when it is published" if checked.kind == "job" else ""
+    say(f"{file}: this {checked.kind} is valid{later}")
 
 
 def keygen(
@@ -109,8 +111,14 @@ def _run(config: AgentConfig) -> None:
     import asyncio
     import logging
 
+    # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
+    for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(pool, "1")
     from agents.runtime import run
+    from agents.sources.allocation import keep_freed_memory
     from overlay.errors import OverlayError
+
+    keep_freed_memory()
 
     ready = False
 

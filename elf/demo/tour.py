@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 
 from rich.console import Console, Group
@@ -122,10 +123,12 @@ class Tour:
     def __init__(self, shop: Shop, window_s: int, slide_s: int, console: Console) -> None:
         self.shop, self.window_s, self.slide_s, self.console = shop, window_s, slide_s, console
         self.notes: list[str] = []
+        self.live = False
         self.verified: bool | None = None
 
     async def run(self) -> None:
-        """Publish, watch, ask elsewhere, verify; then go on watching."""
+        """Start the shop, publish, watch, ask elsewhere, verify; then go on watching."""
+        self.shop.start()
         for url in self.shop.urls:
             async with elf.connect(url) as client:
                 await self._wait_members(client)
@@ -133,14 +136,16 @@ class Tour:
         async with elf.connect(self.shop.urls[0]) as client:
             job = await client.publish(text=JOB_TEXT.format(window=self.window_s, slide=self.slide_s))
             self._note(f"published {job.key} through web1; its master is the agent at {job.master}")
+            began_ms = time.time_ns() // 1_000_000
             self._note(
-                f"the first {self.window_s} s window closes in about {self.window_s + 8} s; Ctrl-C ends the demo"
+                f"the first full window closes in about {self.window_s + self.slide_s + 8} s; Ctrl-C ends the demo"
             )
             checking: asyncio.Task[None] | None = None
             with self._live() as live:
                 async for result in client.watch(JOB):
                     self._show(live, result)
-                    if checking is None and result.completeness.status in ("final", "revised") and result.rows:
+                    full = result.window is not None and result.window.start_ms >= began_ms
+                    if checking is None and full and result.completeness.complete:
                         checking = asyncio.create_task(self._check(result))
                     if checking is not None and checking.done():
                         checking.result()
@@ -190,6 +195,8 @@ class Tour:
             yield None
             return
         with Live(console=self.console, auto_refresh=False) as live:
+            self.live = True
+            self.notes.clear()
             yield live
 
     def _show(self, live: Live | None, result: elf.Result) -> None:
@@ -199,8 +206,9 @@ class Tour:
             live.update(Group(result_table(result), *(Text(note, style="cyan") for note in self.notes)), refresh=True)
 
     def _note(self, text: str) -> None:
+        """Print a note; while the live table is shown it stands below that instead."""
         self.notes.append(text)
-        if not self.console.is_terminal or len(self.notes) <= 3:
+        if not self.live:
             self.console.print(Text(text, style="cyan"))
 
 
@@ -222,12 +230,12 @@ def main() -> int:
     shop = Shop(folder, args.agents, args.rate, args.seed)
     tour = Tour(shop, args.window, args.slide, Console(highlight=False))
     try:
-        shop.start()
         asyncio.run(_until_stopped(tour, args.seconds))
     except ElfError as error:
         print(error, file=sys.stderr)
         return 1
     finally:
+        print("stopping ...", file=sys.stderr)
         shop.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if tour.verified is False else 0
@@ -236,7 +244,7 @@ def main() -> int:
 async def _until_stopped(tour: Tour, seconds: float | None) -> None:
     """Run the tour until Ctrl-C, SIGTERM or the time is up."""
     task = asyncio.create_task(tour.run())
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, task.cancel)

@@ -1,0 +1,65 @@
+"""What happens to a line or an event on which our own code fails: it is set aside and named; all others go on.
+
+No log line may stop a source, whoever wrote it. The parser and the plans are meant to take any input; where one fails
+nevertheless, the frame is halved until the poison is alone. A line is then rejected with the failure as its reason; an
+event is left out of that job, and its interval's label says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from agents.jobs.types import SqlType
+from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
+from agents.sources.format import Format
+from agents.worker import Worker
+
+log = logging.getLogger(__name__)
+#: A panic in Polars does not derive from Exception.
+_FAILURES = (Exception, pl.exceptions.PanicException)
+
+
+def parse_whatever(
+    format: Format, data: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]]
+) -> Iterator[Parsed]:
+    """Parse whole lines, in one piece or in halves around what cannot be parsed; every line is in one counter."""
+    try:
+        yield format.parse(data, wanted, literals)
+        return
+    except MemoryError:
+        raise
+    except _FAILURES as error:
+        failure = error
+    middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
+    if 0 < middle < len(data):
+        for half in (data[:middle], data[middle:]):
+            yield from parse_whatever(format, half, wanted, literals)
+        return
+    log.error("a line cannot be parsed and is rejected: %s: %s", type(failure).__name__, failure)
+    reason = f"failure:{type(failure).__name__}"
+    schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items()}}
+    rejects = ((data[:REJECT_BYTES_MAX], reason),)
+    yield Parsed(pl.DataFrame(schema=schema), Counters(read=1, rejected=1), rejects)
+
+
+def insert_whatever(worker: Worker, events: pl.DataFrame) -> None:
+    """Insert events, in one piece or in halves around those the job's expressions fail on."""
+    try:
+        worker.insert(events)
+        return
+    except MemoryError:
+        raise
+    except _FAILURES as error:
+        failure = error
+    if events.height > 1:
+        middle = events.height // 2
+        insert_whatever(worker, events.head(middle))
+        insert_whatever(worker, events.slice(middle))
+        return
+    job = worker.plan.definition.key
+    log.error("job %s fails on an event, which it leaves out: %s: %s", job, type(failure).__name__, failure)
+    at_ms = int(events["ts"].dt.epoch("ms")[0])
+    worker.note_gap(at_ms, at_ms)
