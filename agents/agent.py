@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pathlib
+import sqlite3
 import time
 from collections.abc import Callable, Coroutine, Sequence
 
@@ -16,30 +17,27 @@ import msgspec
 
 from agents import payload
 from agents.answers import Answers
+from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.config import AgentConfig
 from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import JOB_KEY, Masters
 from agents.publishing import Publisher
-from agents.requests import DescribeSource, Enlist, JobRecord, Member, encode, value_of
+from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot
+from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.store.panes import Panes
 from agents.store.records import Records
-from agents.worker import Worker
-from overlay.contract import NEVER, Commit, OverlaySettings, Record, RollupState, Verdict
-from overlay.errors import OverlayError
+from overlay.contract import Commit, OverlaySettings, Record, Verdict
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Pause between tries to join while no configured agent answers.
 JOIN_RETRY_S = 1.0
-#: First and longest pause before a job's master is asked again where a new worker begins.
-ENLIST_RETRY_S, ENLIST_RETRY_S_MAX = 0.1, 5.0
 
 
 def wall_clock_ms() -> int:
@@ -87,8 +85,10 @@ class Agent:
             self.add_record,
             self.publisher.spread,
         )
+        self.attachments = Attachments(
+            lambda: self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints
+        )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._working: dict[bytes, asyncio.Lock] = {}
 
     def introduce(self) -> Member:
         """Say who this agent is."""
@@ -113,7 +113,7 @@ class Agent:
         data = pathlib.Path(self.config.agent.data)
         for name, source in self.config.sources.items():
             pump, push = make_pump(name, source, self.config, data, self.agent_id, self._checkpoints, self.now_ms)
-            self.intakes[name] = Intake(pump, push, lambda one: self._seal(one.app, one.snapshot))
+            self.intakes[name] = Intake(pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot))
         await self.node.start()
         self.masters.restore()
         for name, intake in self.intakes.items():
@@ -154,9 +154,9 @@ class Agent:
         except (msgspec.DecodeError, ElfError, ValueError) as error:
             log.warning("control record %s cannot be used here: %s", record.key, error)
             return
-        self._records.put(app, record)
+        self._spawn(self._remember(app, record))
         if job is not None and job.definition.source in self.intakes:
-            self._spawn(self._work_on(job))
+            self._spawn(self.attachments.follow(job))
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable."""
@@ -164,7 +164,7 @@ class Agent:
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
         """Tell the worker what became of its snapshots."""
-        job = self.catalogue.job(app)
+        job = self.catalogue.job_of_tree(app)
         if job is not None and job.definition.source in self.intakes:
             await self.intakes[job.definition.source].settle(app, verdict)
 
@@ -181,6 +181,16 @@ class Agent:
                 log.warning("none of %s answers yet", ", ".join(self.config.overlay.join))
                 await asyncio.sleep(JOIN_RETRY_S)
 
+    async def _remember(self, app: bytes, record: Record) -> None:
+        """Write a control record down, however long the disk is full; the newest version is what counts then."""
+        while True:
+            try:
+                await asyncio.to_thread(self._records.put, app, record)
+                return
+            except (OSError, sqlite3.Error) as error:
+                log.error("control record %s is not on disk yet: %s", record.key, error)
+            await asyncio.sleep(RETRY_S_MAX)
+
     async def _enter_source(self, source: str) -> None:
         """Join a source's tree with what we knew of it, and announce ourselves there."""
         tree = source_id(source)
@@ -188,71 +198,14 @@ class Agent:
         for record in self._records.all(tree):
             self.node.add_record(tree, record)
             job = self.catalogue.learn_record(record)
-            if job is not None:
-                await self._work_on(job)
+            if job is None:
+                continue
+            if self._checkpoints.worker(job.tree) is not None:
+                # Before the first line is read: what it misses now it would never get.
+                await self.attachments.follow(job)
+            else:
+                self._spawn(self.attachments.follow(job))
         self.add_record(tree, member_record(self.introduce(), self.now_ms()))
-
-    async def _work_on(self, job: JobRecord) -> None:
-        async with self._working.setdefault(job.definition.app_id, asyncio.Lock()):
-            await self._work_on_alone(job)
-
-    async def _work_on_alone(self, job: JobRecord) -> None:
-        app, intake = job.definition.app_id, self.intakes[job.definition.source]
-        running, state = intake.pump.workers.get(app), self._checkpoints.worker(app)
-        if running is not None and running.progress.instance == job.instance and not job.stopped:
-            return
-        if running is not None or (state is not None and (job.stopped or state.progress.instance != job.instance)):
-            await intake.detach(app)
-            await asyncio.to_thread(self._checkpoints.forget, app)
-            state = None
-            if app not in self.masters:
-                self.node.leave_tree(app)
-        if job.stopped:
-            return
-        plan = self.catalogue.plan(app)
-        if state is not None:
-            worker = Worker.restore(plan, self.agent_id, state)
-        else:
-            counted = await self._enlist(job)
-            if self.catalogue.job(app) != job:
-                return
-            worker = Worker(plan, self.agent_id, Progress(instance=job.instance, counted=counted), new=True)
-        # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
-        await intake.attach(worker)
-        settled = NEVER if worker.progress.settled is None else worker.progress.settled
-        self.node.join_tree(
-            app,
-            member=True,
-            root=job.master,
-            state=None if app in self.masters else RollupState(committed=settled),
-            leap_after_ms=job.definition.options.leap_after_ms,
-        )
-        # In one go with joining, so that nothing newer is handed over before the retained snapshots.
-        for snapshot in self._checkpoints.snapshots(app, after=settled):
-            self._seal(app, snapshot)
-
-    async def _enlist(self, job: JobRecord) -> int | None:
-        """Ask the master where a new worker begins, until it answers or the job is another one."""
-        app, pause_s = job.definition.app_id, ENLIST_RETRY_S
-        request = encode(Enlist(app, self.agent_id, self.node.contact.address))
-        while self.catalogue.job(app) == job:
-            try:
-                if app in self.masters:
-                    return await self.masters.enlist(app, self.agent_id, self.node.contact.address)
-                found: int | None = value_of(await self.node.ask(job.master, request))
-                return found
-            except (OverlayError, ElfError) as error:
-                log.debug("the master of %s cannot be asked yet: %s", job.definition.key, error)
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, ENLIST_RETRY_S_MAX)
-        return None
-
-    def _seal(self, app: bytes, snapshot: Snapshot) -> None:
-        """Hand a durable snapshot to the tree.
-
-        A refusal needs no answer here: the verdict that caused it waits in the pump and covers this snapshot too.
-        """
-        self.node.seal(app, snapshot.through, snapshot.payload)
 
     async def _describe_source(self, request: DescribeSource) -> Json:
         name, intake = request.source, self.intakes[request.source]

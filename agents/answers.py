@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
+import polars as pl
 
 from agents.catalogue import Catalogue
-from agents.errors import ElfError
+from agents.errors import ElfError, UnavailableError
 from agents.masters import Masters, summary
 from agents.requests import (
     AnyRequest,
@@ -70,7 +71,7 @@ class Answers:
         masters: Masters,
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
-        spread: Callable[[JobRecord], Awaitable[None]],
+        spread: Callable[[JobRecord], Awaitable[bool]],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
@@ -86,6 +87,10 @@ class Answers:
             value = await self._dispatch(request, here)
         except ElfError as error:
             return encode(reply_of_error(error))
+        except pl.exceptions.PanicException as error:
+            # Not an Exception to Python; unanswered it would look like a dead agent.
+            log.error("a request made Polars panic: %s", error)
+            return encode(reply_of_error(ElfError(f"this request cannot be answered: {error}")))
         return value if value is None or isinstance(value, Contact) else encode(Reply(value=value[0]))
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
@@ -109,7 +114,8 @@ class Answers:
             case Introduce():
                 return (msgspec.to_builtins(self._me()),)
             case ViewTree(app):
-                view = self._node.tree(app)
+                published = self._catalogue.job(app)
+                view = self._node.tree(published.tree if published else app)
                 me = self._me()
                 parent = view.parent.address if view.parent else None
                 children = [child.address for child in view.children]
@@ -128,11 +134,16 @@ class Answers:
                 return await self._masters.query(app, window, key, limit)
             case Follow(app, edition, after_ms, wait_ms):
                 return await self._masters.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
-            case Enlist(app, agent_id, address):
+            case Enlist(app, instance, agent_id, address):
+                if self._masters.job(app).instance != instance:
+                    raise UnavailableError("this is not the job's newest publication")
                 return await self._masters.enlist(app, agent_id, address)
             case Stop(app):
                 # Told first, dropped then: a stop that did not reach the agents can be asked for again.
-                await self._spread_job(self._masters.job(app).tombstone())
+                if not await self._spread_job(self._masters.job(app).tombstone()):
+                    raise UnavailableError(
+                        "the job was published again at the same time; stop it again if it should end"
+                    )
                 self._masters.stop(app)
                 return None
             case _:
@@ -150,4 +161,5 @@ class Answers:
         tree = source_id(request.source)
         if not here and self._node.tree(tree).role in ("out", "joining"):
             return None
-        return (self._add_record(tree, Record(request.key, request.version, request.body)),)
+        record = Record(request.key, request.version, request.body)
+        return (self._add_record(tree, record) or record in self._node.records(tree),)

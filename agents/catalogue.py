@@ -22,7 +22,9 @@ class Catalogue:
     def __init__(self) -> None:
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
+        #: Tree -> plan and job, of the newest publication of each job.
         self._plans: dict[bytes, Plan] = {}
+        self._trees: dict[bytes, bytes] = {}
 
     def learn_record(self, record: Record) -> JobRecord | None:
         """Take a control record in; return the job if it is one and can run here.
@@ -45,22 +47,29 @@ class Catalogue:
         known = self._jobs.get(app)
         if known is not None and known.definition.version > job.definition.version:
             return
-        if known is None or _shape(known) != _shape(job):
+        if job.tree not in self._plans:
             columns = {name: SqlType.parse(kind) for name, kind in job.definition.columns.items()}
-            self._plans[app] = compile_job(job.definition, columns)
-        self._jobs[app] = job
+            self._plans[job.tree] = compile_job(job.definition, columns)
+        if known is not None and known.tree != job.tree:
+            del self._plans[known.tree], self._trees[known.tree]
+        self._jobs[app], self._trees[job.tree] = job, app
 
     def job(self, app: bytes) -> JobRecord | None:
         """Return what is known of a job, stopped ones included."""
         return self._jobs.get(app)
 
-    def plan(self, app: bytes) -> Plan:
-        """Return the plan of a job that was learnt.
+    def job_of_tree(self, tree: bytes) -> JobRecord | None:
+        """Return the job whose newest known publication has this tree."""
+        app = self._trees.get(tree)
+        return None if app is None else self._jobs[app]
+
+    def plan(self, tree: bytes) -> Plan:
+        """Return the plan of the publication with this tree.
 
         Raises:
-            KeyError: it was not.
+            KeyError: it was not learnt, or a newer one was.
         """
-        return self._plans[app]
+        return self._plans[tree]
 
     def running(self, source: str | None = None) -> list[JobRecord]:
         """Return the running jobs, of one source or of all, by creator and name."""
@@ -85,8 +94,3 @@ def job_record(job: JobRecord) -> Record:
 def member_record(member: Member, version: int) -> Record:
     """Return the record with which an agent announces itself; `version` must rise with each change."""
     return Record(_MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))
-
-
-def _shape(job: JobRecord) -> object:
-    definition = job.definition
-    return definition.query, definition.columns, definition.options

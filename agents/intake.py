@@ -68,17 +68,17 @@ class Intake:
         await self._in_thread(lambda: self.pump.attach(worker))
         self._wake.set()
 
-    async def detach(self, app: bytes) -> None:
+    async def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""
-        await self._in_thread(lambda: self.pump.detach(app))
+        await self._in_thread(lambda: self.pump.detach(tree))
 
-    async def settle(self, app: bytes, verdict: Verdict) -> None:
+    async def settle(self, tree: bytes, verdict: Verdict) -> None:
         """Pass a verdict on to the worker; one that we were missing from is durable when this returns.
 
         The root forgets an absence once we have taken note of it, so a crash must not make us forget it as well. That
         a commit had us need not be durable: after a crash the root says so again.
         """
-        done = self.pump.settle(app, verdict)
+        done = self.pump.settle(tree, verdict)
         self._wake.set()
         if verdict.missing:
             await asyncio.wrap_future(done)

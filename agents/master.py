@@ -189,17 +189,18 @@ class Master:
         end_ms = slides * window.slide_ms
         return Span(end_ms - window.size_ms, end_ms)
 
-    def closed(self, after_ms: int) -> list[Span]:
-        """Return the windows that closed after event time `after_ms`, oldest first, as far as panes are retained."""
+    def closed(self, after_ms: int, most: int) -> list[Span]:
+        """Return the `most` newest windows that closed after event time `after_ms`, as far as panes are retained."""
         window, through_ms = self.plan.window, self.through_ms
         if window is None or through_ms is None or not self._panes:
             return []
         first: Label = self._panes.peekitem(0)[1].label
         start_ms = max(after_ms, first.through * self.plan.interval_ms)
-        first_end = start_ms // window.slide_ms + 1
+        last_end = through_ms // window.slide_ms
+        first_end = max(start_ms // window.slide_ms, last_end - most) + 1
         return [
             Span(end * window.slide_ms - window.size_ms, end * window.slide_ms)
-            for end in range(first_end, through_ms // window.slide_ms + 1)
+            for end in range(first_end, last_end + 1)
         ]
 
     def _gaps_in(self, span: Span | None) -> int:

@@ -45,9 +45,15 @@ class Masters:
         self._jobs: dict[bytes, JobRecord] = {}
         self._masters: dict[bytes, Master] = {}
         self._news: dict[bytes, asyncio.Event] = {}
+        #: Tree -> job.
+        self._apps: dict[bytes, bytes] = {}
 
     def __contains__(self, app: bytes) -> bool:
         return app in self._masters
+
+    def has_tree(self, tree: bytes) -> bool:
+        """Tell whether a publication's tree has its root here."""
+        return tree in self._apps
 
     @property
     def jobs(self) -> list[JobRecord]:
@@ -77,7 +83,7 @@ class Masters:
         running = self._jobs.get(app)
         if running is not None:
             if _content(running) == _content(job):
-                return running
+                return self._renew(running, job.definition.version)
             raise JobConflictError(
                 f"job {job.definition.key} is running with another definition; stop it first (`elf stop`), "
                 "or publish under another name"
@@ -89,6 +95,18 @@ class Masters:
         self._start(job, state, {})
         return job
 
+    def _renew(self, job: JobRecord, version: int) -> JobRecord:
+        """Give a running job a newer version, so that its record outlives a stop it was not reached by."""
+        if version <= job.definition.version:
+            return job
+        job = msgspec.structs.replace(job, definition=msgspec.structs.replace(job.definition, version=version))
+        app = job.definition.app_id
+        self._store.rename(app, job.encode())
+        self._jobs[app] = job
+        self._learn(job)
+        self._node.add_record(job.tree, Record(JOB_KEY, version, job.encode()))
+        return job
+
     async def enlist(self, app: bytes, agent: str, address: str) -> int | None:
         """Note that a new worker begins; return up to where an agent that was lost at its address was counted."""
         master = self._master(app)
@@ -96,21 +114,23 @@ class Masters:
         if agent in enlisted:
             return enlisted[agent].counted
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
-        counted = max([self._node.exclude(app, old) for old in lost], default=NEVER)
+        counted = max([self._node.exclude(self.job(app).tree, old) for old in lost], default=NEVER)
         entry = Enlisted(address, None if counted == NEVER else counted)
         await asyncio.to_thread(master.enlist, agent, entry, lost)
         return entry.counted
 
     def stop(self, app: bytes) -> None:
         """Stop mastering a job and drop its panes."""
-        self.job(app)
-        self._node.leave_tree(app)
+        tree = self.job(app).tree
+        self._node.leave_tree(tree)
+        del self._apps[tree]
         self._store.forget(app)
         del self._masters[app], self._jobs[app]
         self._news.pop(app).set()
 
-    async def commit(self, app: bytes, commit: Commit) -> None:
+    async def commit(self, tree: bytes, commit: Commit) -> None:
         """Make a commit durable and tell followers."""
+        app = self._apps[tree]
         master = self._masters[app]
         await asyncio.to_thread(master.commit, commit)
         news, self._news[app] = self._news[app], asyncio.Event()
@@ -149,7 +169,7 @@ class Masters:
                 return {"edition": edition, "results": []}
             self.job(app)
         now = master.edition
-        spans: list[Span | None] = [*master.closed(after_ms)[-FOLLOW_WINDOWS_MAX:]] or [master.latest()]
+        spans: list[Span | None] = [*master.closed(after_ms, FOLLOW_WINDOWS_MAX)] or [master.latest()]
         results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
         return {"edition": now, "results": [self._render(app, result) for result in results]}
 
@@ -160,8 +180,9 @@ class Masters:
         master = Master(plan, self._store, state, panes)
         self._learn(job)
         self._jobs[app], self._masters[app], self._news[app] = job, master, asyncio.Event()
+        self._apps[job.tree] = app
         self._node.join_tree(
-            app,
+            job.tree,
             member=False,
             root=self._node.contact,
             state=master.state.rollup,
@@ -169,8 +190,8 @@ class Masters:
         )
         for agent, enlisted in master.state.enlisted.items():
             if enlisted.lost:
-                self._node.exclude(app, agent)
-        self._node.add_record(app, Record(JOB_KEY, definition.version, job.encode()))
+                self._node.exclude(job.tree, agent)
+        self._node.add_record(job.tree, Record(JOB_KEY, definition.version, job.encode()))
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)

@@ -28,6 +28,7 @@ from overlay.node import OverlayNode
 #: Agents asked, one after the other, for the types of columns that the ones before had not seen in their logs.
 DESCRIBE_MAX = 8
 DESCRIBE_MS = 1_000
+OVERTAKEN_MAX = 3
 
 
 class Publisher:
@@ -42,6 +43,14 @@ class Publisher:
         self._node, self._known_sources = node, known_sources
 
     async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
+        """Publish a definition; see `_publish`. A stop on its way may overtake it: then it is published anew."""
+        for _ in range(OVERTAKEN_MAX):
+            job = await self._publish(definition, now_ms)
+            if await self.spread(job):
+                return job
+        raise UnavailableError(f"job {definition.key} is being stopped and published at the same time; try again")
+
+    async def _publish(self, definition: Definition, now_ms: int) -> JobRecord:
         """Check a definition, install its master and spread it to every agent with its source.
 
         Raises:
@@ -71,15 +80,14 @@ class Publisher:
             job = JobRecord.decode(value_of(answer))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None
-        await self.spread(job)
         return job
 
-    async def spread(self, job: JobRecord) -> None:
-        """Put a job's record, or its tombstone, into its source's tree."""
+    async def spread(self, job: JobRecord) -> bool:
+        """Put a job's record, or its tombstone, into its source's tree; False if a newer one is there."""
         source, record = job.definition.source, job_record(job)
         request = Spread(source, record.key, record.version, record.body)
         try:
-            value_of((await self._node.route(source_id(source), encode(request))).body)
+            return bool(value_of((await self._node.route(source_id(source), encode(request))).body))
         except OverlayError as error:
             raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
 

@@ -34,6 +34,8 @@ TURN_MS_MAX = 5_000
 AHEAD_MS_MAX = 86_400_000
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
+#: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
+CHECKPOINTS_LATE = 5
 
 
 class _Progress(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ class _Progress(msgspec.Struct, frozen=True):
 class Sealed:
     """A durable snapshot, ready to roll up."""
 
-    app: bytes
+    tree: bytes
     snapshot: Snapshot
 
 
@@ -139,21 +141,21 @@ class Pump:
         """Feed a worker from the next line on; a new one learns from which interval on it will have all events."""
         if worker.new:
             worker.begin(self._partial_before(worker.plan.interval_ms))
-        self.workers[worker.app] = worker
+        self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
 
-    def detach(self, app: bytes) -> None:
+    def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""
-        self.workers.pop(app, None)
+        self.workers.pop(tree, None)
 
     def saved_offset(self, path: str) -> int:
         """Return how far a file was read at the last checkpoint."""
         return next((place.offset for place in self._saved if place.path == path), 0)
 
-    def settle(self, app: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
+    def settle(self, tree: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
         """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._verdicts.append((app, verdict, done))
+        self._verdicts.append((tree, verdict, done))
         return done
 
     def step(self) -> bool:
@@ -218,11 +220,12 @@ class Pump:
             self._apply_verdicts()
             now_ms = self._now_ms()
             since_ms = now_ms - self._checkpointed_ms
-            if not force and since_ms < CHECKPOINT_SPACING * self._checkpoint_cost_ms:
+            pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
+            if not force and since_ms < pause_ms:
                 return ()
             watermark_ms = self.watermark_ms()
             sealed = {
-                app: [] if watermark_ms is None else worker.seal(watermark_ms) for app, worker in self.workers.items()
+                tree: [] if watermark_ms is None else worker.seal(watermark_ms) for tree, worker in self.workers.items()
             }
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
             if not (force or overdue or self._applied or any(sealed.values())):
@@ -241,15 +244,16 @@ class Pump:
         self._applied.clear()
         self._checkpointed_ms = self._now_ms()
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
-        return [Sealed(state.app, snapshot) for state in pending.workers for snapshot in state.sealed]
+        return [Sealed(state.tree, snapshot) for state in pending.workers for snapshot in state.sealed]
 
     def _partial_before(self, interval_ms: int) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
         if self.counters.read == 0 and not self._from_end:
             return None
         seen_ms = self._seen_ms
-        if seen_ms is None or self.counters.filtered:
-            # Lines were passed over without a look at their time; none was newer than now.
+        if seen_ms is None or self.counters.filtered or not self.workers:
+            # Lines were passed over without a look at their time, or came and went while no job wanted them; none was
+            # newer than now.
             seen_ms = max(seen_ms or 0, self._now_ms())
         return seen_ms // interval_ms + 1
 
@@ -269,20 +273,20 @@ class Pump:
 
     def _apply_verdicts(self) -> None:
         while self._verdicts:
-            app, verdict, done = self._verdicts.popleft()
+            tree, verdict, done = self._verdicts.popleft()
             self._applied.append(done)
-            worker = self.workers.get(app)
+            worker = self.workers.get(tree)
             if worker is not None:
                 # The run's own snapshots only: earlier ones may be stored still though a commit has them.
-                run = self._checkpoints.snapshots(app, verdict.previous, verdict.through) if verdict.missing else ()
+                run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through) if verdict.missing else ()
                 worker.settle(verdict, run)
 
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]]) -> _Pending:
         self._sequence += 1
         states = []
-        for app, worker in self.workers.items():
-            if worker.dirty or sealed[app]:
-                states.append(worker.state(sealed[app]))
+        for tree, worker in self.workers.items():
+            if worker.dirty or sealed[tree]:
+                states.append(worker.state(sealed[tree]))
                 worker.dirty = False
         progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms, self._seen_ms))
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)

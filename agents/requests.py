@@ -5,6 +5,7 @@ Bodies are msgpack, decoded into these types and nothing else; bytes that fit no
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,6 +42,15 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     def master(self) -> Contact:
         """The agent that the publisher's lookup found closest to the job's id."""
         return Contact.at(self.master_host, self.master_port)
+
+    @property
+    def tree(self) -> bytes:
+        """The key of this publication's reducer tree.
+
+        It shares the job id's first 96 bits, which decide who is near, and differs in the rest: an agent that missed a
+        stop cannot bring old snapshots into the tree of the next publication.
+        """
+        return self.definition.app_id[:12] + hashlib.sha1(self.instance.encode()).digest()[:8]
 
     def tombstone(self) -> JobRecord:
         """Return the record that stops this job."""
@@ -85,6 +95,7 @@ class Enlist(Request, frozen=True, tag="enlist"):
     """
 
     app: bytes
+    instance: str
     agent_id: str
     address: str
 

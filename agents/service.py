@@ -166,9 +166,9 @@ class Service:
             elif intake.pump.stalled_ms() > STALLED_MS:
                 reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms")
         for job in self._agent.catalogue.running():
-            app = job.definition.app_id
-            if job.definition.source in self._agent.intakes and self._agent.node.tree(app).role == "joining":
+            if job.definition.source in self._agent.intakes and self._agent.node.tree(job.tree).role == "joining":
                 reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")
+        reasons += [f"job {key}: {why}" for key, why in sorted(self._agent.attachments.pending.items())]
         return not reasons, reasons
 
     def metrics(self) -> bytes:

@@ -14,6 +14,8 @@ from agents.jobs.durations import parse_duration_ms
 
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
 _TEXT_CHARS_MAX = 100
+#: The end of the year 9999, the last that dates can be written of.
+_LATEST_MS = 253_402_300_799_999
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def parse_window(text: str) -> Latest | Last | Span:
 def _instant_ms(text: str) -> int:
     """Read ISO-8601 (UTC unless it names an offset) or epoch milliseconds."""
     word = text.strip()
-    if word.isascii() and word.isdigit():
+    if word.isascii() and word.isdigit() and int(word) <= _LATEST_MS:
         return int(word)
     try:
         moment = datetime.fromisoformat(word)

@@ -27,12 +27,15 @@ class Worker:
         plan: the compiled job.
         agent_id: this agent's name in the job's roster.
         progress: how far this worker had come at its last checkpoint.
+        tree: key of the publication's reducer tree; empty stands for the job's id.
         new: it has not begun yet; the pump will say from where on it gets everything.
     """
 
-    def __init__(self, plan: Plan, agent_id: str, progress: Progress | None = None, *, new: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, agent_id: str, progress: Progress | None = None, *, tree: bytes = b"", new: bool = False
+    ) -> None:
         self.plan = plan
-        self.app = plan.definition.app_id
+        self.tree = tree or plan.definition.app_id
         self.agent_id = agent_id
         self.new = new
         self.progress = progress or Progress()
@@ -43,7 +46,7 @@ class Worker:
     @classmethod
     def restore(cls, plan: Plan, agent_id: str, state: WorkerState) -> Worker:
         """Bring a worker back as its last checkpoint left it."""
-        worker = cls(plan, agent_id, state.progress)
+        worker = cls(plan, agent_id, state.progress, tree=state.tree)
         worker._insert(decode(state.open_block, plan.schema))
         return worker
 
@@ -116,7 +119,7 @@ class Worker:
         """Return what a checkpoint must hold to bring this worker back."""
         frames = [tree.snapshot() for tree in self._trees.values()]
         block = encode(pl.concat([self.plan.schema.empty(), *frames]))
-        return WorkerState(self.app, self.progress, block, tuple(sealed))
+        return WorkerState(self.tree, self.progress, block, tuple(sealed))
 
     @property
     def memory_bytes(self) -> int:

@@ -21,8 +21,6 @@ FOREVER = (1 << 62) - 1
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far one worker has come, in interval indexes."""
 
-    #: Which publication of the job this is.
-    instance: str = ""
     #: Up to here an earlier agent on this machine, whose disk is lost, was counted; None where there was none.
     counted: int | None = None
 
@@ -49,9 +47,12 @@ class Snapshot:
 
 @dataclasses.dataclass(frozen=True)
 class WorkerState:
-    """One worker's part of a checkpoint; `open_block` holds its unsealed PAOs."""
+    """One worker's part of a checkpoint.
 
-    app: bytes
+    `tree` names the publication it works on, `open_block` holds its unsealed PAOs.
+    """
+
+    tree: bytes
     progress: Progress
     open_block: bytes
     sealed: Sequence[Snapshot] = ()
@@ -82,24 +83,24 @@ class Checkpoints:
             for worker in workers:
                 progress = msgspec.json.encode(worker.progress)
                 sql.execute(
-                    "INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.app, progress, worker.open_block)
+                    "INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.tree, progress, worker.open_block)
                 )
                 settled = NEVER if worker.progress.settled is None else worker.progress.settled
-                sql.execute("DELETE FROM snapshots WHERE app = ? AND through <= ?", (worker.app, settled))
-                rows = [(worker.app, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
+                sql.execute("DELETE FROM snapshots WHERE tree = ? AND through <= ?", (worker.tree, settled))
+                rows = [(worker.tree, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
                 sql.executemany("INSERT INTO snapshots VALUES (?, ?, ?)", rows)
 
-    def snapshots(self, app: bytes, after: int = NEVER, through: int = FOREVER) -> tuple[Snapshot, ...]:
+    def snapshots(self, tree: bytes, after: int = NEVER, through: int = FOREVER) -> tuple[Snapshot, ...]:
         """Return a worker's stored snapshots with after < interval <= through, ascending."""
-        query = "SELECT through, payload FROM snapshots WHERE app = ? AND ? < through AND through <= ? ORDER BY through"
+        query = "SELECT through, payload FROM snapshots WHERE tree = ? AND through > ? AND through <= ? ORDER BY 1"
         with self._database.transaction() as sql:
-            return tuple(Snapshot(*row) for row in sql.execute(query, (app, after, through)).fetchall())
+            return tuple(Snapshot(*row) for row in sql.execute(query, (tree, after, through)).fetchall())
 
-    def forget(self, app: bytes) -> None:
+    def forget(self, tree: bytes) -> None:
         """Drop all worker state of a stopped job."""
         with self._database.transaction() as sql:
-            sql.execute("DELETE FROM workers WHERE app = ?", (app,))
-            sql.execute("DELETE FROM snapshots WHERE app = ?", (app,))
+            sql.execute("DELETE FROM workers WHERE tree = ?", (tree,))
+            sql.execute("DELETE FROM snapshots WHERE tree = ?", (tree,))
 
     def source(self, source: str) -> SourceState | None:
         """Return a source's last checkpoint."""
@@ -107,11 +108,11 @@ class Checkpoints:
             row = sql.execute("SELECT * FROM sources WHERE source = ?", (source,)).fetchone()
         return SourceState(*row) if row else None
 
-    def worker(self, app: bytes) -> WorkerState | None:
+    def worker(self, tree: bytes) -> WorkerState | None:
         """Return a worker's last checkpoint with its unsettled snapshots, ascending."""
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT progress, open FROM workers WHERE app = ?", (app,)).fetchone()
+            row = sql.execute("SELECT progress, open FROM workers WHERE tree = ?", (tree,)).fetchone()
             if row is None:
                 return None
         progress = msgspec.json.decode(row[0], type=Progress)
-        return WorkerState(app, progress, row[1], self.snapshots(app))
+        return WorkerState(tree, progress, row[1], self.snapshots(tree))

@@ -24,9 +24,9 @@ _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE sources (source TEXT PRIMARY KEY, positions BLOB NOT NULL, counters BLOB NOT NULL,
                       sequence INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE workers (app BLOB PRIMARY KEY, progress BLOB NOT NULL, open BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE snapshots (app BLOB NOT NULL, through INTEGER NOT NULL, payload BLOB,
-                        PRIMARY KEY (app, through)) WITHOUT ROWID;
+CREATE TABLE workers (tree BLOB PRIMARY KEY, progress BLOB NOT NULL, open BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE snapshots (tree BLOB NOT NULL, through INTEGER NOT NULL, payload BLOB,
+                        PRIMARY KEY (tree, through)) WITHOUT ROWID;
 CREATE TABLE masters (app BLOB PRIMARY KEY, job BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE panes (app BLOB NOT NULL, interval INTEGER NOT NULL, block BLOB NOT NULL,
                     PRIMARY KEY (app, interval)) WITHOUT ROWID;

@@ -19,6 +19,11 @@ class Panes:
             sql.execute("DELETE FROM panes WHERE app = ?", (app,))
             sql.execute("INSERT OR REPLACE INTO masters VALUES (?, ?, ?)", (app, job, state))
 
+    def rename(self, app: bytes, job: bytes) -> None:
+        """Replace what is kept of the job itself."""
+        with self._database.transaction() as sql:
+            sql.execute("UPDATE masters SET job = ? WHERE app = ?", (job, app))
+
     def commit(self, app: bytes, state: bytes, changed: Mapping[int, bytes], expired: Iterable[int]) -> None:
         """Write a commit: the new state, the panes it changed, the panes no longer retained."""
         with self._database.transaction() as sql:

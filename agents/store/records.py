@@ -13,10 +13,14 @@ class Records:
         self._database = database
 
     def put(self, app: bytes, record: Record) -> None:
-        """Remember the winning version of a record."""
+        """Remember a record, unless a newer version is there already."""
         with self._database.transaction() as sql:
             row = (app, record.key, record.version, record.body)
-            sql.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
+            sql.execute(
+                "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version, "
+                "body = excluded.body WHERE excluded.version >= version",
+                row,
+            )
 
     def all(self, app: bytes) -> list[Record]:
         """Return the records of one tree, by key."""

@@ -130,6 +130,8 @@ def _run(config: AgentConfig) -> None:
     logging.basicConfig(level=config.agent.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # It logs every datagram it sends; its warnings are enough.
     logging.getLogger("kademlia").setLevel(logging.WARNING)
+    # It logs a traceback for every connection that does not speak HTTP.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
         asyncio.run(run(config, announce))
     except (OverlayError, OSError) as error:

@@ -23,7 +23,7 @@ def test_a_job_is_learnt_from_its_record_with_its_plan() -> None:
     assert catalogue.learn_record(job_record(JOB)) == JOB
     assert catalogue.running("clicks") == [JOB]
     assert catalogue.running("other") == []
-    assert catalogue.plan(APP).interval_ms == 2_000
+    assert catalogue.plan(JOB.tree).interval_ms == 2_000
 
 
 def test_a_tombstone_hides_the_job_and_an_older_publication_does_not_bring_it_back() -> None:

@@ -104,7 +104,7 @@ def test_a_column_that_only_one_agent_has_seen_gets_its_type_from_there(agents: 
 
 def test_the_doors_for_machines_answer(agents: list[AgentProcess], tmp_path: pathlib.Path) -> None:
     assert agents[0].get("/healthz")["status"] == "alive"
-    assert agents[0].get("/readyz") == {"ready": True, "reasons": []}
+    wait_until(agents[0].ready, "the jobs just published are taken up")
     with urllib.request.urlopen(agents[0].url + "/metrics") as answer:
         assert b"elf_lines_read_total" in answer.read()
     with pytest.raises(urllib.request.HTTPError) as failure:  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""Which jobs this agent works on: workers attached to sources and trees, and detached again.
+
+A job that is stopped and published again is another publication, with a tree, a worker and a master state of its own;
+what an agent that was away still holds of the old one reaches nobody and is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Mapping
+
+from agents.catalogue import Catalogue
+from agents.errors import ElfError
+from agents.intake import Intake
+from agents.masters import Masters
+from agents.requests import Enlist, JobRecord, encode, value_of
+from agents.store.checkpoints import Checkpoints, Progress, Snapshot
+from agents.worker import Worker
+from overlay.contract import NEVER, RollupState
+from overlay.errors import OverlayError
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+#: First and longest pause before something that could not be done is tried again: a master out of reach, a full disk.
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+
+
+class Attachments:
+    """Attaches workers of this agent.
+
+    Args:
+        agent_id: this agent's name in rosters.
+        node: the overlay.
+        intakes: this agent's sources.
+        catalogue: the jobs known here; what it says now counts.
+        masters: the jobs mastered here.
+        checkpoints: where workers were left.
+    """
+
+    def __init__(
+        self,
+        agent_id: Callable[[], str],
+        node: OverlayNode,
+        intakes: Mapping[str, Intake],
+        catalogue: Catalogue,
+        masters: Masters,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._agent_id, self._node, self._intakes = agent_id, node, intakes
+        self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
+        self._locks: dict[bytes, asyncio.Lock] = {}
+        #: Job -> tree of the publication worked on.
+        self._trees: dict[bytes, bytes] = {}
+        #: Jobs that should be worked on and are not yet, with the reason; for `/readyz`.
+        self.pending: dict[str, str] = {}
+
+    async def follow(self, job: JobRecord) -> None:
+        """Do what a job's newest record says, one change of a job at a time, until it is done or superseded."""
+        app, pause_s = job.definition.app_id, RETRY_S_MIN
+        async with self._locks.setdefault(app, asyncio.Lock()):
+            while self._catalogue.job(app) == job:
+                try:
+                    await self._apply(job)
+                    self.pending.pop(job.definition.key, None)
+                    return
+                except (OverlayError, ElfError, OSError, sqlite3.Error) as error:
+                    self.pending[job.definition.key] = str(error)
+                    log.debug("job %s cannot be taken up yet: %s", job.definition.key, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    def seal(self, tree: bytes, snapshot: Snapshot) -> None:
+        """Hand a durable snapshot to the tree.
+
+        A refusal needs no answer here: the verdict that caused it waits in the pump and covers this snapshot too.
+        """
+        self._node.seal(tree, snapshot.through, snapshot.payload)
+
+    async def _apply(self, job: JobRecord) -> None:
+        app, intake = job.definition.app_id, self._intakes[job.definition.source]
+        attached = self._trees.get(app)
+        if attached is not None and (attached != job.tree or job.stopped):
+            await self._abandon(app, attached, intake)
+        if job.stopped:
+            await asyncio.to_thread(self._checkpoints.forget, job.tree)
+        elif attached != job.tree:
+            await self._attach(job, intake)
+
+    async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
+        await intake.detach(tree)
+        await asyncio.to_thread(self._checkpoints.forget, tree)
+        if not self._masters.has_tree(tree):
+            self._node.leave_tree(tree)
+        del self._trees[app]
+
+    async def _attach(self, job: JobRecord, intake: Intake) -> None:
+        tree, plan = job.tree, self._catalogue.plan(job.tree)
+        state = self._checkpoints.worker(tree)
+        if state is not None:
+            worker = Worker.restore(plan, self._agent_id(), state)
+        else:
+            progress = Progress(counted=await self._enlist(job))
+            worker = Worker(plan, self._agent_id(), progress, tree=tree, new=True)
+        # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
+        await intake.attach(worker)
+        settled = NEVER if worker.progress.settled is None else worker.progress.settled
+        self._node.join_tree(
+            tree,
+            member=True,
+            root=job.master,
+            state=None if self._masters.has_tree(tree) else RollupState(committed=settled),
+            leap_after_ms=job.definition.options.leap_after_ms,
+        )
+        # In one go with joining, so that nothing newer is handed over before the retained snapshots.
+        for snapshot in self._checkpoints.snapshots(tree, after=settled):
+            self.seal(tree, snapshot)
+        self._trees[job.definition.app_id] = tree
+
+    async def _enlist(self, job: JobRecord) -> int | None:
+        """Ask the master where a new worker begins."""
+        address = self._node.contact.address
+        if self._masters.has_tree(job.tree):
+            return await self._masters.enlist(job.definition.app_id, self._agent_id(), address)
+        request = Enlist(job.definition.app_id, job.instance, self._agent_id(), address)
+        found: int | None = value_of(await self._node.ask(job.master, encode(request)))
+        return found
