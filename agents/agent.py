@@ -84,6 +84,7 @@ class Agent:
             self._describe_source,
             self.add_record,
             self.publisher.spread,
+            now_ms,
         )
         self.attachments = Attachments(
             lambda: self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints

@@ -61,6 +61,7 @@ class Answers:
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
+        now_ms: wall clock.
     """
 
     def __init__(
@@ -72,9 +73,11 @@ class Answers:
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
         spread: Callable[[JobRecord], Awaitable[bool]],
+        now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
+        self._now_ms = now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -140,7 +143,7 @@ class Answers:
                 return await self._masters.enlist(app, agent_id, address)
             case Stop(app):
                 # Told first, dropped then: a stop that did not reach the agents can be asked for again.
-                if not await self._spread_job(self._masters.job(app).tombstone()):
+                if not await self._spread_job(self._masters.job(app).tombstone(self._now_ms())):
                     raise UnavailableError(
                         "the job was published again at the same time; stop it again if it should end"
                     )

@@ -45,7 +45,7 @@ class Catalogue:
         """Take a job in; an older publication of the same job is ignored."""
         app = job.definition.app_id
         known = self._jobs.get(app)
-        if known is not None and known.definition.version > job.definition.version:
+        if known is not None and known.stamp_ms > job.stamp_ms:
             return
         if job.tree not in self._plans:
             columns = {name: SqlType.parse(kind) for name, kind in job.definition.columns.items()}
@@ -88,7 +88,7 @@ class Catalogue:
 
 def job_record(job: JobRecord) -> Record:
     """Return the record that spreads a job in its source's tree."""
-    return Record(_JOB + job.definition.key, job.definition.version, job.encode())
+    return Record(_JOB + job.definition.key, job.stamp_ms, job.encode())
 
 
 def member_record(member: Member, version: int) -> Record:

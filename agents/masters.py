@@ -83,7 +83,7 @@ class Masters:
         running = self._jobs.get(app)
         if running is not None:
             if _content(running) == _content(job):
-                return self._renew(running, job.definition.version)
+                return self._renew(running, job.stamp_ms)
             raise JobConflictError(
                 f"job {job.definition.key} is running with another definition; stop it first (`elf stop`), "
                 "or publish under another name"
@@ -95,16 +95,16 @@ class Masters:
         self._start(job, state, {})
         return job
 
-    def _renew(self, job: JobRecord, version: int) -> JobRecord:
-        """Give a running job a newer version, so that its record outlives a stop it was not reached by."""
-        if version <= job.definition.version:
+    def _renew(self, job: JobRecord, stamp_ms: int) -> JobRecord:
+        """Make a running job's record later, so that it outlives a stop that did not come through."""
+        if stamp_ms <= job.stamp_ms:
             return job
-        job = msgspec.structs.replace(job, definition=msgspec.structs.replace(job.definition, version=version))
+        job = msgspec.structs.replace(job, stamp_ms=stamp_ms)
         app = job.definition.app_id
         self._store.rename(app, job.encode())
         self._jobs[app] = job
         self._learn(job)
-        self._node.add_record(job.tree, Record(JOB_KEY, version, job.encode()))
+        self._node.add_record(job.tree, Record(JOB_KEY, stamp_ms, job.encode()))
         return job
 
     async def enlist(self, app: bytes, agent: str, address: str) -> int | None:
@@ -191,7 +191,7 @@ class Masters:
         for agent, enlisted in master.state.enlisted.items():
             if enlisted.lost:
                 self._node.exclude(job.tree, agent)
-        self._node.add_record(job.tree, Record(JOB_KEY, definition.version, job.encode()))
+        self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)

@@ -75,6 +75,7 @@ class Publisher:
                 master_port=master.port,
                 published_ms=now_ms,
                 instance=secrets.token_hex(8),
+                stamp_ms=now_ms if known is None else max(now_ms, known.stamp_ms + 1),
             )
             answer = await self._node.ask(master, encode(Install(job, source["members"])))
             job = JobRecord.decode(value_of(answer))

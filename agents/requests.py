@@ -36,6 +36,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     published_ms: int
     #: Random; tells one publication of a name from the next one after a stop.
     instance: str
+    #: When this record was made, and after every one its maker knew: of two records of a job the later one counts. A
+    #: clock, because whoever publishes anew may not have heard of the stop yet.
+    stamp_ms: int
     stopped: bool = False
 
     @property
@@ -52,10 +55,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         """
         return self.definition.app_id[:12] + hashlib.sha1(self.instance.encode()).digest()[:8]
 
-    def tombstone(self) -> JobRecord:
+    def tombstone(self, now_ms: int) -> JobRecord:
         """Return the record that stops this job."""
-        definition = msgspec.structs.replace(self.definition, version=self.definition.version + 1)
-        return msgspec.structs.replace(self, definition=definition, stopped=True)
+        return msgspec.structs.replace(self, stopped=True, stamp_ms=max(now_ms, self.stamp_ms + 1))
 
     def encode(self) -> bytes:
         """Return the record's body on the wire and on disk."""

@@ -19,6 +19,7 @@ from agents.jobs.coercion import decimal_refused
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
+from agents.jobs.growth import check_growth
 from agents.jobs.operators import condition
 from agents.jobs.prefilter import literals_of
 from agents.jobs.query import TIME_COLUMN, Item, Query, Window, is_window_field, parse_query
@@ -138,6 +139,7 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
     """
     try:
         query = parse_query(definition.query)
+        check_growth(query.select)
         plan = _compile(definition, query, columns)
         _try_out(plan)
     except RecursionError:

@@ -10,12 +10,14 @@ from overlay.contract import Record
 from tests.agents.plans import plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
-JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=4250, published_ms=1, instance="i")
+JOB = JobRecord(
+    definition=DEFINITION, master_host="127.0.0.1", master_port=4250, published_ms=1, instance="i", stamp_ms=1
+)
 APP = DEFINITION.app_id
 
 
 def newer(job: JobRecord, **changes: object) -> JobRecord:
-    return replace(job, definition=replace(job.definition, version=job.definition.version + 1), **changes)
+    return replace(job, stamp_ms=job.stamp_ms + 1, **changes)
 
 
 def test_a_job_is_learnt_from_its_record_with_its_plan() -> None:
@@ -28,7 +30,7 @@ def test_a_job_is_learnt_from_its_record_with_its_plan() -> None:
 
 def test_a_tombstone_hides_the_job_and_an_older_publication_does_not_bring_it_back() -> None:
     catalogue = Catalogue()
-    catalogue.learn(newer(JOB, stopped=True))
+    catalogue.learn(JOB.tombstone(0))
     catalogue.learn(JOB)
     assert catalogue.running() == []
     again = newer(newer(JOB))
@@ -49,3 +51,13 @@ def test_members_give_agents_their_names() -> None:
 def test_bodies_that_are_not_what_the_key_says_are_refused(key: str) -> None:
     with pytest.raises(msgspec.DecodeError):
         Catalogue().learn_record(Record(key, 1, b"\x93\x01\x02\x03"))
+
+
+def test_another_publication_has_another_tree_near_the_job_and_takes_the_place_of_the_old_one() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(JOB)
+    again = newer(JOB, instance="j")
+    catalogue.learn(again)
+    assert again.tree[:12] == JOB.tree[:12] == APP[:12]
+    assert catalogue.job_of_tree(again.tree) == again
+    assert catalogue.job_of_tree(JOB.tree) is None
