@@ -42,6 +42,8 @@ class Outcome:
     frame: pl.DataFrame
     counters: Counters
     files: int
+    #: The first rejected line, cut, and why; None when there was none.
+    rejected: tuple[bytes, str] | None = None
 
 
 def run_once(
@@ -80,14 +82,15 @@ def evaluate(
     parser = make_format(format, time=time)
     plan = compile_job(definition, _types(definition, parser, columns or {}, files))
     tree = BufferTree(plan.schema)
-    counters = Counters()
+    counters, rejected = Counters(), None
     for file in files:
         for chunk in _chunks(file):
             parsed = parser.parse(chunk, plan.columns, [plan.literals])
             counters += parsed.counters
+            rejected = rejected or next(iter(parsed.rejects), None)
             if parsed.events.height:
                 tree.insert(plan.reduce(parsed.events))
-    return Outcome(_rows(plan, tree.snapshot()), counters, len(files))
+    return Outcome(_rows(plan, tree.snapshot()), counters, len(files), rejected)
 
 
 def parse_columns(text: str) -> dict[str, SqlType]:
@@ -122,6 +125,8 @@ def _types(
     lowered = {name.lower() for name in known}
     for name in missing:
         if name.lower() not in lowered:
+            if parser.columns is None and not fields:
+                raise JobError("these lines are no JSON objects; say what they are with --format, such as combined")
             message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
             raise refused(read[name], message, "or declare its type with --columns or under [columns]")
     return known

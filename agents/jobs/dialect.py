@@ -132,6 +132,8 @@ def _parse_error(text: str, error: ParseError) -> JobSpecError:
     line, end_column = details.get("line"), details.get("col")
     word = str(details.get("highlight") or "")
     message = str(details.get("description") or _first_line(str(error))).rstrip(". ")
+    if "<class" in message:
+        message = "something that belongs here is missing"
     if line is None or end_column is None:
         return JobSpecError(message, line=1, column=1)
     column = max(1, end_column - len(word) + 1)
@@ -141,7 +143,7 @@ def _parse_error(text: str, error: ParseError) -> JobSpecError:
         column -= len(before[0])
         word = before[1]
     near = f" near {word!r}" if word else ""
-    guesses = nearest(word.upper(), _KEYWORDS) if word.isalpha() else ()
+    guesses = nearest(word.upper(), _KEYWORDS) if word.isalpha() and word.upper() not in _KEYWORDS else ()
     hint = did_you_mean(guesses).lstrip("; ") or f"the parts of a query, in order: {' '.join(_CLAUSES)}"
     return JobSpecError(f"syntax error{near}: {message}", line=line, column=max(1, column), hint=hint)
 

@@ -9,7 +9,7 @@ import typer
 
 from agents.errors import JobError
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
-from elf.cli.exits import DIFFERS
+from elf.cli.exits import DIFFERS, NO_RESULT
 from elf.cli.mistakes import explained, load_job
 from elf.cli.output import console, print_json, say, table_of, wants_json
 
@@ -31,7 +31,7 @@ def run(
     time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job once over files and print its rows; no agent, no cluster."""
+    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if every line was rejected."""
     from polars import selectors
 
     from agents.once import evaluate, parse_columns
@@ -49,6 +49,11 @@ def run(
     lines = outcome.counters
     ends = f"{lines.parsed} parsed, {lines.filtered} skipped, {lines.rejected} rejected"
     say(f"{lines.read} lines of {outcome.files} files: {ends}")
+    if outcome.rejected is not None:
+        line, reason = outcome.rejected
+        say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
+    if lines.rejected and not lines.parsed:
+        raise typer.Exit(NO_RESULT)
 
 
 def verify(
