@@ -7,6 +7,7 @@ does not lets the overlay route on toward the job's id.
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -90,6 +91,8 @@ class Answers:
             value = await self._dispatch(request, here)
         except ElfError as error:
             return encode(reply_of_error(error))
+        except (OSError, sqlite3.Error) as error:
+            return encode(reply_of_error(UnavailableError(f"the agent at {self._me().address} cannot write: {error}")))
         except pl.exceptions.PanicException as error:
             # Not an Exception to Python; unanswered it would look like a dead agent.
             log.error("a request made Polars panic: %s", error)

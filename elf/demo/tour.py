@@ -235,7 +235,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     finally:
-        print("stopping ...", file=sys.stderr)
+        with contextlib.suppress(OSError):  # the terminal may be gone
+            print("stopping ...", file=sys.stderr)
         shop.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if tour.verified is False else 0
