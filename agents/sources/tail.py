@@ -254,6 +254,7 @@ class Tail:
                     self._notice(self._files[seen.key], seen, rotated=seen.path != live)
             families[live] = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
         self._families = families
+        self.errors = {path: reason for path, reason in self.errors.items() if os.path.exists(path)}
         if first:
             for place in self._gone:
                 if not place.done:

@@ -222,3 +222,18 @@ def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:
     site.run()
     assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
     assert "nonsense" in (site.folder / "rejected" / "s.txt").read_text()
+
+
+def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site) -> None:
+    site.run()
+    assert site.sealed == []
+    assert site.pump.troubles == [f"no file matches {site.folder}/*.log"]
+    (site.folder / "a.log").mkdir()
+    site.write((1_000, "b"), name="b.log")
+    site.run()
+    assert site.sealed == [], "an unreadable log may hold events of any interval"
+    assert site.pump.troubles == [f"{site.folder}/a.log: Is a directory"]
+    (site.folder / "a.log").rmdir()
+    site.run()
+    assert site.rows() == {(0, "b"): 1}
+    assert site.pump.troubles == []
