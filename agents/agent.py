@@ -7,6 +7,7 @@ nothing itself.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import pathlib
 import sqlite3
@@ -87,7 +88,7 @@ class Agent:
             now_ms,
         )
         self.attachments = Attachments(
-            lambda: self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints
+            self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints
         )
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -155,7 +156,12 @@ class Agent:
         except (msgspec.DecodeError, ElfError, ValueError) as error:
             log.warning("control record %s cannot be used here: %s", record.key, error)
             return
-        self._spawn(self._remember(app, record))
+        try:
+            # At once, so that whoever published knows it is on disk somewhere; a full disk must not lose the job.
+            self._records.put(app, record)
+        except (OSError, sqlite3.Error) as error:
+            log.error("control record %s is not on disk yet: %s", record.key, error)
+            self._spawn(self._remember(app, record))
         if job is not None and job.definition.source in self.intakes:
             self._spawn(self.attachments.follow(job))
 
@@ -183,14 +189,12 @@ class Agent:
                 await asyncio.sleep(JOIN_RETRY_S)
 
     async def _remember(self, app: bytes, record: Record) -> None:
-        """Write a control record down, however long the disk is full; the newest version is what counts then."""
+        """Write a control record down once the disk takes it; a newer version stays."""
         while True:
-            try:
+            await asyncio.sleep(RETRY_S_MAX)
+            with contextlib.suppress(OSError, sqlite3.Error):
                 await asyncio.to_thread(self._records.put, app, record)
                 return
-            except (OSError, sqlite3.Error) as error:
-                log.error("control record %s is not on disk yet: %s", record.key, error)
-            await asyncio.sleep(RETRY_S_MAX)
 
     async def _enter_source(self, source: str) -> None:
         """Join a source's tree with what we knew of it, and announce ourselves there."""

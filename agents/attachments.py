@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from agents.catalogue import Catalogue
 from agents.errors import ElfError
@@ -41,7 +41,7 @@ class Attachments:
 
     def __init__(
         self,
-        agent_id: Callable[[], str],
+        agent_id: str,
         node: OverlayNode,
         intakes: Mapping[str, Intake],
         catalogue: Catalogue,
@@ -99,10 +99,10 @@ class Attachments:
         tree, plan = job.tree, self._catalogue.plan(job.tree)
         state = self._checkpoints.worker(tree)
         if state is not None:
-            worker = Worker.restore(plan, self._agent_id(), state)
+            worker = Worker.restore(plan, self._agent_id, state)
         else:
             progress = Progress(counted=await self._enlist(job))
-            worker = Worker(plan, self._agent_id(), progress, tree=tree, new=True)
+            worker = Worker(plan, self._agent_id, progress, tree=tree, new=True)
         # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
         await intake.attach(worker)
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
@@ -122,7 +122,7 @@ class Attachments:
         """Ask the master where a new worker begins."""
         address = self._node.contact.address
         if self._masters.has_tree(job.tree):
-            return await self._masters.enlist(job.definition.app_id, self._agent_id(), address)
-        request = Enlist(job.definition.app_id, job.instance, self._agent_id(), address)
+            return await self._masters.enlist(job.definition.app_id, self._agent_id, address)
+        request = Enlist(job.definition.app_id, job.instance, self._agent_id, address)
         found: int | None = value_of(await self._node.ask(job.master, encode(request)))
         return found
