@@ -17,9 +17,7 @@ from sqlglot import exp
 from agents.jobs import operators
 from agents.jobs.coercion import cast, unify
 from agents.jobs.dialect import JobSql, refused
-from agents.jobs.functions import call_function, check_function
 from agents.jobs.patterns import like_expr
-from agents.jobs.regex import rlike_expr
 from agents.jobs.types import SqlType
 from agents.jobs.values import Untyped, Value
 
@@ -189,6 +187,8 @@ def _like_escaped(node: exp.Expr, scope: Scope, escape: str) -> Value:
 def _rlike(node: exp.Expr, scope: Scope) -> Value:
     _check_order(node, left=_PREDICATES, right=_PREDICATES)
     value, pattern = _pair(node, scope)
+    from agents.jobs.regex import rlike_expr  # see `_call`
+
     matched = rlike_expr(value, pattern)
     return operators.boolean(~matched if node.args.get("negate") else matched, node)
 
@@ -238,11 +238,16 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _concat(node: exp.Expr, scope: Scope) -> Value:
+    from agents.jobs.functions import call_function  # see `_call`
+
     _check_order(node, left=(), right=(exp.Add, exp.Sub))
     return call_function("concat", node, list(_pair(node, scope)))
 
 
 def _call(node: exp.Expr, scope: Scope) -> Value:
+    # Loaded when first called: the tables of functions are a twentieth of an agent's start-up.
+    from agents.jobs.functions import call_function, check_function
+
     check_function(node.name, node)
     return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])
 

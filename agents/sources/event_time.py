@@ -101,6 +101,18 @@ def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
     return times
 
 
+def fixed(text: Bytes2, unit: int = 1_000) -> Ints:
+    """Turn ISO-8601 texts of one length, the rows of a matrix, into `unit` parts of a second; `NONE` where one is none.
+
+    Args:
+        text: one row a text, with one more byte at its end, which is not looked at.
+        unit: parts of a second.
+    """
+    times = np.full(len(text), NONE)
+    _parse_length(times, slice(None), text, unit)
+    return times
+
+
 def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
     """Turn `10/Oct/2000:13:55:36 -0700` into `unit` parts of a second since the epoch; `NONE` where a text is none."""
     if not values:

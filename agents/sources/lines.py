@@ -19,8 +19,8 @@ from agents.sources.counters import Oddities
 #: Longest line that is parsed whole. Longer ones are cut here (and flagged): a line of 100 MB must not end the agent.
 LINE_BYTES_MAX = 1 << 20
 
-#: Scanned at a time, so that what a scan writes stays in the processor's nearest memory.
-_SCAN_BYTES = 256 << 10
+#: Scanned at a time, so that what a scan writes stays in the processor's near memory; a multiple of 64.
+_SCAN_BYTES = 1 << 20
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -102,16 +102,30 @@ def line_ends(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def _ends_in(text: npt.NDArray[np.uint8], scratch: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Find the newlines in a part; eight flags at a time where no eight bytes hold two of them."""
+    """Find the newlines in a part: the 64 bytes and in them the eight that hold one, if none hold two of them."""
     is_end = np.equal(text, 10, out=scratch[: len(text)])
     scratch[len(text) :] = False
-    words = scratch.view("<u8")
+    eights = scratch.view("<u8")
+    some = eights != 0
+    hits = _only_hits(some.view("<u8"))
+    hits = np.flatnonzero(some) if hits is None else hits
+    ends = _only_within(eights[hits])
+    return np.flatnonzero(is_end) if ends is None else hits * 8 + ends
+
+
+def _only_hits(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
+    """Return the places of the flags in words of eight flags; None if a word has two."""
     hits = np.flatnonzero(words != 0)
-    if len(hits) != np.count_nonzero(is_end):
-        return np.flatnonzero(is_end)
+    within = _only_within(words[hits])
+    return None if within is None else hits * 8 + within
+
+
+def _only_within(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
+    """Return the place of the flag in each of these words, which have at least one; None if one has two."""
+    if (words & (words - np.uint64(1))).any():
+        return None
     # A word with its byte k set is 2 ** 8k: multiplied by this constant, its top byte is k.
-    within = (words[hits] * np.uint64(0x0001020304050607)) >> np.uint64(56)
-    return hits * 8 + within.astype(np.int64)
+    return ((words * np.uint64(0x0001020304050607)) >> np.uint64(56)).astype(np.int64)
 
 
 def split(data: bytes) -> tuple[pl.Series, int]:

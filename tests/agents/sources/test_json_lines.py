@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
+import string
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.jobs.types import SqlType
+from agents.sources import json_lines
 from agents.sources.counters import Counters
 from agents.sources.json_lines import JsonLines
 from agents.sources.lines import LINE_BYTES_MAX
@@ -219,6 +222,78 @@ def test_a_bad_line_does_not_touch_the_others(damage: list[tuple[int, bytes]]) -
     for index, line in damage:
         lines[index] = line
     check(b"".join(line + b"\n" for line in lines))
+
+
+TIMES = st.sampled_from(
+    [
+        TIME, "2026-11-20T10:00:00.123Z", "2026-11-20 10:00:00.123z", "2026-11-20T10:00:00.12+01:00", "x" * len(TIME),
+        "2026-11-20T10:00:0\\u0030Z", "2026-02-30T10:00:00Z", "2026-11-20T10:00:00é", "", '2026-11-20T10:00:00Z"',
+    ]
+)  # fmt: skip
+MORE = st.sampled_from(
+    [
+        "", ',"n":1', ',"n":2,"s":"v"', ',"ts":"2026-11-20T11:00:00Z"', ',"\\u0074s":"2026-11-20T11:00:00Z"',
+        ',"ts":null', ',"ts":1763632800', ',"ts":99999999999999999999999', ',"o":{"ts":1}', ',"o":"ts"', ',"ta":1',
+        ',"n":', ",", "}", '},{"n":1', '}{"n":1', ',"s":"é"', ',"s":"\udcff"', ',"n":"1"', ',"x":1e999',
+        ',"o":"\x01"', ',"o":"\udcff"', ',"o":[[', ',"o":nul', ',"o":01', " ",
+    ]
+)  # fmt: skip
+FRONTS = st.sampled_from(
+    ['{"ts":"', '{ "ts" :\t"', '{"tt":"', '{"ts":', '{"ts","', ' {"ts":"', '{"ts":["', '["ts":"', '{"ta":"']
+)
+ENDS = st.sampled_from(['"', "", '" ', '"]', "'"])
+
+
+@st.composite
+def fronted_lines(draw: st.DrawFn) -> list[bytes]:
+    """Lines of nearly one shape, each a copy of the first with few things changed."""
+    usual = [draw(part) for part in (FRONTS, TIMES)]
+    lines = []
+    for _ in range(draw(st.integers(1, 8))):
+        front, time = (draw(st.one_of(st.just(one), part)) for one, part in zip(usual, (FRONTS, TIMES), strict=True))
+        end, more = draw(st.one_of(st.just('"'), ENDS)), draw(MORE)
+        line = f"{front}{time}{end}{more}{draw(st.sampled_from(['}', '}', '}', '', '} ']))}"
+        lines.append(line.encode("utf-8", "surrogateescape"))
+    return lines
+
+
+@settings(max_examples=1500, deadline=None)
+@given(fronted_lines(), st.sampled_from([40, 64 << 10]))
+def test_lines_that_begin_with_the_time_end_as_python_says(lines: list[bytes], block_bytes: int) -> None:
+    with patch.object(json_lines, "_BLOCK_BYTES", block_bytes):
+        check(b"".join(line + b"\n" for line in lines))
+
+
+def test_a_time_that_comes_twice_counts_as_the_last_says() -> None:
+    chunk = "".join(f'{{"ts":"{TIME}","n":{i}}}\n' for i in range(1000))
+    for again in ('"ts"', '"\\u0074s"', '"t\\u0073"'):
+        line = f'{{"ts":"{TIME}","n":1000,{again}:"2027-01-01T00:00:00Z"}}\n'
+        events = JsonLines().parse((chunk + line + chunk).encode(), {"n": SqlType.BIGINT}).events
+        assert events["ts"].n_unique() == 2
+        assert events["ts"][1000] == datetime(2027, 1, 1)
+        assert events["n"].to_list() == [*range(1000), 1000, *range(1000)]
+
+
+def test_names_next_to_the_time_s_are_not_taken_for_it() -> None:
+    # In the decoder's copy the time has another name: none of a wanted column.
+    wanted = {f"t{letter}": SqlType.STRING for letter in string.ascii_letters if letter != "s"}
+    for columns in (wanted, dict(list(wanted.items())[1:]), {"ta": SqlType.STRING}):
+        events = JsonLines().parse(f'{{"ts":"{TIME}","tb":"x"}}\n'.encode() * 3, columns).events
+        assert events.drop("ts").to_dicts() == [{name: "x" if name == "tb" else None for name in columns}] * 3
+        assert events["ts"].to_list() == [datetime(2026, 11, 20, 10)] * 3
+
+
+def test_fronts_and_other_lines_keep_their_order() -> None:
+    lines = [
+        f'{{"ts":"2026-11-20T10:00:{i % 60:02}Z","n":{i}}}\n'
+        if i % 900 < 600
+        else f'{{"n":{i},"ts":{1763632800 + i}}}\n'
+        for i in range(9000)
+    ]
+    events = JsonLines().parse("".join(lines).encode(), {"n": SqlType.BIGINT}).events
+    assert events["n"].to_list() == list(range(9000))
+    seconds = [1795168800 + i % 60 if i % 900 < 600 else 1763632800 + i for i in range(9000)]
+    assert (events["ts"].dt.epoch("s")).to_list() == seconds
 
 
 def parse(*lines: str, time: str = "ts", wanted: dict[str, SqlType] | None = None) -> list[dict[str, Any]]:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.sources import lines as lines_module
 from agents.sources.counters import Oddities
 from agents.sources.lines import LINE_BYTES_MAX, clean, join, line_ends, split, valid_utf8
 
@@ -29,6 +32,13 @@ def test_split_repairs_what_is_no_utf8(lines: list[bytes]) -> None:
 def test_line_ends(data: bytes) -> None:
     for text in (data, data * 3_000):
         assert line_ends(text).tolist() == [place for place, byte in enumerate(text) if byte == 10]
+
+
+@given(st.lists(st.integers(0, 200), max_size=20), st.integers(0, 200))
+def test_line_ends_across_scans(lengths: list[int], rest: int) -> None:
+    data = b"".join(b"x" * length + b"\n" for length in lengths) + b"x" * rest
+    with patch.object(lines_module, "_SCAN_BYTES", 128):
+        assert line_ends(data).tolist() == [place for place, byte in enumerate(data) if byte == 10]
 
 
 def test_what_is_repaired() -> None:
