@@ -15,8 +15,10 @@ from any thread, one at a time.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -91,17 +93,15 @@ class Archive:
         source: the source's name.
         agent: the agent's name or address, different for every agent.
         rows_max: events held in memory; more are written out, still hidden, before the checkpoint.
-        age_ms_max: longest time an event is held in memory while `roll` is called.
     """
 
-    def __init__(self, folder: Path, source: str, agent: str, *, rows_max: int, age_ms_max: int) -> None:
+    def __init__(self, folder: Path, source: str, agent: str, *, rows_max: int) -> None:
         self._folder, self._source, self._agent = folder, source, agent
         self._root = source_folder(folder, source)
         self._name = safe_name(agent)
-        self._rows_max, self._age_ms_max = rows_max, age_ms_max
+        self._rows_max = rows_max
         self._buffer: list[pl.DataFrame] = []
         self._rows = 0
-        self._oldest_ms: int | None = None
         self._staged: list[_Hidden] = []
         self._staged_count = 0
         self._prepared: dict[int, list[_Hidden]] = {}
@@ -115,25 +115,13 @@ class Archive:
         """
         if events.is_empty():
             return
-        if self._buffer and self._buffer[0].schema != events.schema:
-            self._stage()
-        if not self._buffer:
-            _sql_types(events.schema)
+        _sql_types(events.schema)
         self._buffer.append(events)
         self._rows += events.height
         if self._rows >= self._rows_max:
-            self._stage()
-
-    def roll(self, now_ms: int) -> bool:
-        """Write out, hidden, what has been in memory for `age_ms_max`; return whether anything was written."""
-        if not self._buffer:
-            return False
-        if self._oldest_ms is None:
-            self._oldest_ms = now_ms
-        if now_ms - self._oldest_ms < self._age_ms_max:
-            return False
-        self._stage()
-        return True
+            # What the disk refuses now stays in memory, and `prepare`, which may be repeated, writes it.
+            with contextlib.suppress(OSError):
+                self._stage()
 
     def prepare(self, sequence: int) -> Manifest:
         """Make all events since the last `prepare` durable, hidden, as part of checkpoint `sequence` (rising).
@@ -193,13 +181,14 @@ class Archive:
         self._staged.clear()
 
     def _stage(self) -> None:
-        """Write the buffer to durable files that belong to no checkpoint yet, one per hour."""
+        """Write the buffer to durable files that belong to no checkpoint yet, one per schema and hour."""
         if not self._buffer:
             return
         written: list[_Hidden] = []
         try:
-            for hour_ms, events in _by_hour(pl.concat(self._buffer)):
-                written.append(self._write(hour_ms, events))
+            for _, frames in itertools.groupby(self._buffer, key=lambda frame: tuple(frame.schema.items())):
+                for hour_ms, events in _by_hour(pl.concat(frames)):
+                    written.append(self._write(hour_ms, events))
         except OSError:
             for file in written:
                 file.path.unlink(missing_ok=True)
@@ -209,7 +198,7 @@ class Archive:
 
     def _forget_buffer(self) -> None:
         self._buffer.clear()
-        self._rows, self._oldest_ms = 0, None
+        self._rows = 0
 
     def _write(self, hour_ms: int | None, events: pl.DataFrame) -> _Hidden:
         folder = self._root / hour_folder(hour_ms)

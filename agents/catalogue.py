@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from agents.jobs.definition import check_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.requests import JobRecord, Member
@@ -43,6 +44,7 @@ class Catalogue:
 
     def learn(self, job: JobRecord) -> None:
         """Take a job in; an older publication of the same job is ignored."""
+        check_definition(job.definition)
         app = job.definition.app_id
         known = self._jobs.get(app)
         if known is not None and known.stamp_ms > job.stamp_ms:

@@ -104,9 +104,8 @@ class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     enabled: bool = True
     #: Folder; empty: `archive` below the agent's data folder.
     path: str = ""
-    #: A file is closed after this many events or this long, whichever comes first.
+    #: Events held in memory at most; files become visible with each checkpoint.
     rows_max: int = 500_000
-    age_ms_max: int = 5_000
 
 
 class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

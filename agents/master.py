@@ -125,7 +125,7 @@ class Master:
             self._settle(notes, changed)
             if rows is not None:
                 state = self._add_rows(rows, changed, state)
-                newest = max(state.newest, int(rows[INTERVAL].max() or NEVER))  # type: ignore[arg-type]
+                newest = max([state.newest, *rows[INTERVAL].unique()])
                 state = msgspec.structs.replace(state, newest=newest)
             expired = self._expired(state.newest)
             oldest = max([state.expired, *expired])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from agents.errors import JobConflictError, JobError, UnknownJobError
+from agents.jobs.definition import check_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.master import Enlisted, Master, MasterState
@@ -79,6 +80,7 @@ class Masters:
         Raises:
             JobConflictError: another definition of this creator and name is running.
         """
+        check_definition(job.definition)
         app = job.definition.app_id
         running = self._jobs.get(app)
         if running is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -28,6 +29,7 @@ from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerS
 from agents.worker import Worker
 from overlay.contract import Verdict
 
+log = logging.getLogger(__name__)
 #: Logs with waiting lines are read in turn; one that was not read for this long has none.
 TURN_MS_MAX = 5_000
 #: Event times further ahead than a day are nonsense, not a clock that runs fast.
@@ -186,7 +188,11 @@ class Pump:
     def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters
         self.oddities += parsed.oddities
-        self._rejected.keep(parsed.rejects)
+        try:
+            self._rejected.keep(parsed.rejects)
+        except OSError as error:
+            # A sample for people; the counters have every line. The chunk's events must not go with it.
+            log.error("source %s: rejected lines cannot be kept: %s", self.source, error)
         events = parsed.events
         if not events.height:
             return

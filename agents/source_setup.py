@@ -43,9 +43,7 @@ def make_pump(
     archive = None
     if config.archive.enabled:
         folder = pathlib.Path(config.archive.path) if config.archive.path else data / "archive"
-        archive = Archive(
-            folder, name, agent_id, rows_max=config.archive.rows_max, age_ms_max=config.archive.age_ms_max
-        )
+        archive = Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
     pump = Pump(
         name,
         Tail(patterns, start=source.start),

@@ -195,7 +195,6 @@ class _Check:
         self._word(("agent", "log_level"), config.agent.log_level, LOG_LEVELS)
         for section, key, value in (
             ("archive", "rows_max", config.archive.rows_max),
-            ("archive", "age_ms_max", config.archive.age_ms_max),
             ("agent", "checkpoint_ms", config.agent.checkpoint_ms),
             ("overlay", "k", config.overlay.k),
             ("api", "request_bytes_max", config.api.request_bytes_max),

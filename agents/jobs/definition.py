@@ -143,26 +143,16 @@ def query_place(text: str) -> tuple[int, int]:
     return text.count("\n", 0, match.end()), match.end() - text.rfind("\n", 0, match.end()) - 1
 
 
-def dump_definition(definition: Definition) -> bytes:
-    """Encode for the wire: JSON."""
-    return msgspec.json.encode(definition)
-
-
-def parse_definition(data: bytes) -> Definition:
-    """Decode what `dump_definition` wrote; any bytes may come.
+def check_definition(definition: Definition) -> None:
+    """Hold a definition that another agent sent to the rules that `load_definition` holds files to.
 
     Raises:
-        JobSpecError: the bytes are no definition.
+        JobSpecError: a name or a size is not legal.
     """
-    try:
-        definition = msgspec.json.decode(data, type=Definition)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise JobSpecError(f"not a job definition: {error}") from None
     if not NAME.fullmatch(definition.name) or not NAME.fullmatch(definition.creator):
         raise JobSpecError("not a job definition: bad name or creator")
     if len(definition.query) > QUERY_BYTES_MAX or len(definition.columns) > COLUMNS_MAX:
         raise JobSpecError("not a job definition: it is too long")
-    return definition
 
 
 def _read_toml(text: str) -> dict[str, Any]:

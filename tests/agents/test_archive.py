@@ -32,7 +32,7 @@ def events(first: int, count: int, step_ms: int = 1_000) -> pl.DataFrame:
 
 
 def open_archive(folder: Path, agent: str = "web-1", rows_max: int = 1_000) -> Archive:
-    return Archive(folder, "clicks", agent, rows_max=rows_max, age_ms_max=5_000)
+    return Archive(folder, "clicks", agent, rows_max=rows_max)
 
 
 def numbers(folder: Path) -> list[int]:
@@ -84,14 +84,30 @@ def test_sequences_must_rise(tmp_path: Path) -> None:
     assert archive.prepare(5).files == ()
 
 
-def test_memory_is_bounded_by_rows_and_age(tmp_path: Path) -> None:
+def test_memory_is_bounded_by_rows(tmp_path: Path) -> None:
     archive = open_archive(tmp_path, rows_max=100)
     archive.append(events(0, 99))
     assert hidden(tmp_path) == []
     archive.append(events(99, 1))
     assert hidden(tmp_path) == ["_staged-web-1-1.parquet"]
     archive.append(events(100, 1))
-    assert [archive.roll(now_ms) for now_ms in (1_000, 5_999, 6_000, 6_001)] == [False, False, True, False]
+    archive.prepare(1)
+    archive.commit(1)
+    assert numbers(tmp_path) == list(range(101))
+
+
+def test_a_disk_that_refuses_at_the_bound_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = open_archive(tmp_path, rows_max=100)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.archive._write_durably", full)
+        archive.append(events(0, 100))
+        archive.append(events(100, 1).with_columns(note=pl.lit("x")))
+        with pytest.raises(OSError, match="No space"):
+            archive.prepare(1)
     archive.prepare(1)
     archive.commit(1)
     assert numbers(tmp_path) == list(range(101))
@@ -146,7 +162,7 @@ def test_nonsense_times_cannot_create_folders_without_end(tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "127.0.0.1:4250", "", ".hidden", "_pending-x", "é", "x" * 200])
 def test_no_name_leaves_the_folder(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "archive"
-    archive = Archive(folder, name, name, rows_max=10, age_ms_max=10)
+    archive = Archive(folder, name, name, rows_max=10)
     archive.append(events(0, 3))
     archive.prepare(1)
     archive.commit(1)

@@ -237,3 +237,18 @@ def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site) -> None
     site.run()
     assert site.rows() == {(0, "b"): 1}
     assert site.pump.troubles == []
+
+
+def test_a_full_disk_for_rejected_lines_does_not_cost_the_chunk_they_came_in(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RejectedLines, "keep", full)
+    site.write((1_000, "a"))
+    with (site.folder / "a.log").open("a") as file:
+        file.write("nonsense\n")
+    site.run()
+    assert site.rows() == {(0, "a"): 1}
+    assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)

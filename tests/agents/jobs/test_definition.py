@@ -6,9 +6,8 @@ from agents.errors import JobSpecError
 from agents.jobs.definition import (
     Definition,
     Options,
-    dump_definition,
+    check_definition,
     load_definition,
-    parse_definition,
     query_place,
 )
 from overlay.ids import app_id
@@ -48,21 +47,10 @@ def test_bare_sql_is_named_after_its_file() -> None:
     assert load_definition("SELECT count(*) FROM hits", filename="x.sql", name="y").name == "y"
 
 
-def test_the_wire_form_gives_the_same_definition() -> None:
-    definition = load_definition(JOB)
-    assert parse_definition(dump_definition(definition)) == definition
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"name": 1}', b'{"name":"a","creator":"b"}'])
-def test_bytes_that_are_no_definition_are_refused(data: bytes) -> None:
-    with pytest.raises(JobSpecError):
-        parse_definition(data)
-
-
 def test_a_definition_with_a_bad_name_is_refused() -> None:
     bad = Definition(name="../x", creator="a", source="s", query="SELECT count(*) FROM s")
     with pytest.raises(JobSpecError):
-        parse_definition(dump_definition(bad))
+        check_definition(bad)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
     for number in (1, 2):
         folder = tmp_path_factory.mktemp(f"agent{number}")
         events = click_frame(number, 6_000)
-        archive = Archive(folder, "clicks", f"web-{number}", rows_max=2_000, age_ms_max=5_000)
+        archive = Archive(folder, "clicks", f"web-{number}", rows_max=2_000)
         for sequence in range(2):
             archive.append(events.slice(sequence * 3_000, 3_000))
             archive.prepare(sequence)

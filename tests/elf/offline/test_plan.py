@@ -206,7 +206,7 @@ def test_files_of_other_schemas_are_read_together(
     from agents.archive import Archive
 
     folder = tmp_path_factory.mktemp("other")
-    archive = Archive(folder, "clicks", "web-3", rows_max=100, age_ms_max=1_000)
+    archive = Archive(folder, "clicks", "web-3", rows_max=100)
     odd = pl.DataFrame(
         {"ts": [0], "quantity": [5], "hour": ["nine"]},
         schema={"ts": pl.Int64(), "quantity": pl.Int64(), "hour": pl.String()},

@@ -106,7 +106,7 @@ def test_open_windows_are_skipped(shop: Shop, result: Callable[..., Result]) -> 
 
 
 def test_a_changed_archive_file_is_named(spark: SparkSession, tmp_path: Path, shop: Shop) -> None:
-    archive = Archive(tmp_path, "clicks", "web-1", rows_max=100_000, age_ms_max=1_000)
+    archive = Archive(tmp_path, "clicks", "web-1", rows_max=100_000)
     archive.append(shop.events)
     archive.prepare(1)
     archive.commit(1)
