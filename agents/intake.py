@@ -95,6 +95,8 @@ class Intake:
                 progressed = await self._in_thread(self.pump.step)
                 self._give(await self._in_thread(self.pump.checkpoint))
                 self._note_troubles(self.pump.troubles)
+                if not progressed:
+                    await self._in_thread(lambda: self.push.trim(self.pump.saved_offset(str(self.push.path))))
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
                     log.error("source %s stands still, will try again: %s", self.pump.source, error)
@@ -107,7 +109,6 @@ class Intake:
                 self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
                 return
             if not progressed:
-                await self._in_thread(lambda: self.push.trim(self.pump.saved_offset(str(self.push.path))))
                 self._wake.clear()
                 try:
                     await asyncio.wait_for(self._wake.wait(), POLL_S)
