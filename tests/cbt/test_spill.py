@@ -76,7 +76,7 @@ class Store(RuleBasedStateMachine):
                 self.store.write(data)
         assert self.store.statistics() == before
 
-    @precondition(lambda self: self.model)
+    @precondition(lambda self: bool(self.model))
     @rule(choice=st.data())
     def free(self, choice: st.DataObject) -> None:
         ref = choice.draw(st.sampled_from(sorted(self.model)))
@@ -169,7 +169,7 @@ class Damage(RuleBasedStateMachine):
         except FileNotFoundError:
             return b"missing"
 
-    @precondition(lambda self: files(self.folder))
+    @precondition(lambda self: bool(files(self.folder)))
     @rule(choice=st.data(), bits=st.integers(1, 255))
     def flip(self, choice: st.DataObject, bits: int) -> None:
         path = choice.draw(st.sampled_from(files(self.folder)))
@@ -178,13 +178,13 @@ class Damage(RuleBasedStateMachine):
             data[choice.draw(st.integers(0, len(data) - 1))] ^= bits
         path.write_bytes(data)
 
-    @precondition(lambda self: files(self.folder))
+    @precondition(lambda self: bool(files(self.folder)))
     @rule(choice=st.data())
     def truncate(self, choice: st.DataObject) -> None:
         path = choice.draw(st.sampled_from(files(self.folder)))
         os.truncate(path, choice.draw(st.integers(0, path.stat().st_size)))
 
-    @precondition(lambda self: files(self.folder))
+    @precondition(lambda self: bool(files(self.folder)))
     @rule(choice=st.data(), zeros=st.integers(1, 64))
     def zero(self, choice: st.DataObject, zeros: int) -> None:
         path = choice.draw(st.sampled_from(files(self.folder)))
@@ -193,7 +193,7 @@ class Damage(RuleBasedStateMachine):
         data[start : start + zeros] = bytes(len(data[start : start + zeros]))
         path.write_bytes(data)
 
-    @precondition(lambda self: files(self.folder))
+    @precondition(lambda self: bool(files(self.folder)))
     @rule(choice=st.data())
     def delete(self, choice: st.DataObject) -> None:
         choice.draw(st.sampled_from(files(self.folder))).unlink()
