@@ -13,18 +13,21 @@ import sys
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import polars as pl
-from queries import QUERIES
+from agents.sources.allocation import keep_freed_memory, loading
 
-from agents.jobs.definition import Definition, Options
-from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
-from agents.payload import unpack
-from agents.sources.allocation import keep_freed_memory
-from agents.sources.format import make_format
-from agents.sources.tail import Tail
-from agents.worker import Worker
-from cbt.schema import INTERVAL
+# As the commands of `elf` load what they need.
+with loading():
+    import polars as pl
+    from queries import QUERIES
+
+    from agents.jobs.definition import Definition, Options
+    from agents.jobs.plan import compile_job
+    from agents.jobs.types import SqlType
+    from agents.payload import unpack
+    from agents.sources.format import make_format
+    from agents.sources.tail import Tail
+    from agents.worker import Worker
+    from cbt.schema import INTERVAL
 
 #: The largest that an agent can be told to read at a time.
 CHUNK_BYTES = 8 << 20

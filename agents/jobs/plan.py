@@ -81,11 +81,28 @@ class Plan:
         Args:
             events: `ts` and at least `columns`; other columns are ignored.
         """
-        frame = events.lazy()
         if self._where is not None:
-            frame = frame.filter(self._where)
-        grouped = frame.select(self._inputs).group_by(INTERVAL, *self.schema.key_names).agg(self._creates)
-        return grouped.select(*self.schema.columns).collect()
+            events = self._wanted(events)
+        # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
+        rows = events.select_seq(self._inputs)
+        first, last = rows[INTERVAL].min(), rows[INTERVAL].max()
+        if first != last or first is None:
+            return rows.lazy().group_by(INTERVAL, *self.schema.key_names).agg(self._creates).collect()
+        # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
+        if self.schema.key_names:
+            paos = rows.lazy().group_by(self.schema.key_names).agg(self._creates).collect()
+        else:
+            paos = rows.select_seq(self._creates) if self._creates else pl.DataFrame(height=1)
+        return paos.insert_column(0, pl.Series(INTERVAL, [first], dtype=pl.Int64).new_from_index(0, paos.height))
+
+    def _wanted(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Keep the events that meet WHERE, and of their columns those that are read."""
+        assert self._where is not None
+        mask = events.select_seq(self._where).to_series()
+        columns = (events[name] for name in (TIME_COLUMN, *self.columns))
+        if mask.len() != events.height:  # a constant condition
+            return events if mask.item() else events.clear()
+        return pl.DataFrame([column.filter(mask) for column in columns])
 
     def finish(self, paos: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
         """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT.

@@ -154,5 +154,6 @@ def split(data: bytes) -> tuple[pl.Series, int]:
 
 def join(lines: pl.Series) -> bytes:
     """Join lines to bytes again, each ended by a newline; the inverse of `split`."""
-    text: str = lines.str.join("\n").item()
-    return f"{text}\n".encode() if lines.len() else b""
+    # As bytes right away: a Python text in between would be decoded and encoded again.
+    text: bytes = lines.str.join("\n").cast(pl.Binary).item()
+    return text + b"\n" if lines.len() else b""

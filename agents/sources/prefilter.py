@@ -40,7 +40,9 @@ class Prefilter:
         count = lines.len()
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
         for jobs in ([[max(words, key=len)] for words in self._jobs], self._jobs):
-            lines = lines.to_frame().filter(_any(jobs)).to_series()
+            # A mask and a series' own filter: a frame's is a query, and its threads cost more than they gain.
+            mask = lines.to_frame().select_seq(_any(jobs)).to_series()
+            lines = lines.filter(mask) if mask.len() == lines.len() else lines.clear()  # no job at all: one False
         return join(lines), count - lines.len(), bad_encoding
 
 

@@ -43,7 +43,15 @@ def agent(
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
         raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
-    from elf.cli.effective import render_toml, with_settings, with_sources
+    from agents.sources.allocation import loading
+
+    # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
+    for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(pool, "1")
+    with loading():
+        import agents.runtime
+        import agents.validate  # noqa: F401
+        from elf.cli.effective import render_toml, with_settings, with_sources
 
     effective = with_sources(_file_config(config), source or [], format, time)
     # The secret comes first: an address off loopback is refused while there is none.
@@ -111,9 +119,6 @@ def _run(config: AgentConfig) -> None:
     import asyncio
     import logging
 
-    # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
-    for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(pool, "1")
     from agents.runtime import run
     from agents.sources.allocation import keep_freed_memory
     from overlay.errors import OverlayError

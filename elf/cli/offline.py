@@ -32,9 +32,13 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if every line was rejected."""
-    from polars import selectors
+    from agents.sources.allocation import keep_freed_memory, loading
 
-    from agents.once import evaluate, parse_columns
+    with loading():
+        from polars import selectors
+
+        from agents.once import evaluate, parse_columns
+    keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")

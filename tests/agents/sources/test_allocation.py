@@ -23,3 +23,20 @@ if keep_freed_memory():
 
 def test_freed_memory_is_kept() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True, timeout=60)
+
+
+def test_what_is_loaded_is_not_collected_and_the_rest_is() -> None:
+    program = """
+import gc
+from agents.sources.allocation import loading
+
+with loading():
+    assert not gc.isenabled()
+    import email.utils
+assert gc.isenabled() and gc.get_freeze_count() > 1_000
+gc.disable()
+with loading():
+    pass
+assert not gc.isenabled(), "who had switched it off keeps it off"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

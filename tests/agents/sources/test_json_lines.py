@@ -125,7 +125,7 @@ def is_time(value: Any) -> bool:
 def check(chunk: bytes) -> None:
     parsed = JsonLines().parse(chunk, WANTED)
     lines = [line.rstrip(b"\r") for line in chunk.replace(b"\0", b"").split(b"\n")[:-1]]
-    rows = iter(parsed.events.to_dicts())
+    rows = iter(parsed.events.drop("ts").to_dicts())  # a time before year 1 has no Python value
     rejected = []
     for line in lines:
         line = line.removeprefix(b"\xef\xbb\xbf")
