@@ -15,7 +15,7 @@ ALLOWED = {
 }
 #: Decisions: state in, effects out. They never see a clock, a socket, a file or a thread.
 PURE = [
-    "cbt/aggregates/*.py", "cbt/schema.py", "cbt/tree.py", "cbt/codec.py",
+    "cbt/aggregates/*.py", "cbt/folding.py", "cbt/schema.py", "cbt/tree.py", "cbt/codec.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/tree.py",
     "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",

@@ -167,7 +167,8 @@ class LimbTotal:
         shift = 10 ** (scale - (self.scale or 0))
 
         def quotients(states: pl.Series) -> pl.Series:
-            frame = states.struct.unnest()
+            # Under when-then, Polars shows null where the condition is false.
+            frame = states.struct.unnest().fill_null(0)
             limbs = zip(*(frame[column].to_list() for column in columns), strict=True)
             pairs = zip(limbs, frame["count"].to_list(), strict=True)
             whole = (_rounded(_joined(each) * shift, n) for each, n in pairs)

@@ -1,0 +1,134 @@
+"""The laws of aggregates: however rows are split and merged, the answer is the aggregate of the whole."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cbt.aggregates import aggregate
+from cbt.aggregates.contract import Aggregate
+from cbt.folding import nothing
+from cbt.schema import INTERVAL
+from tests.cbt.aggregates.cases import CASES, Case, longs
+from tests.cbt.aggregates.reference import Schema, answers, assert_same_rows, made, merged, negated, raw, single
+
+#: Cases are many, so each has few examples.
+few = settings(max_examples=20, deadline=None)
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+keys = st.sampled_from(["x", "", None])
+
+
+def parts_of(case: Case) -> st.SearchStrategy[list[list[tuple[str | None, Any]]]]:
+    rows = st.lists(st.tuples(keys, st.none() | case.values), max_size=12)
+    return st.lists(rows, min_size=3, max_size=3)
+
+
+def close(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        if math.isnan(one) or math.isnan(other):
+            return math.isnan(one) and math.isnan(other)
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-3) or (abs(one) > 1e308 and abs(other) > 1e308)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(close, one, other))
+    return bool(one == other)
+
+
+@every_case
+@few
+@given(st.data())
+def test_finish_of_merged_parts_is_the_aggregate_of_the_whole(case: Case, data: st.DataObject) -> None:
+    parts = data.draw(parts_of(case))
+    schema = single(case.aggregate)
+    frames = [made(schema, raw(part, case.aggregate.dtype)) for part in parts]
+    got = answers(merged(frames, schema), schema)
+    whole = [row for part in parts for row in part]
+    direct = answers(made(schema, raw(whole, case.aggregate.dtype)), schema)
+    groups: dict[Any, list[Any]] = {}
+    for key, value in whole:
+        groups.setdefault(key, []).extend([] if value is None else [value])
+    assert got.keys() == direct.keys() == groups.keys()
+    for key, values in groups.items():
+        meant = case.meaning(values)
+        assert close(got[key], meant), (got[key], meant, values)
+        assert close(direct[key], meant), (direct[key], meant, values)
+
+
+@every_case
+@few
+@given(st.data())
+def test_merge_is_commutative_and_associative(case: Case, data: st.DataObject) -> None:
+    schema = single(case.aggregate)
+    a, b, c = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+    assert_same_rows(merged([a, b], schema), merged([b, a], schema), schema)
+    left = merged([merged([a, b], schema), c], schema)
+    right = merged([a, merged([b, c], schema)], schema)
+    if case.exact:
+        assert_same_rows(left, right, schema)
+    else:
+        one, other = answers(left, schema), answers(right, schema)
+        assert all(close(value, other[key]) for key, value in one.items())
+
+
+@every_case
+@few
+@given(st.data())
+def test_merging_with_nothing_changes_nothing(case: Case, data: st.DataObject) -> None:
+    schema = single(case.aggregate)
+    paos = made(schema, raw(data.draw(parts_of(case))[0], case.aggregate.dtype))
+    row = nothing(Schema((), schema.aggregates)).select(list(case.aggregate.states("a")))
+    empty = paos.select(INTERVAL, "k", *schema.slots).join(row, how="cross").select(list(schema.columns))
+    assert_same_rows(merged([paos, empty], schema), paos, schema)
+    assert_same_rows(merged([empty, paos], schema), paos, schema)
+
+
+invertible = [case for case in CASES if case.aggregate.invertible]
+
+
+@pytest.mark.parametrize("case", invertible, ids=lambda case: case.label)
+@few
+@given(st.data())
+def test_what_is_merged_in_can_be_taken_out(case: Case, data: st.DataObject) -> None:
+    schema = single(case.aggregate)
+    a, b, _ = (made(schema, raw(part, case.aggregate.dtype)) for part in data.draw(parts_of(case)))
+    rest = merged([merged([a, b], schema), negated(b, schema)], schema)
+    meant = answers(a, schema)
+    left = answers(rest, schema)
+    assert all(close(left[key], value) for key, value in meant.items())
+
+
+def test_which_can_be_taken_out() -> None:
+    kinds = {f"{case.aggregate.kind} {case.aggregate.dtype}" for case in invertible}
+    assert {"count Int64", "sum Int64", "avg Int64", "count_distinct String", "top_k String"} <= kinds
+    assert not {"sum Float64", "min Int64", "var_pop Float64", "first_by"} & kinds
+
+
+@given(st.lists(longs, min_size=1, max_size=8))
+def test_a_sum_is_right_or_an_error(values: list[int]) -> None:
+    schema = single(aggregate("sum"))
+    total = sum(values)
+    try:
+        paos = merged([made(schema, raw([("k", value)], pl.Int64())) for value in values], schema)
+    except ArithmeticError as error:
+        assert "'a'" in str(error)
+        assert sum(abs(value) for value in values) >= 2**63
+    else:
+        assert answers(paos, schema) == {"k": total}
+    if -(2**63) <= total < 2**63:
+        assert answers(made(schema, raw([("k", value) for value in values], pl.Int64())), schema) == {"k": total}
+    else:
+        with pytest.raises(ArithmeticError, match="a_sum"):
+            made(schema, raw([("k", value) for value in values], pl.Int64()))
+
+
+def test_names_of_all_columns_begin_with_the_aggregates() -> None:
+    for case in CASES:
+        each: Aggregate = case.aggregate
+        columns = {**each.states("a7"), **each.slots("a7")}
+        assert all(column.startswith("a7_") for column in columns)
+        assert sorted(column for merge in each.merges("a7") for column in merge.states) == sorted(each.states("a7"))
+        assert each.identity("a7").keys() == each.states("a7").keys()
