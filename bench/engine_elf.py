@@ -53,7 +53,7 @@ def main(name: str, path: str) -> None:
         if not parsed.counters.balanced or parsed.counters.rejected:
             sys.exit(f"lines were lost: {parsed.counters}")
         if parsed.events.height:
-            newest_ms = max(newest_ms, parsed.events["ts"].dt.epoch("ms").max())  # type: ignore[call-overload]
+            newest_ms = max(newest_ms, parsed.events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
             worker.insert(parsed.events)
             _take(worker, newest_ms, panes)
     _take(worker, newest_ms + 3_600_000, panes)

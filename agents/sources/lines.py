@@ -19,7 +19,9 @@ from agents.sources.counters import Oddities
 #: Longest line that is parsed whole. Longer ones are cut here (and flagged): a line of 100 MB must not end the agent.
 LINE_BYTES_MAX = 1 << 20
 
-#: Scanned at a time, so that what a scan writes stays in the processor's near memory; a multiple of 64.
+#: Flags are looked at as words of words: eight times eight.
+_WORDS_BYTES = 64
+#: Scanned at a time, so that what a scan writes stays in the processor's near memory; a multiple of the above.
 _SCAN_BYTES = 1 << 20
 
 _BOM = b"\xef\xbb\xbf"
@@ -96,7 +98,7 @@ def valid_utf8(data: bytes) -> tuple[bytes, int]:
 def line_ends(data: bytes) -> npt.NDArray[np.int64]:
     """Return the places of all newlines, ascending."""
     text = np.frombuffer(data, np.uint8)
-    scratch = np.zeros(_SCAN_BYTES, dtype=np.bool_)
+    scratch = np.zeros(min(_SCAN_BYTES, -(-len(data) // _WORDS_BYTES) * _WORDS_BYTES), dtype=np.bool_)
     ends = [_ends_in(text[begin : begin + _SCAN_BYTES], scratch) + begin for begin in range(0, len(text), _SCAN_BYTES)]
     return np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
 

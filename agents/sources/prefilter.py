@@ -39,11 +39,22 @@ class Prefilter:
         lines, bad_encoding = split(data)
         count = lines.len()
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
-        for jobs in ([[max(words, key=len)] for words in self._jobs], self._jobs):
-            # A mask and a series' own filter: a frame's is a query, and its threads cost more than they gain.
-            mask = lines.to_frame().select_seq(_any(jobs)).to_series()
-            lines = lines.filter(mask) if mask.len() == lines.len() else lines.clear()  # no job at all: one False
+        longest = [max(words, key=len) for words in self._jobs]
+        lines = _filtered(lines, [[word] for word in longest])
+        if len(self._jobs) == 1:
+            others = [[word for word in self._jobs[0] if word != longest[0]]]
+        else:
+            others = self._jobs if any(len(words) > 1 for words in self._jobs) else [[]]
+        if all(others):
+            lines = _filtered(lines, others)
         return join(lines), count - lines.len(), bad_encoding
+
+
+def _filtered(lines: pl.Series, jobs: Sequence[Sequence[str]]) -> pl.Series:
+    """Keep the lines that have all texts of some job."""
+    # A mask and a series' own filter: a frame's is a query, and its threads cost more than they gain.
+    mask = lines.to_frame().select_seq(_any(jobs)).to_series()
+    return lines.filter(mask) if mask.len() == lines.len() else lines.clear()  # no job at all: one False
 
 
 def _any(jobs: Sequence[Sequence[str]]) -> pl.Expr:
