@@ -11,7 +11,7 @@ from typing import cast
 
 import polars as pl
 
-from cbt.aggregates import AggregateLimit, Plain, Slotted
+from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
 from cbt.aggregates.contract import Aggregate
 from cbt.schema import INTERVAL, PaoSchema
 
@@ -23,10 +23,6 @@ def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mappin
         frame: raw rows, with the columns `interval` and the schema's keys.
         schema: keys and aggregates; of slotted aggregates all rows of a key count together.
         inputs: for each aggregate what it reads, of its input type; None or missing for a count of rows.
-
-    Raises:
-        AggregateOverflow: a sum does not fit.
-        AggregateLimit: a key has more distinct values than a bounded aggregate may hold.
     """
     by = [INTERVAL, *schema.key_names]
     values = []
@@ -49,10 +45,7 @@ def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mappin
         items = rows.filter(pl.col(name).is_not_null())
         slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
         parts.append(items.group_by(*by, *slots).agg(aggregate.create(name, pl.col(name))))
-    frames = [_complete(part, schema) for part in pl.collect_all(parts)]
-    for (name, aggregate), part in zip(slotted, frames[1:], strict=True):
-        _check_limit(name, aggregate, part, by)
-    return pl.concat(frames)
+    return pl.concat(_complete(part, schema) for part in pl.collect_all(parts))
 
 
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
@@ -64,7 +57,7 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
 
     Raises:
         AggregateLimit: a key has more distinct values than a bounded aggregate may hold.
-        AggregateOverflow: a sum of decimals has too many digits.
+        AggregateOverflow: an exact sum does not fit into its type.
     """
     by = [name for name in (INTERVAL, *schema.key_names) if name in paos.columns]
     slotted = _slotted(schema)
@@ -73,13 +66,22 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
     finals = [
         aggregate.finish(name).alias(name) for name, aggregate in _aggregates(schema) if isinstance(aggregate, Plain)
     ]
-    result = plain.lazy().select(*by, *finals).collect() if by or finals else plain.select()
-    if not finals and not by:
-        result = pl.DataFrame(height=plain.height)
+    result = _evaluated(plain, [*map(pl.col, by), *finals], schema)
     for name, aggregate in slotted:
         rows = paos.filter(pl.all_horizontal(pl.col(list(aggregate.slots(name))).is_not_null()))
         result = _with_folded(result, rows, name, aggregate, by)
     return result.select(*by, *(name for name, _ in _aggregates(schema)))
+
+
+def _evaluated(plain: pl.DataFrame, columns: Sequence[pl.Expr], schema: PaoSchema) -> pl.DataFrame:
+    if not columns:
+        return pl.DataFrame(height=plain.height)
+    try:
+        return plain.select(columns)
+    except AggregateOverflow as error:
+        text = str(error).partition("\n")[0]
+        column = next(name for name, _ in _aggregates(schema) if f"'{name}'" in text)
+        raise AggregateOverflow(text, column) from None
 
 
 def nothing(schema: PaoSchema) -> pl.DataFrame:

@@ -46,12 +46,18 @@ class AggregateOverflow(ArithmeticError):
     """An exact sum left the range of its type: the data's fault.
 
     Attributes:
-        column: the state column or aggregate it happened in.
+        column: the aggregate, or in a tree the state column, that it happened in; named in the text, too.
     """
 
-    def __init__(self, column: str, bounds: str = "64 bits") -> None:
-        super().__init__(f"the sum in column {column!r} does not fit into {bounds}")
+    # Polars raises a copy of what was raised inside an expression, made from its text alone.
+    def __init__(self, text: str, column: str = "") -> None:
+        super().__init__(text)
         self.column = column
+
+    @classmethod
+    def of(cls, column: str, bounds: str = "64 bits") -> AggregateOverflow:
+        """Say that the sum in a column does not fit."""
+        return cls(f"the sum in column {column!r} does not fit into {bounds}", column)
 
 
 class AggregateLimit(ValueError):
@@ -103,9 +109,6 @@ class Aggregate(abc.ABC):
         Args:
             name: prefix of the state columns.
             value: the input, of type `dtype`; of slotted aggregates the item. None counts rows, for `count` only.
-
-        Raises:
-            AggregateOverflow: when evaluated, if a sum does not fit into its state.
         """
 
     @abc.abstractmethod

@@ -10,7 +10,7 @@ import polars as pl
 from cbt.aggregates.contract import Merge, Plain
 from cbt.aggregates.totals import FloatTotal, IntegerTotal, LimbTotal, Total
 
-#: Integers of at most 32 bits: a frame of them cannot overflow an Int64.
+#: Integers of at most 32 bits.
 _SMALL = (pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)
 
 
@@ -19,7 +19,11 @@ class _Totalled(Plain):
     """States of the total, and `n`, the number of values that are not null."""
 
     def _total(self) -> Total:
-        raise NotImplementedError
+        if isinstance(self.dtype, pl.Decimal):
+            return LimbTotal(_limbs(self.dtype.precision), self.dtype.scale)
+        if self.dtype.is_float():
+            return FloatTotal()
+        return IntegerTotal() if isinstance(self.dtype, _SMALL) else LimbTotal(2)
 
     def states(self, name: str) -> dict[str, pl.DataType]:
         """The total's and `n`."""
@@ -54,18 +58,17 @@ class Sum(_Totalled):
         return pl.Float64() if self.dtype.is_float() else pl.Int64()
 
     def finish(self, name: str) -> pl.Expr:
-        """NULL where nothing was added."""
-        return pl.when(pl.col(f"{name}_n") > 0).then(self._total().value(name))
+        """NULL where nothing was added.
 
-    def _total(self) -> Total:
-        if isinstance(self.dtype, pl.Decimal):
-            return LimbTotal(_limbs(self.dtype.precision), self.dtype.scale)
-        return FloatTotal() if self.dtype.is_float() else IntegerTotal(wide=not isinstance(self.dtype, _SMALL))
+        Raises:
+            AggregateOverflow: when evaluated, if an exact sum does not fit into `output`.
+        """
+        return pl.when(pl.col(f"{name}_n") > 0).then(self._total().value(name))
 
 
 @dataclasses.dataclass(frozen=True)
 class Avg(_Totalled):
-    """`avg(x)`: of integers and decimals from the exact total, which cannot overflow; of doubles compensated."""
+    """`avg(x)`: of integers and decimals from the exact total, of doubles from the compensated one."""
 
     kind: ClassVar[str] = "avg"
 
@@ -80,13 +83,6 @@ class Avg(_Totalled):
         """NULL where nothing was added."""
         count = pl.col(f"{name}_n")
         return pl.when(count > 0).then(self._total().mean(name, count))
-
-    def _total(self) -> Total:
-        if isinstance(self.dtype, pl.Decimal):
-            return LimbTotal(_limbs(self.dtype.precision), self.dtype.scale)
-        if self.dtype.is_float():
-            return FloatTotal()
-        return IntegerTotal(wide=False) if isinstance(self.dtype, _SMALL) else LimbTotal(2)
 
 
 def _limbs(precision: int | None) -> int:

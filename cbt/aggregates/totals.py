@@ -1,8 +1,9 @@
 """Totals that are exact, or as good as: what `sum` and `avg` are made from.
 
-Which total suits depends on the input. Integers up to 32 bits, and sums that must be BIGINT, add up in one Int64 whose
-overflow is found. Larger ones add up in limbs of 32 bits, each in its own Int64, so that two thousand million PAOs fit
-before any limb does not. Doubles add up as an unevaluated pair of doubles.
+Which total suits depends on the input. Integers up to 32 bits add up in one Int64. Larger ones add up in limbs of 32
+bits, each in its own Int64: two thousand million PAOs fit before any limb overflows, so a sum that is too large for
+its type is found where it is read, and neither stops agents nor depends on the order of merging. Doubles add up as an
+unevaluated pair of doubles. All int64 states are checked when they merge, nevertheless (`check_sums`).
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def check_sums(values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], col
     low = np.add.reduceat(values & (_LIMB - 1), starts)
     top = high + (low >> 32)
     if bool((top < -(2**31)).any() or (top >= 2**31).any()):
-        raise AggregateOverflow(column)
+        raise AggregateOverflow.of(column)
 
 
 class Total(Protocol):
@@ -74,27 +75,15 @@ class Total(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class IntegerTotal:
-    """One Int64. Overflow is an error at create and at merge; `wide` inputs can overflow within one frame."""
-
-    wide: bool
+    """One Int64, for inputs of at most 32 bits: thousands of millions of the largest fit."""
 
     def states(self, name: str) -> dict[str, pl.DataType]:
         """State `sum`."""
         return {f"{name}_sum": pl.Int64()}
 
     def create(self, name: str, value: pl.Expr) -> list[pl.Expr]:
-        """Add up in 128 bits where 64 might not do."""
-        column = f"{name}_sum"
-        if not self.wide:
-            return [value.cast(pl.Int64).sum().alias(column)]
-
-        def narrow(sums: pl.Series) -> pl.Series:
-            narrowed = sums.cast(pl.Int64, strict=False)
-            if narrowed.null_count():
-                raise AggregateOverflow(column)
-            return narrowed
-
-        return [convert(value.cast(pl.Int128).sum(), pl.Int64(), narrow).alias(column)]
+        """Add up."""
+        return [value.cast(pl.Int64).sum().alias(f"{name}_sum")]
 
     def merges(self, name: str) -> list[Merge]:
         """Add up, checked by the caller (`check_sums`)."""
@@ -126,29 +115,37 @@ class LimbTotal:
         return {f"{name}_sum{i}": pl.Int64() for i in range(self.count)}
 
     def create(self, name: str, value: pl.Expr) -> list[pl.Expr]:
-        """Add up each limb, then carry, so that limbs stay small however many rows there are."""
-        whole = value.to_physical().cast(pl.Int128 if self.scale is not None else pl.Int64)
-        base = pl.lit(_LIMB, dtype=pl.Int128 if self.scale is not None else pl.Int64)
-        sums = []
-        for _ in range(self.count - 1):
-            sums.append((whole % base).cast(pl.Int64).sum())
-            whole = whole // base
-        sums.append(whole.cast(pl.Int64).sum())
-        carried, carry = [], pl.lit(0, dtype=pl.Int64)
-        for limb in sums[:-1]:
-            carried.append((limb + carry) % _LIMB)
-            carry = (limb + carry) // _LIMB
-        carried.append(sums[-1] + carry)
-        return [limb.alias(column) for limb, column in zip(carried, self.states(name), strict=True)]
+        """Add up and carry, so that limbs stay small however many rows there are."""
+        if self.scale is None:
+            # 128 bits hold the sum of any frame.
+            sums = _limbs_of(value.cast(pl.Int128).sum(), self.count)
+        else:
+            limbs = [limb.sum() for limb in _limbs_of(value.to_physical().cast(pl.Int128), self.count)]
+            sums, carry = [], pl.lit(0, dtype=pl.Int64)
+            for limb in limbs[:-1]:
+                sums.append((limb + carry) % _LIMB)
+                carry = (limb + carry) // _LIMB
+            sums.append(limbs[-1] + carry)
+        return [limb.alias(column) for limb, column in zip(sums, self.states(name), strict=True)]
 
     def merges(self, name: str) -> list[Merge]:
         """Add up limb by limb."""
         return [Merge((column,), "sum") for column in self.states(name)]
 
     def value(self, name: str) -> pl.Expr:
-        """The sum, DECIMAL(38, scale)."""
-        scale = self.scale or 0
-        return self._decimals(name, scale, pl.lit(1, dtype=pl.Int64))
+        """The sum: BIGINT, or DECIMAL(38, scale)."""
+        if self.scale is not None:
+            return self._decimals(name, self.scale, pl.lit(1, dtype=pl.Int64))
+
+        def joined(states: pl.Series) -> pl.Series:
+            # Under when-then, Polars shows null where the condition is false.
+            low, high = (states.struct.field(column).fill_null(0).to_numpy() for column in self.states(name))
+            top = high + (low >> 32)
+            if bool((top < -(2**31)).any() or (top >= 2**31).any()):
+                raise AggregateOverflow.of(name)
+            return pl.Series(states.name, top * _LIMB + (low & (_LIMB - 1)))
+
+        return convert(pl.struct(*self.states(name)), pl.Int64(), joined)
 
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double; of decimals a DECIMAL with four more digits, half away from zero, as in Spark."""
@@ -223,6 +220,16 @@ def _add_up(values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> States:
     return segmented((values, np.zeros_like(values)), starts, add_pairs)
 
 
+def _limbs_of(whole: pl.Expr, count: int) -> list[pl.Expr]:
+    """Split Int128s into limbs, of which the last keeps the sign."""
+    base = pl.lit(_LIMB, dtype=pl.Int128)
+    limbs = []
+    for _ in range(count - 1):
+        limbs.append((whole % base).cast(pl.Int64))
+        whole = whole // base
+    return [*limbs, whole.cast(pl.Int64)]
+
+
 def _joined(limbs: Iterable[int]) -> int:
     return sum(limb << 32 * i for i, limb in zip(itertools.count(), limbs, strict=False))
 
@@ -238,6 +245,6 @@ def _rounded(value: int, count: int) -> int:
 
 def _decimal(unscaled: int, scale: int, column: str) -> Decimal:
     if abs(unscaled) >= 10**_DIGITS_MAX:
-        raise AggregateOverflow(column, f"{_DIGITS_MAX} digits")
+        raise AggregateOverflow.of(column, f"{_DIGITS_MAX} digits")
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return Decimal((int(unscaled < 0), digits, -scale))
