@@ -23,7 +23,7 @@ from agents.jobs.plan import Plan
 from agents.payload import Notes, unpack
 from agents.results import Label, Result, Span, label_of, result_of
 from agents.store.panes import Panes
-from cbt import INTERVAL, decode, encode
+from cbt import INTERVAL, PaoDecodeError, decode, encode
 from overlay.contract import NEVER, Commit, RollupState
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
@@ -124,7 +124,11 @@ class Master:
             gone = self._open_pane(commit, notes, changed)
             self._settle(notes, changed)
             if rows is not None:
-                state = self._add_rows(rows, changed, state)
+                try:
+                    state = self._add_rows(rows, changed, state)
+                except (ArithmeticError, ValueError) as error:
+                    # States of our own making always merge.
+                    raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
                 newest = max([state.newest, *rows[INTERVAL].unique()])
                 state = msgspec.structs.replace(state, newest=newest)
             expired = self._expired(state.newest)

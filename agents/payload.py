@@ -76,4 +76,9 @@ def merge(payloads: Sequence[bytes], schema: PaoSchema) -> bytes:
         more, frame = unpack(payload, schema)
         notes += more
         frames.append(frame)
-    return msgspec.msgpack.encode(_Wire(notes, encode(schema.merge(frames))))
+    try:
+        merged = schema.merge(frames)
+    except (ArithmeticError, ValueError) as error:
+        # States of our own making always merge.
+        raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+    return msgspec.msgpack.encode(_Wire(notes, encode(merged)))

@@ -3,9 +3,9 @@
 Paper: section 2.1 (CBTs). This package knows nothing of agents, jobs, networks or clocks.
 """
 
-from cbt.aggregates import Aggregate
 from cbt.codec import PaoDecodeError, decode, encode
 from cbt.schema import INTERVAL, PaoSchema
+from cbt.settings import TreeSettings
 from cbt.tree import BufferTree
 
-__all__ = ["INTERVAL", "Aggregate", "BufferTree", "PaoDecodeError", "PaoSchema", "decode", "encode"]
+__all__ = ["INTERVAL", "BufferTree", "PaoDecodeError", "PaoSchema", "TreeSettings", "decode", "encode"]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt.schema import PaoSchema
+from cbt.strings import flat
 
 VERSION = 1
 #: Largest decompressed block; a snapshot of a few million keys.
@@ -58,7 +59,11 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         if names != list(schema.columns) or len(columns) != len(names) or not 0 <= height <= ROWS_MAX:
             raise PaoDecodeError(f"block columns {names!r} are not the job's {list(schema.columns)!r}")
         pairs = zip(schema.columns.items(), columns, strict=True)
-        return pl.DataFrame([_decode_column(name, dtype, column, height) for (name, dtype), column in pairs])
+        frame = pl.DataFrame([_decode_column(name, dtype, column, height) for (name, dtype), column in pairs])
+        for name in schema.states:
+            if frame[name].null_count():
+                raise PaoDecodeError(f"state column {name!r} has nulls")
+        return frame
     except PaoDecodeError:
         raise
     except (
@@ -86,10 +91,10 @@ def _decompress(data: bytes) -> bytes:
 def _encode_column(series: pl.Series) -> list[Any]:
     """Return [validity or None, *value buffers]."""
     validity = np.packbits(series.is_not_null().to_numpy()).tobytes() if series.null_count() else None
-    if series.dtype == pl.String:
-        lengths = series.cast(pl.Binary).bin.size().fill_null(0).to_numpy()
-        text = series.fill_null("").str.join("").item() if series.len() else ""
-        return [validity, *_narrow(lengths.astype("<i8")), text.encode()]
+    if series.dtype in (pl.String, pl.Binary):
+        filled = series.fill_null(b"" if series.dtype == pl.Binary else "")
+        sizes, text = flat(filled)
+        return [validity, *_narrow(sizes.view(np.int64)), text]
     code = _NUMPY[series.dtype.base_type()]
     values = series.to_physical().cast(pl.UInt8 if series.dtype == pl.Boolean else series.to_physical().dtype)
     array = values.fill_null(0).to_numpy().astype(code)
@@ -108,8 +113,8 @@ def _narrow(values: npt.NDArray[np.int64]) -> tuple[str, bytes]:
 
 def _decode_column(name: str, dtype: pl.DataType, column: list[Any], height: int) -> pl.Series:
     validity, code, raw, *rest = column
-    if dtype == pl.String:
-        series = _decode_strings(_array(code, raw, height, _WIDTHS).astype(np.int64), rest[0])
+    if dtype in (pl.String, pl.Binary):
+        series = _decode_binary(_array(code, raw, height, _WIDTHS).astype(np.int64), rest[0]).cast(dtype)
     else:
         own = _NUMPY[dtype.base_type()]
         allowed = _WIDTHS if own in ("<i4", "<i8") else (own,)
@@ -136,10 +141,10 @@ def _array(code: str, raw: bytes, height: int, allowed: tuple[str, ...]) -> npt.
     return array
 
 
-def _decode_strings(lengths: npt.NDArray[np.int64], text: bytes) -> pl.Series:
+def _decode_binary(lengths: npt.NDArray[np.int64], text: bytes) -> pl.Series:
     if (lengths.size and (lengths.min() < 0 or lengths.max() > len(text))) or int(lengths.sum()) != len(text):
         raise PaoDecodeError("string lengths do not add up to the text")
     offsets = np.cumsum(lengths) - lengths
     places = pl.DataFrame({"offset": offsets, "length": lengths})
-    sliced = pl.lit(text, dtype=pl.Binary).bin.slice(pl.col("offset"), pl.col("length")).cast(pl.String)
+    sliced = pl.lit(text, dtype=pl.Binary).bin.slice(pl.col("offset"), pl.col("length"))
     return places.select(sliced.alias("value"))["value"]

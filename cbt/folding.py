@@ -7,12 +7,10 @@ that was met. Merging may have brought rows of zero counts (taken out again): th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 import polars as pl
 
 from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
-from cbt.aggregates.contract import Aggregate
 from cbt.schema import INTERVAL, PaoSchema
 
 
@@ -26,26 +24,46 @@ def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mappin
     """
     by = [INTERVAL, *schema.key_names]
     values = []
-    for name, aggregate in _aggregates(schema):
+    for name, aggregate in schema.aggregates:
         value = inputs.get(name)
         if value is not None:
             values.append((aggregate.item(value) if isinstance(aggregate, Slotted) else value).alias(name))
     rows = frame.lazy().select(*by, *values)
     slotted = _slotted(schema)
+    # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
+    interval = _only_interval(frame) if isinstance(frame, pl.DataFrame) else None
+    if interval is not None:
+        by = by[1:]
     if slotted:
         rows = rows.collect().lazy()
     creates = [
         state
-        for name, aggregate in _aggregates(schema)
+        for name, aggregate in schema.aggregates
         if not isinstance(aggregate, Slotted)
         for state in aggregate.create(name, None if inputs.get(name) is None else pl.col(name))
     ]
-    parts = [rows.group_by(by).agg(creates)]
+    parts = [_grouped(rows, by, creates)]
     for name, aggregate in slotted:
         items = rows.filter(pl.col(name).is_not_null())
         slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
         parts.append(items.group_by(*by, *slots).agg(aggregate.create(name, pl.col(name))))
-    return pl.concat(_complete(part, schema) for part in pl.collect_all(parts))
+    collected = pl.collect_all(parts) if slotted else [parts[0].collect()]
+    if interval is not None:
+        collected = [part.with_columns(interval) for part in collected]
+    return pl.concat(_complete(part, schema) for part in collected)
+
+
+def _only_interval(frame: pl.DataFrame) -> pl.Expr | None:
+    """The interval that all rows lie in, if it is one and there are rows."""
+    first, last = frame[INTERVAL].min(), frame[INTERVAL].max()
+    return pl.lit(first, dtype=pl.Int64).alias(INTERVAL) if first is not None and first == last else None
+
+
+def _grouped(rows: pl.LazyFrame, by: list[str], creates: list[pl.Expr]) -> pl.LazyFrame:
+    """Reduce by keys; without keys there is one group, without aggregates there are only keys."""
+    if by:
+        return rows.group_by(by).agg(creates)
+    return rows.select(creates) if creates else rows.select(pl.lit(0).alias("__one")).head(1)
 
 
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
@@ -64,13 +82,13 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
     slots = [slot for name, aggregate in slotted for slot in aggregate.slots(name)]
     plain = paos.filter(pl.all_horizontal(pl.col(slots).is_null())) if slots else paos
     finals = [
-        aggregate.finish(name).alias(name) for name, aggregate in _aggregates(schema) if isinstance(aggregate, Plain)
+        aggregate.finish(name).alias(name) for name, aggregate in schema.aggregates if isinstance(aggregate, Plain)
     ]
     result = _evaluated(plain, [*map(pl.col, by), *finals], schema)
     for name, aggregate in slotted:
         rows = paos.filter(pl.all_horizontal(pl.col(list(aggregate.slots(name))).is_not_null()))
         result = _with_folded(result, rows, name, aggregate, by)
-    return result.select(*by, *(name for name, _ in _aggregates(schema)))
+    return result.select(*by, *(name for name, _ in schema.aggregates))
 
 
 def _evaluated(plain: pl.DataFrame, columns: Sequence[pl.Expr], schema: PaoSchema) -> pl.DataFrame:
@@ -80,7 +98,7 @@ def _evaluated(plain: pl.DataFrame, columns: Sequence[pl.Expr], schema: PaoSchem
         return plain.select(columns)
     except AggregateOverflow as error:
         text = str(error).partition("\n")[0]
-        column = next(name for name, _ in _aggregates(schema) if f"'{name}'" in text)
+        column = next(name for name, _ in schema.aggregates if f"'{name}'" in text)
         raise AggregateOverflow(text, column) from None
 
 
@@ -88,18 +106,13 @@ def nothing(schema: PaoSchema) -> pl.DataFrame:
     """The PAO of no rows under no keys: one plain row of identities, without `interval`."""
     columns = {column: dtype for column, dtype in schema.columns.items() if column != INTERVAL}
     row = dict.fromkeys(columns)
-    for name, aggregate in _aggregates(schema):
+    for name, aggregate in schema.aggregates:
         row |= aggregate.identity(name)
     return pl.DataFrame([pl.Series(column, [row[column]], dtype=dtype) for column, dtype in columns.items()])
 
 
-def _aggregates(schema: PaoSchema) -> tuple[tuple[str, Aggregate], ...]:
-    # The schema's type still says the aggregates of before.
-    return cast(tuple[tuple[str, Aggregate], ...], schema.aggregates)
-
-
 def _slotted(schema: PaoSchema) -> list[tuple[str, Slotted]]:
-    return [(name, aggregate) for name, aggregate in _aggregates(schema) if isinstance(aggregate, Slotted)]
+    return [(name, aggregate) for name, aggregate in schema.aggregates if isinstance(aggregate, Slotted)]
 
 
 def _complete(part: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
@@ -107,8 +120,10 @@ def _complete(part: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
     for column, dtype in part.schema.items():
         if isinstance(dtype, pl.Struct):
             part = part.unnest(column)
+    if part.columns == list(schema.columns):
+        return part
     absent: dict[str, object] = {}
-    for name, aggregate in _aggregates(schema):
+    for name, aggregate in schema.aggregates:
         absent |= dict.fromkeys(aggregate.slots(name)) | aggregate.identity(name)
     return part.select(
         column if column in part.columns else pl.lit(absent[column], dtype=dtype).alias(column)

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from cbt.aggregates import Aggregate
+from cbt.aggregates.contract import Aggregate
+from cbt.frames import FrameFormat
+from cbt.reducing import reducer
+from cbt.rows import Reduce, sort
+from cbt.words import KeyLayout
 
 #: The first key of every PAO: the index of its interval, start_ms // interval_ms.
 INTERVAL = "interval"
@@ -16,7 +20,9 @@ INTERVAL = "interval"
 
 @dataclasses.dataclass(frozen=True)
 class PaoSchema:
-    """Columns of a PAO frame: `interval`, then the keys, then the states of each aggregate.
+    """Columns of a PAO frame: `interval`, the keys, the slots of slotted aggregates, then the states of each aggregate.
+
+    Keys and slots may be null, states may not.
 
     Attributes:
         keys: name and type of each key column, `interval` not among them; may be empty.
@@ -28,40 +34,54 @@ class PaoSchema:
 
     @functools.cached_property
     def key_names(self) -> tuple[str, ...]:
-        """The key columns without `interval`."""
+        """The key columns without `interval` and slots."""
         return tuple(name for name, _ in self.keys)
+
+    @functools.cached_property
+    def slots(self) -> dict[str, pl.DataType]:
+        """The slot columns of all aggregates: more key columns, null in plain rows."""
+        return {slot: dtype for name, each in self.aggregates for slot, dtype in each.slots(name).items()}
+
+    @functools.cached_property
+    def states(self) -> dict[str, pl.DataType]:
+        """The state columns of all aggregates."""
+        return {state: dtype for name, each in self.aggregates for state, dtype in each.states(name).items()}
 
     @functools.cached_property
     def columns(self) -> dict[str, pl.DataType]:
         """All columns of a PAO frame with their types, in order."""
-        columns: dict[str, pl.DataType] = {INTERVAL: pl.Int64(), **dict(self.keys)}
-        for name, aggregate in self.aggregates:
-            columns |= aggregate.states(name)
-        return columns
+        return {INTERVAL: pl.Int64(), **dict(self.keys), **self.slots, **self.states}
+
+    @property
+    def invertible(self) -> bool:
+        """Whether PAOs can be taken out again: there are states, and all of them add up."""
+        return bool(self.states) and all(aggregate.invertible for _, aggregate in self.aggregates)
 
     @functools.cached_property
-    def _merges(self) -> list[pl.Expr]:
-        return [merge for name, aggregate in self.aggregates for merge in aggregate.merge(name)]
+    def format(self) -> FrameFormat:
+        """How its frames become rows that can be merged, and back."""
+        return FrameFormat(KeyLayout(((INTERVAL, pl.Int64()), *self.keys, *self.slots.items())), self.states)
+
+    @functools.cached_property
+    def reduce(self) -> Reduce:
+        """How the states of equal keys merge."""
+        return reducer(tuple(self.states), [merge for name, each in self.aggregates for merge in each.merges(name)])
 
     def empty(self) -> pl.DataFrame:
         """Return a PAO frame without rows."""
         return pl.DataFrame(schema=self.columns)
 
     def merge(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Merge PAO frames into one with a row per (interval, keys). O(rows)."""
-        if not frames:
-            return self.empty()
-        return self._group(pl.concat(frames), (INTERVAL, *self.key_names)).select(*self.columns)
+        """Merge PAO frames into one with a row per (interval, keys, slots). O(rows log rows).
+
+        Raises:
+            AggregateOverflow: an exact sum left its range.
+        """
+        widths = self.format.widths(frame for frame in frames if frame.height)
+        merged = [rows for _, parts in sorted(widths.items()) for rows in sort(parts, self.reduce)]
+        return pl.concat(self.format.to_frame(rows) for rows in merged) if merged else self.empty()
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Merge PAO frames of several intervals into one row per key, without the `interval` column. O(rows)."""
-        columns = [column for column in self.columns if column != INTERVAL]
-        rows = pl.concat([frame.drop(INTERVAL, strict=False) for frame in frames] or [self.empty().drop(INTERVAL)])
-        return self._group(rows, self.key_names).select(columns)
-
-    def _group(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        if not by:
-            return rows.select(self._merges) if rows.height else rows
-        if not self._merges:
-            return rows.unique(subset=by)
-        return rows.group_by(by).agg(self._merges)
+        """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""
+        zero = pl.lit(0, dtype=pl.Int64).alias(INTERVAL)
+        return self.merge([frame.with_columns(zero).select(*self.columns) for frame in frames]).drop(INTERVAL)

@@ -14,7 +14,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
-from agents.errors import JobSpecError
+from agents.errors import JobError, JobSpecError
 from agents.jobs.coercion import decimal_refused
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
@@ -26,6 +26,8 @@ from agents.jobs.query import TIME_COLUMN, Item, Query, Window, is_window_field,
 from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, aggregate_call, canonical
 from agents.jobs.types import SqlType
 from agents.jobs.values import Untyped, Value
+from cbt.aggregates import AggregateLimit, AggregateOverflow
+from cbt.folding import create, finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
 
 #: The interval of a job without a window: how often its result moves.
@@ -68,8 +70,8 @@ class Plan:
     select: exp.Select
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
-    _creates: tuple[pl.Expr, ...]
-    _finals: tuple[pl.Expr, ...]
+    _reads: Mapping[str, pl.Expr | None]
+    _written: Mapping[str, str]
     _having: pl.Expr | None
     _results: tuple[pl.Expr, ...]
     _order: tuple[Order, ...]
@@ -84,16 +86,7 @@ class Plan:
         if self._where is not None:
             events = self._wanted(events)
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
-        rows = events.select_seq(self._inputs)
-        first, last = rows[INTERVAL].min(), rows[INTERVAL].max()
-        if first != last or first is None:
-            return rows.lazy().group_by(INTERVAL, *self.schema.key_names).agg(self._creates).collect()
-        # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
-        if self.schema.key_names:
-            paos = rows.lazy().group_by(self.schema.key_names).agg(self._creates).collect()
-        else:
-            paos = rows.select_seq(self._creates) if self._creates else pl.DataFrame(height=1)
-        return paos.insert_column(0, pl.Series(INTERVAL, [first], dtype=pl.Int64).new_from_index(0, paos.height))
+        return create(events.select_seq(self._inputs), self.schema, self._reads)
 
     def _wanted(self, events: pl.DataFrame) -> pl.DataFrame:
         """Keep the events that meet WHERE, and of their columns those that are read."""
@@ -112,15 +105,23 @@ class Plan:
         Args:
             paos: one row per key, without `interval`.
             window: (start_ms, end_ms), half-open; None for a query without window.
+
+        Raises:
+            JobError: an aggregate cannot say what it should: an exact sum left its type, a set its bound.
         """
         if paos.height == 0 and not self.schema.keys and self.window is None:
-            paos = self._no_rows()
+            # The state of an ungrouped query that no event has reached: one row, as in Spark.
+            paos = nothing(self.schema)
         bounds = window if window is not None else (None, None)
         span = [
             pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
             for name, bound in zip((WINDOW_START, WINDOW_END), bounds, strict=True)
         ]
-        frame = paos.lazy().with_columns(*self._finals, *span)
+        try:
+            finished = finish(paos, self.schema)
+        except (AggregateOverflow, AggregateLimit) as error:
+            raise JobError(str(error).replace(repr(error.column), repr(self._written[error.column]))) from None
+        frame = finished.lazy().with_columns(*span)
         if self._having is not None:
             frame = frame.filter(self._having)
         names = [f"o{index}" for index in range(len(self.output))]
@@ -140,12 +141,6 @@ class Plan:
         return frame.select(
             pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True)
         ).collect()
-
-    def _no_rows(self) -> pl.DataFrame:
-        """The state of an ungrouped query that no event has reached: one row, as in Spark."""
-        schema = {TIME_COLUMN: pl.Datetime("ms"), **{name: kind.dtype for name, kind in self.columns.items()}}
-        empty = pl.DataFrame(schema=schema).lazy().select(self._inputs)
-        return empty.select(self._creates).collect() if self._creates else pl.DataFrame({INTERVAL: [0]})
 
 
 def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
@@ -183,11 +178,6 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
     inputs += [_normalised(key).alias(key.column) for key in keys]
     inputs += [expr.alias(name) for name, _, expr in aggregates if expr is not None]
-    creates = [
-        create
-        for name, aggregate, expr in aggregates
-        for create in aggregate.create(name, None if expr is None else pl.col(name))
-    ]
     return Plan(
         definition=definition,
         source=query.source,
@@ -203,8 +193,8 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         select=query.select,
         _where=where,
         _inputs=tuple(inputs),
-        _creates=tuple(creates),
-        _finals=tuple(aggregate.finish(name).alias(name) for name, aggregate, _ in aggregates),
+        _reads={name: None if expr is None else pl.col(name) for name, _, expr in aggregates},
+        _written=groups.written,
         _having=having,
         _results=tuple(expr for expr, _ in results),
         _order=order,

@@ -16,7 +16,8 @@ from agents.jobs.operators import condition
 from agents.jobs.query import AGGREGATES, TIME_COLUMN, Query, is_window_call, is_window_field
 from agents.jobs.types import SqlType
 from agents.jobs.values import NUMERIC, Untyped, Value
-from cbt.aggregates import Aggregate, Kind
+from cbt.aggregates import aggregate as make_aggregate
+from cbt.aggregates.contract import Aggregate
 
 #: Columns of the frame that results are computed from: the window's bounds.
 WINDOW_START, WINDOW_END = "w_start", "w_end"
@@ -123,6 +124,8 @@ class GroupScope:
         self._outputs = {item.name.lower(): item.node for item in query.items}
         #: Identity -> (name, aggregate, input over raw events), in the order of first use.
         self.aggregates: dict[object, tuple[str, Aggregate, pl.Expr | None, SqlType]] = {}
+        #: Name -> how the query writes it, for messages.
+        self.written: dict[str, str] = {}
         #: Whether output names hide keys (ORDER BY), only fill gaps (HAVING) or are unknown (SELECT).
         self.outputs: str = "hidden"
 
@@ -169,7 +172,9 @@ class GroupScope:
         identity = canonical(node)
         if identity not in self.aggregates:
             aggregate, value, kind = _compile_aggregate(node, self._rows)
-            self.aggregates[identity] = (f"a{len(self.aggregates)}", aggregate, value, kind)
+            name = f"a{len(self.aggregates)}"
+            self.aggregates[identity] = (name, aggregate, value, kind)
+            self.written[name] = node.sql("spark", normalize_functions=False)
         name, _, _, kind = self.aggregates[identity]
         return Value(pl.col(name), kind, node)
 
@@ -189,17 +194,17 @@ def _compile_aggregate(node: exp.Expr, rows: RowScope) -> tuple[Aggregate, pl.Ex
         value = _counted(call, name, rows)
         if test is not None:
             value = pl.when(test).then(pl.lit(True) if value is None else value)
-        return Aggregate("count"), value, SqlType.BIGINT
+        return make_aggregate("count"), value, SqlType.BIGINT
     if len(arguments) != 1:
         raise refused(call, f"{name}() takes 1 argument, not {len(arguments)}")
-    kind: Kind = "avg" if name == "mean" else name  # type: ignore[assignment]
+    kind = "avg" if name == "mean" else name
     argument = _aggregated(kind, compile_expression(arguments[0], rows))
     assert isinstance(argument.type, SqlType)
     expr = argument.expr if test is None else pl.when(test).then(argument.expr)
-    return Aggregate(kind, argument.type.dtype), expr, SqlType.DOUBLE if kind == "avg" else argument.type
+    return make_aggregate(kind, argument.type.dtype), expr, SqlType.DOUBLE if kind == "avg" else argument.type
 
 
-def _aggregated(kind: Kind, argument: Value) -> Value:
+def _aggregated(kind: str, argument: Value) -> Value:
     """The input of sum, avg, min or max in the type Spark computes in."""
     if argument.type is Untyped.DECIMAL:
         raise decimal_refused(argument)

@@ -19,7 +19,6 @@ from cbt.aggregates.contract import (
 )
 from cbt.aggregates.counts import Count
 from cbt.aggregates.extremes import AnyValue, BoolAnd, BoolOr, Max, Min
-from cbt.aggregates.legacy import KINDS, Aggregate, Kind
 from cbt.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
 from cbt.aggregates.ordered import FirstBy, LastBy
 from cbt.aggregates.quantiles import ApproxPercentile
@@ -35,7 +34,7 @@ _CLASSES: tuple[type[contract.Aggregate], ...] = (
 )
 _KINDS = {each.kind: each for each in _CLASSES}
 #: The names that `aggregate` knows.
-KINDS_ALL = tuple(_KINDS)
+KINDS = tuple(_KINDS)
 
 
 def aggregate(kind: str, dtype: pl.DataType | None = None, **options: Any) -> contract.Aggregate:
@@ -56,12 +55,9 @@ def aggregate(kind: str, dtype: pl.DataType | None = None, **options: Any) -> co
 
 __all__ = [
     "KINDS",
-    "KINDS_ALL",
-    "Aggregate",
     "AggregateLimit",
     "AggregateOverflow",
     "Combine",
-    "Kind",
     "Merge",
     "Plain",
     "Slotted",

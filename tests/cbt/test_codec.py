@@ -8,14 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from cbt import Aggregate, PaoDecodeError, PaoSchema, decode, encode
+from cbt import PaoDecodeError, PaoSchema, decode, encode
+from cbt.aggregates import aggregate
+from cbt.aggregates.counts import Count
+
+
+class _Raw(Count):
+    """A count whose state is bytes."""
+
+    def states(self, name: str) -> dict[str, pl.DataType]:
+        return {f"{name}_raw": pl.Binary()}
+
 
 SCHEMA = PaoSchema(
     keys=(("k0", pl.String()), ("k1", pl.Int32()), ("k2", pl.Boolean()), ("k3", pl.Date()), ("k4", pl.Datetime("us"))),
     aggregates=(
-        ("a0", Aggregate("count")),
-        ("a1", Aggregate("avg", pl.Float64())),
-        ("a2", Aggregate("max", pl.String())),
+        ("a0", aggregate("count")),
+        ("a1", aggregate("avg", pl.Float64())),
+        ("a2", aggregate("max", pl.String())),
     ),
 )
 
@@ -30,8 +40,10 @@ row = st.tuples(
     st.none() | st.datetimes(min_value=datetime.datetime(1700, 1, 1), max_value=datetime.datetime(2200, 1, 1)),
     i64,
     st.floats(allow_nan=False),
+    st.floats(allow_nan=False),
     i64,
-    text,
+    st.booleans(),
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20),
 )
 
 
@@ -50,7 +62,9 @@ def test_any_bytes_raise_the_one_error(data: bytes) -> None:
 @settings(max_examples=300)
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_a_flipped_byte_raises_or_decodes_to_the_same_shape(place: int, value: int) -> None:
-    frame = pl.DataFrame([(1, "é", 2, True, None, None, 3, 0.5, 4, "z")] * 9, schema=SCHEMA.columns, orient="row")
+    frame = pl.DataFrame(
+        [(1, "é", 2, True, None, None, 3, 0.5, 0.0, 4, True, "z")] * 9, schema=SCHEMA.columns, orient="row"
+    )
     data = bytearray(encode(frame))
     data[place % len(data)] = value
     try:
@@ -64,3 +78,17 @@ def test_a_block_of_another_job_is_refused() -> None:
     other = PaoSchema(keys=(("k0", pl.String()),), aggregates=())
     with pytest.raises(PaoDecodeError, match="columns"):
         decode(encode(other.empty()), SCHEMA)
+
+
+def test_a_state_that_is_null_is_refused() -> None:
+    frame = pl.DataFrame(
+        [(1, "é", 2, True, None, None, None, 0.5, 0.0, 4, True, "z")], schema=SCHEMA.columns, orient="row"
+    )
+    with pytest.raises(PaoDecodeError, match="a0_n"):
+        decode(encode(frame), SCHEMA)
+
+
+def test_binary_states_travel() -> None:
+    schema = PaoSchema(keys=(), aggregates=(("a0", _Raw(pl.Int64())),))
+    frame = pl.DataFrame({"interval": [1, 2, 3], "a0_raw": [b"", b"\xff\0", b"abc"]}, schema=schema.columns)
+    assert_frame_equal(decode(encode(frame), schema), frame)

@@ -5,7 +5,7 @@ import datetime as dt
 import polars as pl
 import pytest
 
-from agents.errors import JobSpecError
+from agents.errors import JobError, JobSpecError
 from agents.jobs.definition import Definition, Options
 from agents.jobs.plan import INTERVAL_MS_DEFAULT, Plan, compile_job
 from agents.jobs.types import SqlType
@@ -89,6 +89,19 @@ def test_ties_come_in_the_order_of_the_output() -> None:
 def test_equal_aggregates_share_their_state() -> None:
     plan = plan_of("SELECT count(*) AS a, COUNT( * ) AS b, sum(price) + SUM(Price) FROM clicks ORDER BY sum(price)")
     assert [aggregate.kind for _, aggregate in plan.schema.aggregates] == ["count", "sum"]
+
+
+def test_a_sum_that_leaves_its_type_is_an_error_that_names_it() -> None:
+    plan = plan_of(
+        "SELECT product, sum(bytes) AS b FROM clicks GROUP BY product",
+        columns={"product": SqlType.STRING, "bytes": SqlType.BIGINT},
+    )
+    rows = events((1, "a", "", ""), (2, "a", "", ""), (3, "b", "", "")).rename({"Product": "product"})
+    largest = plan.reduce(rows.with_columns(bytes=pl.Series([2**63 - 1, -1, 2**63 - 1])))
+    merged = plan.schema.merge_window([largest])
+    assert plan.finish(merged, None).rows() == [("a", 2**63 - 2), ("b", 2**63 - 1)]
+    with pytest.raises(JobError, match=r"the sum in column 'sum\(bytes\)' does not fit into 64 bits"):
+        plan.finish(plan.schema.merge_window([largest, largest]), None)
 
 
 def test_a_chosen_interval_has_to_divide_the_window() -> None:

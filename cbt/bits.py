@@ -1,0 +1,146 @@
+"""Columns of 64-bit words in as few bytes as their varying bits need.
+
+Bits that are the same in every value are written once; the others are moved together and cut into pieces of 4, 2 and 1
+bytes. So digits of text take 4 bits, lower-case letters 5, counts as many as the largest, a constant none. Integers
+are taken relative to their smallest where that leaves fewer bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from cbt.columns import constant as constant_column
+from cbt.columns import is_constant
+from cbt.hashing import Words
+
+#: base, constant bits, mask of varying bits.
+_HEADER = struct.Struct("<QQQ")
+HEADER_BYTES = _HEADER.size
+#: Moving a run of bits costs three operations; above this many the nearest runs are moved as one.
+_RUNS_MAX = 10
+_ALL = 2**64 - 1
+
+
+def pack(values: Words, masks: Words | None = None, *, relative: bool = False) -> list[bytes | npt.NDArray[np.uint8]]:
+    """Pack one column.
+
+    Args:
+        values: shape (n,), n > 0.
+        masks: bits of each value that matter, the others being zero; None where all do. Unpacking gives the bits
+            outside the mask any value.
+        relative: the values are integers (signed, in two's complement).
+
+    Returns:
+        A header and the pieces' buffers, to be joined.
+    """
+    base = 0
+    if is_constant(values):
+        return [_HEADER.pack(0, int(values[0]), 0)]
+    ones = int(np.bitwise_or.reduce(values))
+    zeros = _ALL ^ int(np.bitwise_and.reduce(values if masks is None else values | ~masks))
+    varying = ones & zeros
+    if relative and varying:
+        low, high = int(values.view(np.int64).min()), int(values.view(np.int64).max())
+        if (high - low).bit_length() < varying.bit_count():
+            base, varying = low & _ALL, (1 << (high - low).bit_length()) - 1
+            values = values - np.uint64(base)
+            ones = 0
+    runs = _runs(varying)
+    mask = sum(((1 << width) - 1) << shift for shift, width in runs)
+    packed = np.zeros_like(values) if not runs else _together(values, runs)
+    return [_HEADER.pack(base, ones & ~mask, mask), *_pieces(packed, sum(width for _, width in runs))]
+
+
+def unpack(data: memoryview, at: int, count: int) -> tuple[Words, int]:
+    """Unpack one column of `count` values that begins at byte `at`; also return where the next begins."""
+    base, constant, mask = _HEADER.unpack_from(data, at)
+    at += HEADER_BYTES
+    runs = _runs(mask)
+    if not runs:
+        return constant_column((constant + base) & _ALL, count), at
+    packed, at = _join(data, at, count, sum(width for _, width in runs))
+    values = _apart(packed, runs)
+    if constant:
+        values |= np.uint64(constant)
+    if base:
+        values += np.uint64(base)
+    return values, at
+
+
+def _runs(mask: int) -> list[tuple[int, int]]:
+    """Runs of ones in a mask, as (lowest bit, width), ascending; joined over the shortest gaps where they are many."""
+    runs: list[tuple[int, int]] = []
+    at = 0
+    while mask >> at:
+        rest = mask >> at
+        shift = at + (rest & -rest).bit_length() - 1
+        ones = mask >> shift
+        width = (ones ^ (ones + 1)).bit_length() - 1
+        runs.append((shift, width))
+        at = shift + width
+    while len(runs) > _RUNS_MAX:
+        gaps = [after[0] - sum(before) for before, after in itertools.pairwise(runs)]
+        nearest = gaps.index(min(gaps))
+        first, last = runs[nearest], runs[nearest + 1]
+        runs[nearest : nearest + 2] = [(first[0], sum(last) - first[0])]
+    return runs
+
+
+def _together(values: Words, runs: list[tuple[int, int]]) -> Words:
+    """Move the runs of bits to the lower end of each value."""
+    packed = np.empty_like(values)
+    moved = np.empty_like(values)
+    place = 0
+    for number, (shift, width) in enumerate(runs):
+        target = moved if number else packed
+        np.right_shift(values, np.uint64(shift - place), out=target)
+        target &= np.uint64(((1 << width) - 1) << place)
+        if number:
+            packed |= moved
+        place += width
+    return packed
+
+
+def _apart(packed: Words, runs: list[tuple[int, int]]) -> Words:
+    """The inverse of `_together`; the bits between the runs are zero."""
+    out = np.empty_like(packed)
+    moved = np.empty_like(packed)
+    place = 0
+    for number, (shift, width) in enumerate(runs):
+        target = moved if number else out
+        np.left_shift(packed, np.uint64(shift - place), out=target)
+        target &= np.uint64(((1 << width) - 1) << shift)
+        if number:
+            out |= moved
+        place += width
+    return out
+
+
+def _widths(bits: int) -> list[int]:
+    """Bytes of the pieces that hold this many bits."""
+    count = -(-bits // 8)
+    return [8] if count == 8 else [width for width in (4, 2, 1) if count & width]
+
+
+def _pieces(packed: Words, bits: int) -> list[npt.NDArray[np.uint8]]:
+    pieces: list[npt.NDArray[np.uint8]] = []
+    for width in _widths(bits):
+        pieces.append(packed.astype(f"<u{width}").view(np.uint8))
+        if width < 8:
+            packed = packed >> np.uint64(8 * width)
+    return pieces
+
+
+def _join(data: memoryview, at: int, count: int, bits: int) -> tuple[Words, int]:
+    packed = np.zeros(0, dtype=np.uint64)
+    place = 0
+    for width in _widths(bits):
+        piece = np.frombuffer(data, dtype=f"<u{width}", count=count, offset=at).astype(np.uint64)
+        packed = packed | (piece << np.uint64(place)) if place else piece
+        place += 8 * width
+        at += width * count
+    return packed, at

@@ -1,0 +1,75 @@
+"""PAO frames to rows that the buffer tree merges, and back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import polars as pl
+
+from cbt.rows import Rows, State
+from cbt.words import KeyLayout
+
+_NARROW = (pl.Int32, pl.Date)
+
+
+@dataclasses.dataclass(frozen=True)
+class FrameFormat:
+    """What the columns of a frame are.
+
+    Attributes:
+        layout: of the key columns.
+        states: name and type of each state column; none has nulls.
+    """
+
+    layout: KeyLayout
+    states: Mapping[str, pl.DataType]
+
+    def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
+        """Turn a frame into rows, key width by key width; they share no memory with it. O(rows).
+
+        Raises:
+            ValueError: the frame has other columns, or nulls among the states.
+        """
+        expected = {**dict(self.layout.columns), **self.states}
+        if dict(frame.schema) != expected:
+            raise ValueError(f"the frame's columns are {dict(frame.schema)}, the schema's {expected}")
+        states = [_to_state(frame[name]) for name in self.states]
+        for rows, words in self.layout.encode(frame):
+            own = states if rows is None else [state[rows] for state in states]
+            yield Rows(words, self.layout.order(words), own)
+
+    def to_frame(self, rows: Rows) -> pl.DataFrame:
+        """Turn rows into a frame. O(rows)."""
+        keys = self.layout.decode(rows.words)
+        pairs = zip(self.states.items(), rows.states, strict=True)
+        return pl.DataFrame(keys | {name: _from_state(state, dtype) for (name, dtype), state in pairs})
+
+    def widths(self, frames: Iterable[pl.DataFrame]) -> dict[int, list[Rows]]:
+        """Sort frames' rows by the width of their keys."""
+        widths: dict[int, list[Rows]] = {}
+        for frame in frames:
+            for rows in self.to_rows(frame):
+                widths.setdefault(rows.width, []).append(rows)
+        return widths
+
+
+def _to_state(series: pl.Series) -> State:
+    if series.null_count():
+        raise ValueError(f"state column {series.name!r} has nulls")
+    if series.dtype in (pl.String, pl.Binary):
+        return series
+    if series.dtype == pl.Boolean:
+        return series.to_numpy().astype(np.uint8)
+    values = series.to_physical().to_numpy()
+    return values.astype(np.float64 if series.dtype.is_float() else np.int64)
+
+
+def _from_state(state: State, dtype: pl.DataType) -> pl.Series:
+    if isinstance(state, pl.Series):
+        return state
+    if dtype == pl.Boolean:
+        return pl.Series(state != 0)
+    series = pl.Series(state)
+    return (series.cast(pl.Int32) if dtype in _NARROW else series).cast(dtype)

@@ -1,0 +1,55 @@
+"""The fixed hash of keys (DESIGN section 5).
+
+It is the same on every agent, platform and version, because partition trees and the order of rows depend on it. It is
+neither keyed nor cryptographic. Nothing depends on it for truth: rows are the same only if their keys are equal word
+for word, and keys that collide on purpose cost time in proportion to their number, never a wrong result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+
+_ROUND = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+#: Keys of more words are hashed row by row: they are so long that the loop does not show.
+WIDE_WORDS = 64
+
+
+def mix64(values: Words) -> Words:
+    """Scatter each value over 64 bits: the finaliser of SplitMix64, a bijection that leaves 0 as it is. O(n)."""
+    mixed = values ^ (values >> np.uint64(30))
+    mixed *= _MIX_1
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= _MIX_2
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def hash_words(words: Sequence[Words], keys: int) -> Words:
+    """Hash columns of key words.
+
+    Args:
+        words: the j-th holds the j-th word of every key, shape (keys,).
+        keys: how many there are.
+
+    Returns:
+        Shape (keys,).
+    """
+    if len(words) > WIDE_WORDS:
+        rows = np.ascontiguousarray(np.stack(words, axis=1))
+        digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
+        return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    hashed = np.full(keys, len(words), dtype=np.uint64)
+    shifted = np.empty_like(hashed)
+    for word in words:
+        hashed ^= word
+        hashed *= _ROUND
+        hashed ^= np.right_shift(hashed, np.uint64(29), out=shifted)
+    return mix64(hashed)

@@ -1,0 +1,207 @@
+"""The (a,b)-tree over the order of keys: leaves with one merged run, inner nodes that only pass rows down.
+
+Every node has a buffer of blocks. Inserts are deferred: a block is appended to a buffer and nothing else happens until
+the buffer is full; then all of it is unpacked, merged and cut at the children's bounds at once. Paper: section 2.1;
+Amur et al., "Memory-efficient groupby-aggregate using compressed buffer trees" (SoCC 2013).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from cbt.blocks import BlockFormat
+from cbt.pager import Block, Pager
+from cbt.rows import Reduce, Rows, merge
+from cbt.settings import TreeSettings
+
+T = TypeVar("T")
+#: A leaf's buffer smaller than this share of a full leaf waits, however small the leaf is.
+_BUFFER_SHARE = 8
+#: Blocks in a leaf's buffer; many small ones cost more to merge than they hold.
+_BUFFER_BLOCKS = 64
+
+
+@dataclasses.dataclass(slots=True)
+class Leaf:
+    """A run of sorted rows with distinct keys, and what has not been merged with it."""
+
+    run: list[Block] = dataclasses.field(default_factory=list)
+    buffer: list[Block] = dataclasses.field(default_factory=list)
+
+    @property
+    def run_rows(self) -> int:
+        """Keys in the run."""
+        return sum(block.rows for block in self.run)
+
+
+@dataclasses.dataclass(slots=True)
+class Inner:
+    """Children by ascending key order.
+
+    Attributes:
+        children: at least two.
+        bounds: lowest order of each child but the first.
+        buffer: rows that have not been passed down.
+    """
+
+    children: list[Node]
+    bounds: list[int]
+    buffer: list[Block] = dataclasses.field(default_factory=list)
+
+    def siblings(self, low: int) -> Siblings:
+        """The children with their lowest orders, given its own."""
+        return list(zip([low, *self.bounds], self.children, strict=True))
+
+    def taking(self, share: Siblings) -> Inner:
+        """Take these children instead of its own."""
+        self.children, self.bounds = [child for _, child in share], [low for low, _ in share[1:]]
+        return self
+
+
+Node = Leaf | Inner
+#: Siblings that replace a node: lowest order (of the first: that of the node) and node.
+Siblings = list[tuple[int, Node]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Nodes:
+    """The operations on nodes of one tree."""
+
+    settings: TreeSettings
+    format: BlockFormat
+    reduce: Reduce
+    pager: Pager
+
+    def add(self, node: Node, low: int, rows: Rows) -> Siblings:
+        """Append sorted rows with distinct keys to a node's buffer; pushes down and splits where it is full."""
+        node.buffer.append(self._block(rows))
+        buffered = sum(block.rows for block in node.buffer)
+        if isinstance(node, Inner):
+            if buffered < self.settings.node_rows:
+                return [(low, node)]
+            pending = [self._load(block) for block in node.buffer]
+            node.buffer = []
+            return self.pass_down(node, low, merge(pending, self.reduce))
+        wanted = max(self.settings.leaf_rows // _BUFFER_SHARE, node.run_rows)
+        if buffered < wanted and len(node.buffer) < _BUFFER_BLOCKS:
+            return [(low, node)]
+        return self.settle(node, low)
+
+    def pass_down(self, node: Inner, low: int, ranges: Iterable[Rows]) -> Siblings:
+        """Hand sorted rows, range by range, to the children they belong to."""
+        for rows in ranges:
+            children: Siblings = []
+            lows = [low, *node.bounds]
+            for child, child_low, part in zip(node.children, lows, rows.cut(node.bounds), strict=True):
+                children += self.add(child, child_low, part) if len(part) else [(child_low, child)]
+            # It may have more children than it should until all of the rows are down.
+            node.children, node.bounds = [child for _, child in children], [low for low, _ in children[1:]]
+        return [
+            (share[0][0], node.taking(share) if number == 0 else Inner([], []).taking(share))
+            for number, share in enumerate(_shares(node.siblings(low), self.settings.fan_out))
+        ]
+
+    def settle(self, leaf: Leaf, low: int) -> Siblings:
+        """Merge a leaf's buffer into its run; a run that has grown too long is split."""
+        run: list[Block] = []
+        for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):
+            run += [each] if isinstance(each, Block) else map(self._block, each.split(self.settings.block_rows))
+        leaf.buffer = []
+        rows = sum(block.rows for block in run)
+        # Three quarters full, so that the halves of a leaf that just split do not split again at once.
+        pieces = -(-rows * 4 // (self.settings.leaf_rows * 3)) if rows > self.settings.leaf_rows else 1
+        runs = _shares(run, -(-len(run) // pieces))
+        leaf.run = runs[0]
+        return [(low, leaf), *((run[0].low, Leaf(run)) for run in runs[1:])]
+
+    def walk(self, node: Node, above: list[Rows]) -> Iterator[Rows]:
+        """Yield the merged rows of everything below a node, and of sorted rows from above it, in order.
+
+        The node is not changed, so it has to be a `frozen` one if others may change it meanwhile.
+        """
+        parts = [*(self._load(block) for block in node.buffer), *above]
+        if isinstance(node, Leaf):
+            for each in self._merged(node.run, parts):
+                yield self._load(each) if isinstance(each, Block) else each
+            return
+        pending = merge(parts, self.reduce) if parts else iter(())
+        del parts, above
+        shares: list[list[Rows]] = [[] for _ in node.children]
+        for rows in pending:
+            for share, part in zip(shares, rows.cut(node.bounds), strict=True):
+                if len(part):
+                    share.append(part)
+        for number, child in enumerate(node.children):
+            above, shares[number] = shares[number], []
+            yield from self.walk(child, above)
+
+    def _merged(self, run: Sequence[Block], parts: Sequence[Rows]) -> Iterator[Rows | Block]:
+        """Merge sorted rows with a run, block by block; a block that nothing is added to comes as it is."""
+        if not parts:
+            yield from run
+            return
+        if not run:
+            yield from merge(parts, self.reduce)
+            return
+        cuts = zip(*(part.cut([block.low for block in run[1:]]) for part in parts), strict=True)
+        for block, pieces in zip(run, cuts, strict=True):
+            filled = [piece for piece in pieces if len(piece)]
+            if filled:
+                yield from merge([self._load(block), *filled], self.reduce)
+            else:
+                yield block
+
+    def _load(self, block: Block) -> Rows:
+        return self.format.unpack(block.load())
+
+    def _block(self, rows: Rows) -> Block:
+        return self.pager.put(self.format.pack(rows), len(rows), int(rows.order[0]))
+
+    def grown(self, siblings: Siblings) -> Node:
+        """The root over the siblings that replace the old one."""
+        while len(siblings) > 1:
+            shares = _shares(siblings, self.settings.fan_out)
+            siblings = [(share[0][0], Inner([], []).taking(share)) for share in shares]
+        return siblings[0][1]
+
+    def emptied(self, root: Node) -> Node:
+        """A tree without rows that has the shape this one's rows asked for: leaves that held little are merged."""
+        lows = [0]
+        held = 0
+        for low, leaf in _leaves(root, 0):
+            rows = leaf.run_rows + sum(block.rows for block in leaf.buffer)
+            if held and held + rows > self.settings.leaf_rows // 2:
+                lows.append(low)
+                held = 0
+            held += rows
+        return self.grown([(low, Leaf()) for low in lows])
+
+
+def frozen(node: Node) -> Node:
+    """Copy the nodes, not the blocks: what the tree is at this moment. O(blocks)."""
+    if isinstance(node, Leaf):
+        return Leaf(list(node.run), list(node.buffer))
+    return Inner([frozen(child) for child in node.children], list(node.bounds), list(node.buffer))
+
+
+def leaves(root: Node) -> Iterator[Leaf]:
+    """Every leaf, in order."""
+    return (leaf for _, leaf in _leaves(root, 0))
+
+
+def _leaves(node: Node, low: int) -> Iterator[tuple[int, Leaf]]:
+    if isinstance(node, Leaf):
+        yield low, node
+    else:
+        for child, child_low in zip(node.children, [low, *node.bounds], strict=True):
+            yield from _leaves(child, child_low)
+
+
+def _shares(children: list[T], most: int) -> list[list[T]]:
+    """Divide children evenly among as few parents as take them."""
+    parents = -(-len(children) // most)
+    places = [len(children) * number // parents for number in range(parents + 1)]
+    return [children[start:end] for start, end in itertools.pairwise(places)]

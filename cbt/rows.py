@@ -1,0 +1,214 @@
+"""Rows of PAOs of one key width, and the merge that everything in the buffer tree comes down to.
+
+Sort by the keys' order, find equal neighbours, reduce each run of them: three steps over whole columns. Sorting moves
+one 64-bit number a row, the order in its upper bits and the row's number in its lower ones. Long runs are merged range
+by range, so that what is unpacked at a time stays small, and in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cbt import columns
+from cbt.columns import Columns, Index
+from cbt.hashing import Words
+from cbt.words import ORDER_MASK, ROWS_MAX
+
+#: A state column: numbers as an array, strings and binaries as a series.
+State = npt.NDArray[Any] | pl.Series
+#: Merges the state columns of rows in key order, one PAO for each run that begins at the given places.
+Reduce = Callable[[list[State], Index], list[State]]
+
+#: Rows that are merged at a time.
+STEP_ROWS = 16_384
+_NUMBER = np.uint64(ROWS_MAX - 1)
+
+
+@dataclasses.dataclass(slots=True)
+class Rows:
+    """PAOs whose keys have one width.
+
+    Attributes:
+        words: the keys.
+        order: place of each key in the tree's order, shape (rows,).
+        states: each of length rows.
+    """
+
+    words: Columns
+    order: Words
+    states: list[State]
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def width(self) -> int:
+        """Words of a key."""
+        return len(self.words)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held."""
+        words = sum(word.nbytes for word in self.words if not columns.is_constant(word))
+        states = sum(int(s.estimated_size()) if isinstance(s, pl.Series) else s.nbytes for s in self.states)
+        return words + self.order.nbytes + states
+
+    def slice(self, start: int, end: int) -> Rows:
+        """Rows from start to end, as views."""
+        if start == 0 and end >= len(self):
+            return self
+        words = [word[start:end] for word in self.words]
+        return Rows(words, self.order[start:end], [state[start:end] for state in self.states])
+
+    def take(self, rows: Index) -> Rows:
+        """The rows of these numbers."""
+        words = [columns.take(word, rows) for word in self.words]
+        return Rows(words, self.order[rows], [_taken(state, rows) for state in self.states])
+
+    def cut(self, bounds: Sequence[int]) -> list[Rows]:
+        """Cut sorted rows at the lowest order of each part but the first."""
+        places = [0, *np.searchsorted(self.order, np.array(bounds, dtype=np.uint64)).tolist(), len(self)]
+        return [self.slice(start, end) for start, end in itertools.pairwise(places)]
+
+    def split(self, most: int) -> Iterator[Rows]:
+        """Cut sorted rows into even parts of about at most so many rows, never between keys of equal order."""
+        pieces = -(-len(self) // most)
+        wanted = np.arange(1, pieces) * len(self) // pieces
+        bounds = np.unique(self.order[wanted]) if pieces > 1 else wanted
+        return (part for part in self.cut(bounds.tolist()) if len(part))
+
+
+def sort(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
+    """Sort and merge rows in any order into one PAO a key, range by range. O(rows log rows).
+
+    Args:
+        parts: at least one, together at most `ROWS_MAX` rows.
+        reduce: how equal keys' states merge.
+    """
+    words, packed, states = _joined(parts)
+    del parts
+    # Polars sorts integers three times as fast as NumPy.
+    packed = pl.Series(packed).sort().to_numpy()
+    at = 0
+    while at < packed.size:
+        end = at + STEP_ROWS
+        if end < packed.size:
+            end = int(np.searchsorted(packed, packed[end] & ORDER_MASK))
+            if end <= at:
+                end = int(np.searchsorted(packed, packed[at] | _NUMBER, side="right"))
+        yield _reduced(words, packed[at:end], states, reduce)
+        at = end
+
+
+def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
+    """Merge sorted rows into one PAO a key, range by range. O(rows log parts).
+
+    Args:
+        parts: at least one, together at most `ROWS_MAX` rows.
+        reduce: how equal keys' states merge.
+    """
+    longest = max(parts, key=len)
+    bounds = np.unique(longest.order[STEP_ROWS::STEP_ROWS]).tolist()
+    for pieces in zip(*(part.cut(bounds) for part in parts), strict=True):
+        filled = [piece for piece in pieces if len(piece)]
+        if len(filled) > 1:
+            words, packed, states = _joined(filled)
+            packed.sort(kind="stable")
+            yield _reduced(words, packed, states, reduce)
+        else:
+            yield from filled
+
+
+def subtract(rows: Iterator[Rows], earlier: Iterator[Rows], reduce: Reduce) -> Iterator[Rows]:
+    """Take PAOs of an earlier time out of later ones. O(rows + earlier).
+
+    Args:
+        rows: as `merge` yields them: sorted, each order in one part only.
+        earlier: likewise.
+        reduce: adds up states, which are numbers.
+
+    Yields:
+        Sorted rows, without those whose states are all zero now.
+    """
+    streams = [rows, _negated(earlier)]
+    heads = [next(stream, None) for stream in streams]
+    while filled := [head for head in heads if head is not None]:
+        bound = min(int(head.order[-1]) for head in filled) + 1
+        ready: list[Rows] = []
+        for number, head in enumerate(heads):
+            if head is not None:
+                done, rest = head.cut([bound])
+                ready += [done] if len(done) else []
+                heads[number] = rest if len(rest) else next(streams[number], None)
+        for part in merge(ready, reduce):
+            changed = np.flatnonzero(np.any([state != 0 for state in part.states], axis=0))
+            if changed.size:
+                yield part.take(changed)
+
+
+def _negated(stream: Iterator[Rows]) -> Iterator[Rows]:
+    for rows in stream:
+        yield Rows(rows.words, rows.order, [np.negative(state) for state in rows.states])
+
+
+def _joined(parts: Sequence[Rows]) -> tuple[Columns, Words, list[State]]:
+    """Put rows one after the other; their order is packed with their numbers."""
+    packed = np.concatenate([part.order for part in parts])
+    if packed.size > ROWS_MAX:
+        raise ValueError(f"{packed.size} rows are more than one merge takes ({ROWS_MAX})")
+    packed |= np.arange(packed.size, dtype=np.uint64)
+    words = [columns.join(word) for word in zip(*(part.words for part in parts), strict=True)]
+    return words, packed, [_joined_states(state) for state in zip(*(part.states for part in parts), strict=True)]
+
+
+def _joined_states(parts: Sequence[State]) -> State:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], pl.Series):
+        return pl.concat(parts)  # type: ignore[type-var]
+    return np.concatenate(parts)
+
+
+def _reduced(words: Columns, packed: Words, states: list[State], reduce: Reduce) -> Rows:
+    """Bring the rows of one sorted range together."""
+    rows = (packed & _NUMBER).view(np.int64)
+    order = packed & ORDER_MASK
+    starts = _starts(words, order, rows)
+    taken = [_taken(state, rows) for state in states]
+    if starts.size == rows.size:
+        return Rows([columns.take(word, rows) for word in words], order, taken)
+    first = rows[starts]
+    return Rows([columns.take(word, first) for word in words], order[starts], reduce(taken, starts))
+
+
+def _taken(state: State, rows: Index) -> State:
+    return state.gather(rows) if isinstance(state, pl.Series) else state.take(rows)
+
+
+def _starts(words: Columns, order: Words, rows: Index) -> Index:
+    """Find where each run of equal keys begins; brings rows of equal order but unequal keys into an order first."""
+    candidates = np.flatnonzero(order[1:] == order[:-1])
+    if not candidates.size:
+        return np.arange(order.size)
+    equal = columns.equal(words, rows[candidates], rows[candidates + 1])
+    if not equal.all():
+        _untangle(words, order, rows, candidates[~equal])
+        equal = columns.equal(words, rows[candidates], rows[candidates + 1])
+    first = np.ones(order.size, dtype=bool)
+    first[candidates[equal] + 1] = False
+    return np.flatnonzero(first)
+
+
+def _untangle(words: Columns, order: Words, rows: Index, clashes: Index) -> None:
+    """Sort, in place, the rows whose order is that of a clash by their words, so that equal keys are neighbours."""
+    places = np.flatnonzero(np.isin(order, order[clashes]))
+    among = rows[places]
+    ranked = np.lexsort([*(columns.take(word, among) for word in words), order[places]])
+    rows[places] = among[ranked]

@@ -1,0 +1,156 @@
+"""Keys as columns of 64-bit words: what the buffer tree sorts, compares, hashes and packs.
+
+A key is `interval`, one word for the nulls of its fixed-width columns, one word for each of them, one word for the
+length of each string (plus one; 0 is null, so null and empty differ), and the strings' bytes one after the other,
+padded with zeros. Keys whose text needs about the same number of words form one *width*; every operation within a
+width is then the same few NumPy calls on whole columns, whatever the keys mean. Two keys are equal if and only if
+they have the same width and the same words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from cbt import columns, strings
+from cbt.columns import Columns, Index
+from cbt.hashing import Words, hash_words, mix64
+
+#: Rows are ordered by the upper bits of the hash; the lower ones leave room for a row number while sorting.
+ORDER_BITS = 40
+ROWS_MAX = 1 << (64 - ORDER_BITS)
+ORDER_MASK = np.uint64(2**64 - ROWS_MAX)
+
+#: The widths of keys with text, in words: steps of a third to a half, so at most a third of a row is padding.
+_STEPS = [2, 3] + [step << shift for shift in range(1, 30) for step in (2, 3)]
+WIDTHS: Index = np.array(_STEPS, dtype=np.int64)
+_CANONICAL_NAN = np.uint64(0x7FF8000000000000)
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyLayout:
+    """Where the columns of a key lie in its words.
+
+    Attributes:
+        columns: name and Polars type of every key column, `interval` first.
+    """
+
+    columns: tuple[tuple[str, pl.DataType], ...]
+
+    @functools.cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The string columns."""
+        return tuple(name for name, dtype in self.columns[1:] if dtype == pl.String)
+
+    @functools.cached_property
+    def fixed(self) -> dict[str, pl.DataType]:
+        """The other columns without `interval`, at most 64."""
+        return {name: dtype for name, dtype in self.columns[1:] if dtype != pl.String}
+
+    @functools.cached_property
+    def lengths_at(self) -> int:
+        """Row of the first string length; before it lie interval, nulls and fixed-width columns."""
+        return 2 + len(self.fixed) if self.fixed else 1
+
+    @functools.cached_property
+    def text_at(self) -> int:
+        """Row of the first word of text."""
+        return self.lengths_at + len(self.texts)
+
+    def text_bytes(self, words: Columns) -> Words:
+        """The bytes of text in each key; shape (keys,)."""
+        lengths = words[self.lengths_at : self.text_at]
+        if len(lengths) == 1 and columns.is_constant(lengths[0]) and lengths[0].size:
+            return columns.constant(max(int(lengths[0][0]) - 1, 0), lengths[0].size)
+        total = np.zeros(words[0].size, dtype=np.uint64)
+        for length in lengths:
+            total += length
+            total -= length > 0
+        return total
+
+    def order(self, words: Columns) -> Words:
+        """The place of each key in the tree's order: upper bits of its hash, `interval` mixed in. O(keys)."""
+        hashed = self.partition_hash(words)
+        hashed ^= mix64(words[0][:1] if columns.is_constant(words[0]) else words[0])
+        hashed &= ORDER_MASK
+        return hashed
+
+    def partition_hash(self, words: Columns) -> Words:
+        """The fixed hash of each key without its interval. O(keys)."""
+        return hash_words(words[1:], words[0].size)
+
+    def encode(self, frame: pl.DataFrame) -> Iterator[tuple[Index | None, Columns]]:
+        """Turn the key columns of a frame into words, width by width.
+
+        Yields:
+            The numbers of the rows (None: all of them) and their words.
+        """
+        head = self._head(frame)
+        if not self.texts:
+            yield None, head
+            return
+        series = [frame[name] for name in self.texts]
+        sizes = [strings.sizes(column) for column in series]
+        for column, size in zip(series, sizes, strict=True):
+            length = size + np.uint64(1)
+            if column.null_count():
+                length[column.is_null().to_numpy()] = 0
+            head.append(columns.settle(length))
+        text = strings.Texts(strings.joined(series))
+        total = sizes[0] if len(sizes) == 1 else functools.reduce(np.add, sizes)
+        widths = np.searchsorted(WIDTHS * 8, total.view(np.int64)) if total.max() > 8 * WIDTHS[0] else None
+        if widths is None:
+            yield None, head + text.words(total, int(WIDTHS[0]))
+            return
+        present = np.flatnonzero(np.bincount(widths))
+        for width in present.tolist():
+            rows = np.flatnonzero(widths == width)
+            top = [columns.take(word, rows) for word in head]
+            yield rows, top + text.words(total, int(WIDTHS[width]), rows)
+
+    def decode(self, words: Columns) -> dict[str, pl.Series]:
+        """Turn words back into key columns, in the layout's order."""
+        series: dict[str, pl.Series] = {}
+        for number, (name, dtype) in enumerate(self.fixed.items()):
+            column = _from_word(words[2 + number], dtype)
+            null = (words[1] >> np.uint64(number)) & np.uint64(1)
+            series[name] = column.set(pl.Series(null.astype(bool)), None) if null.any() else column
+        lengths = words[self.lengths_at : self.text_at]
+        series |= dict(zip(self.texts, strings.from_words(words[self.text_at :], lengths), strict=True))
+        interval = pl.Series(words[0].view(np.int64))
+        return {name: (series[name] if number else interval) for number, (name, _) in enumerate(self.columns)}
+
+    def _head(self, frame: pl.DataFrame) -> Columns:
+        """Fill the words before the lengths."""
+        head = [columns.settle(frame[self.columns[0][0]].to_numpy().view(np.uint64))]
+        if not self.fixed:
+            return head
+        nulls = np.zeros(frame.height, dtype=np.uint64)
+        for number, name in enumerate(self.fixed):
+            if frame[name].null_count():
+                nulls |= frame[name].is_null().to_numpy().astype(np.uint64) << np.uint64(number)
+        return [*head, columns.settle(nulls), *(columns.settle(_to_word(frame[name])) for name in self.fixed)]
+
+
+def _to_word(series: pl.Series) -> Words:
+    """One word a value; values that group together (NaNs, the zeros) get the same word, nulls any."""
+    if series.dtype == pl.Boolean:
+        return series.fill_null(False).to_numpy().astype(np.uint64)
+    values = series.to_physical().fill_null(0).to_numpy()
+    if values.dtype.kind == "f":
+        word = (values + 0.0).view(np.uint64)
+        return np.where(np.isnan(values), _CANONICAL_NAN, word)
+    return values.astype(np.int64).view(np.uint64)
+
+
+def _from_word(word: Words, dtype: pl.DataType) -> pl.Series:
+    if dtype.is_float():
+        return pl.Series(word.view(np.float64))
+    if dtype == pl.Boolean:
+        return pl.Series(word != 0)
+    values = pl.Series(word.view(np.int64))
+    return values.cast(pl.Int32).cast(dtype) if dtype in (pl.Int32, pl.Date) else values.cast(dtype)
