@@ -19,51 +19,29 @@ def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mappin
 
     Args:
         frame: raw rows, with the columns `interval` and the schema's keys.
-        schema: keys and aggregates; of slotted aggregates all rows of a key count together.
-        inputs: for each aggregate what it reads, of its input type; None or missing for a count of rows.
+        schema: keys and aggregates.
+        inputs: for each aggregate what it reads of the frame, of its input type; None or missing for a count of rows.
     """
-    by = [INTERVAL, *schema.key_names]
-    values = []
-    for name, aggregate in schema.aggregates:
-        value = inputs.get(name)
-        if value is not None:
-            values.append((aggregate.item(value) if isinstance(aggregate, Slotted) else value).alias(name))
-    rows = frame.lazy().select(*by, *values)
-    slotted = _slotted(schema)
+    rows = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+    first, last = rows[INTERVAL].min(), rows[INTERVAL].max()
     # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
-    interval = _only_interval(frame) if isinstance(frame, pl.DataFrame) else None
-    if interval is not None:
-        by = by[1:]
-    if slotted:
-        rows = rows.collect().lazy()
+    single = first is not None and first == last
+    by = list(schema.key_names) if single else [INTERVAL, *schema.key_names]
     creates = [
         state
         for name, aggregate in schema.aggregates
         if not isinstance(aggregate, Slotted)
-        for state in aggregate.create(name, None if inputs.get(name) is None else pl.col(name))
+        for state in aggregate.create(name, inputs.get(name))
     ]
     parts = [_grouped(rows, by, creates)]
-    for name, aggregate in slotted:
-        items = rows.filter(pl.col(name).is_not_null())
+    for name, aggregate in _slotted(schema):
+        value = inputs[name]
+        assert value is not None, f"{aggregate.kind} needs an input"
+        items = rows.select_seq(*by, aggregate.item(value).alias(name)).filter(pl.col(name).is_not_null())
         slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
-        parts.append(items.group_by(*by, *slots).agg(aggregate.create(name, pl.col(name))))
-    collected = pl.collect_all(parts) if slotted else [parts[0].collect()]
-    if interval is not None:
-        collected = [part.with_columns(interval) for part in collected]
-    return pl.concat(_complete(part, schema) for part in collected)
-
-
-def _only_interval(frame: pl.DataFrame) -> pl.Expr | None:
-    """The interval that all rows lie in, if it is one and there are rows."""
-    first, last = frame[INTERVAL].min(), frame[INTERVAL].max()
-    return pl.lit(first, dtype=pl.Int64).alias(INTERVAL) if first is not None and first == last else None
-
-
-def _grouped(rows: pl.LazyFrame, by: list[str], creates: list[pl.Expr]) -> pl.LazyFrame:
-    """Reduce by keys; without keys there is one group, without aggregates there are only keys."""
-    if by:
-        return rows.group_by(by).agg(creates)
-    return rows.select(creates) if creates else rows.select(pl.lit(0).alias("__one")).head(1)
+        parts.append(_grouped(items, [*by, *slots], aggregate.create(name, pl.col(name))))
+    frames = [_complete(part, schema, {INTERVAL: first}) for part in parts]
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
 
 
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
@@ -115,19 +93,25 @@ def _slotted(schema: PaoSchema) -> list[tuple[str, Slotted]]:
     return [(name, aggregate) for name, aggregate in schema.aggregates if isinstance(aggregate, Slotted)]
 
 
-def _complete(part: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
-    """Give a frame of some aggregates' states the identities of the others, and null slots."""
-    for column, dtype in part.schema.items():
-        if isinstance(dtype, pl.Struct):
-            part = part.unnest(column)
-    if part.columns == list(schema.columns):
-        return part
-    absent: dict[str, object] = {}
+def _grouped(rows: pl.DataFrame, by: Sequence[str | pl.Expr], creates: Sequence[pl.Expr]) -> pl.DataFrame:
+    if by:
+        return rows.lazy().group_by(by).agg(creates).collect()
+    return rows.select_seq(creates) if creates else pl.DataFrame(height=1)
+
+
+def _complete(part: pl.DataFrame, schema: PaoSchema, constants: Mapping[str, object]) -> pl.DataFrame:
+    """Give a frame of some aggregates' states the identities of the others, null slots and constant keys."""
+    present: dict[str, pl.Series] = {}
+    for column in part.get_columns():
+        for each in column.struct.unnest().get_columns() if isinstance(column.dtype, pl.Struct) else [column]:
+            present[each.name] = each
+    absent = dict(constants)
     for name, aggregate in schema.aggregates:
         absent |= dict.fromkeys(aggregate.slots(name)) | aggregate.identity(name)
-    return part.select(
-        column if column in part.columns else pl.lit(absent[column], dtype=dtype).alias(column)
-        for column, dtype in schema.columns.items()
+    # Built from columns: a query in Polars takes longer than many a frame.
+    return pl.DataFrame(
+        present[name] if name in present else pl.Series(name, [absent[name]], dtype).new_from_index(0, part.height)
+        for name, dtype in schema.columns.items()
     )
 
 

@@ -19,6 +19,8 @@ import polars as pl
 
 from cbt.aggregates.contract import Merge, Slotted
 from cbt.aggregates.grouped import convert
+from cbt.hashing import Words
+from cbt.words import KeyLayout
 
 #: Spark's default.
 RSD_DEFAULT = 0.05
@@ -110,9 +112,9 @@ class ApproxCountDistinct(Slotted):
         return convert(sums, pl.Int64(), self._estimates)
 
     def _items(self, values: pl.Series) -> pl.Series:
-        from cbt import hashing
-
-        hashes: npt.NDArray[np.uint64] = hashing.hash_series(values)  # type: ignore[attr-defined]
+        if not values.len():
+            return pl.Series(values.name, [], dtype=pl.Int32)
+        hashes = content_hash(values)
         index = (hashes >> np.uint64(64 - self.index_bits)).astype(np.int32)
         rest = (hashes << np.uint64(self.index_bits)) >> np.uint64(64 - self._rank_bits)
         _, length = np.frexp(rest.astype(np.float64))
@@ -126,6 +128,16 @@ class ApproxCountDistinct(Slotted):
         with np.errstate(divide="ignore"):
             estimates = count * count / (2 * math.log(2) * (below + count * _sigma(1 - used / count)))
         return pl.Series(sums.name, np.rint(estimates)).cast(pl.Int64)
+
+
+def content_hash(values: pl.Series) -> Words:
+    """The hash that the buffer tree has for a key of this one value; nulls have one, too. O(values)."""
+    layout = KeyLayout((("interval", pl.Int64()), ("value", values.dtype)))
+    interval = pl.Series("interval", [0], dtype=pl.Int64).new_from_index(0, values.len())
+    hashes = np.empty(values.len(), dtype=np.uint64)
+    for rows, words in layout.encode(pl.DataFrame([interval, values.alias("value")])):
+        hashes[slice(None) if rows is None else rows] = layout.partition_hash(words)
+    return hashes
 
 
 def _sigma(x: npt.NDArray[Any]) -> npt.NDArray[Any]:

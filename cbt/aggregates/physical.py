@@ -40,6 +40,14 @@ def kept(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
     return pl.when(value == 0.0).then(0.0).otherwise(value) if dtype.is_float() else value
 
 
+def one_of_equals(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
+    """The value with one bit pattern for all that are equal."""
+    if not dtype.is_float():
+        return value
+    nan = pl.lit(float("nan"), dtype=dtype)
+    return pl.when(value == 0.0).then(pl.lit(0.0, dtype=dtype)).when(value.is_nan()).then(nan).otherwise(value)
+
+
 def least(value: pl.Expr) -> pl.Expr:
     """The smallest kept value of a group; Polars takes NaN only if there is nothing else."""
     return value.min()

@@ -131,10 +131,10 @@ class ApproxPercentile(Slotted):
 
     def _values(self, buckets: pl.Series) -> pl.Series:
         numbers = buckets.fill_null(0).to_numpy()
-        estimates = pl.Series(buckets.name, self._estimates(np.abs(numbers)) * np.sign(numbers))
+        estimates = self._estimates(np.abs(numbers)) * np.sign(numbers)
         if not self.output.is_float():
-            estimates = estimates.round().cast(self.output, strict=False)
-        return estimates.cast(self.output).set(buckets.is_null(), None)
+            estimates = _whole(estimates, np.dtype(str(self.output).lower()))
+        return pl.Series(buckets.name, estimates).cast(self.output).set(buckets.is_null(), None)
 
     def _estimates(self, sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         logs = (sizes - self._offset) * self._gamma_log + math.log(1 - self.accuracy)
@@ -144,3 +144,11 @@ class ApproxPercentile(Slotted):
         estimates[sizes == _INFINITY] = np.inf
         estimates[sizes == _NAN] = np.nan
         return estimates
+
+
+def _whole(estimates: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Round to an integer type; what lies beyond its bounds becomes the bound."""
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    inside = (estimates > float(low)) & (estimates < float(high))
+    rounded = np.rint(np.where(inside, estimates, 0.0)).astype(dtype)
+    return np.where(inside, rounded, np.where(estimates < 0, low, high).astype(dtype))

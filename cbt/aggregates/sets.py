@@ -12,6 +12,7 @@ from typing import ClassVar
 import polars as pl
 
 from cbt.aggregates.contract import Merge, Slotted
+from cbt.aggregates.physical import one_of_equals
 
 #: Distinct values of one key that may end up in one result cell, or be held to choose from.
 LIMIT_DEFAULT = 10_000
@@ -39,10 +40,10 @@ class _Values(Slotted):
     def item(self, value: pl.Expr) -> pl.Expr:
         """The value with one bit pattern for all that are equal; null if any part is."""
         if not isinstance(self.dtype, pl.Struct):
-            return _one_of_equals(value, self.dtype)
+            return one_of_equals(value, self.dtype)
         names = [field.name for field in self.dtype.fields]
         parts = [
-            _one_of_equals(value.struct.field(part), kind).alias(part)
+            one_of_equals(value.struct.field(part), kind).alias(part)
             for part, kind in zip(names, self.slots("").values(), strict=True)
         ]
         return pl.when(pl.all_horizontal([part.is_not_null() for part in parts])).then(pl.struct(parts))
@@ -155,10 +156,3 @@ class TopK(_Bounded):
         left = count > 0
         order = entry.filter(left).sort_by(count.filter(left), value.filter(left), descending=[True, False])
         return order.head(self.k)
-
-
-def _one_of_equals(value: pl.Expr, dtype: pl.DataType) -> pl.Expr:
-    if not dtype.is_float():
-        return value
-    nan = pl.lit(float("nan"), dtype=dtype)
-    return pl.when(value == 0.0).then(pl.lit(0.0, dtype=dtype)).when(value.is_nan()).then(nan).otherwise(value)
