@@ -128,4 +128,6 @@ def _json(value: Any) -> Any:
     """Dates and times as ISO-8601 (UTC), everything else as it is."""
     if isinstance(value, datetime.datetime):
         return value.isoformat(timespec="microseconds") + "Z"
+    if isinstance(value, list):
+        return [_json(each) for each in value]
     return value.isoformat() if isinstance(value, datetime.date) else value

@@ -32,7 +32,8 @@ def cast(value: Value, target: SqlType, node: exp.Expr | None = None) -> Value:
         return Value(pl.lit(None, dtype=target.dtype), target, at)
     if value.type is Untyped.DECIMAL:
         return _cast_decimal(value, target, at)
-    assert isinstance(value.type, SqlType)
+    if not isinstance(value.type, SqlType):
+        raise _no_cast(at, value.type, target)
     expr = cast_expr(value.expr, value.type, target)
     if expr is None:
         raise _no_cast(at, value.type, target)

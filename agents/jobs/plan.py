@@ -22,9 +22,9 @@ from agents.jobs.expressions import compile_expression
 from agents.jobs.growth import check_growth
 from agents.jobs.operators import condition
 from agents.jobs.prefilter import literals_of
-from agents.jobs.query import TIME_COLUMN, Item, Query, Window, is_window_field, parse_query
-from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, aggregate_call, canonical
-from agents.jobs.types import SqlType
+from agents.jobs.query import TIME_COLUMN, Item, Query, Window, aggregate_call, is_window_field, parse_query
+from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, canonical
+from agents.jobs.types import ArrayType, SqlType
 from agents.jobs.values import Untyped, Value
 from cbt.aggregates import AggregateLimit, AggregateOverflow
 from cbt.folding import create, finish, nothing
@@ -66,7 +66,7 @@ class Plan:
     interval_ms: int
     window: Window | None
     schema: PaoSchema
-    output: tuple[tuple[str, SqlType], ...]
+    output: tuple[tuple[str, SqlType | ArrayType], ...]
     select: exp.Select
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
@@ -171,13 +171,13 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     having = condition(compile_expression(query.having, groups)) if query.having is not None else None
     groups.outputs = "first"
     order = tuple(_order(query, groups, node) for node in query.order)
-    aggregates = [(name, aggregate, expr) for name, aggregate, expr, _ in groups.aggregates.values()]
+    aggregates = list(groups.aggregates.values())
     if not keys and not aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
     interval_ms = _interval_ms(definition, query.window)
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
     inputs += [_normalised(key).alias(key.column) for key in keys]
-    inputs += [expr.alias(name) for name, _, expr in aggregates if expr is not None]
+    inputs += [made.input.alias(name) for name, made in aggregates if made.input is not None]
     return Plan(
         definition=definition,
         source=query.source,
@@ -187,13 +187,13 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         window=query.window,
         schema=PaoSchema(
             keys=tuple((key.column, key.type.dtype) for key in keys),
-            aggregates=tuple((name, aggregate) for name, aggregate, _ in aggregates),
+            aggregates=tuple((name, made.aggregate) for name, made in aggregates),
         ),
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
         select=query.select,
         _where=where,
         _inputs=tuple(inputs),
-        _reads={name: None if expr is None else pl.col(name) for name, _, expr in aggregates},
+        _reads={name: None if made.input is None else pl.col(name) for name, made in aggregates},
         _written=groups.written,
         _having=having,
         _results=tuple(expr for expr, _ in results),
@@ -251,10 +251,10 @@ def _order(query: Query, scope: GroupScope, node: exp.Ordered) -> Order:
     return Order(value.expr, descending, nulls_last=descending if nulls_first is None else not nulls_first)
 
 
-def _output_value(item: Item, value: Value) -> tuple[pl.Expr, SqlType]:
+def _output_value(item: Item, value: Value) -> tuple[pl.Expr, SqlType | ArrayType]:
     if value.type is Untyped.DECIMAL:
         raise decimal_refused(value)
-    if not isinstance(value.type, SqlType):
+    if value.type is Untyped.NULL:
         raise refused(item.node, "this output column is always NULL", "CAST(NULL AS STRING) gives it a type")
     return value.expr, value.type
 

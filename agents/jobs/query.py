@@ -16,7 +16,12 @@ from agents.jobs.durations import parse_duration_ms
 
 #: The event time column that every source has.
 TIME_COLUMN = "ts"
-AGGREGATES = ("count", "count_if", "sum", "avg", "mean", "min", "max")
+AGGREGATES = (
+    *("count", "count_if", "sum", "avg", "mean", "min", "max", "min_by", "max_by", "first", "first_value", "last"),
+    *("last_value", "any_value", "bool_and", "bool_or", "every", "some", "any", "var_pop", "var_samp", "variance"),
+    *("stddev_pop", "stddev_samp", "stddev", "std", "approx_count_distinct", "approx_percentile"),
+    *("percentile_approx", "collect_set"),
+)
 
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit"}
 _CLAUSE_NAMES = {
@@ -144,6 +149,13 @@ def is_window_field(node: exp.Expr) -> bool:
 def is_window_call(node: exp.Expr) -> bool:
     """Whether the node is a call of `window(...)`."""
     return isinstance(node, exp.Anonymous) and node.name.lower() == "window"
+
+
+def aggregate_call(node: exp.Expr) -> exp.Expr | None:
+    """The call inside a node that is an aggregate, with or without FILTER or IGNORE NULLS; None if it is none."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    call = call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
+    return call if isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES else None
 
 
 def _source(tree: exp.Select) -> tuple[str, frozenset[str]]:

@@ -9,15 +9,12 @@ import polars as pl
 from sqlglot import exp
 
 from agents.errors import did_you_mean, nearest
-from agents.jobs.coercion import cast, decimal_refused, implicit
+from agents.jobs.aggregates import Aggregated, compile_aggregate
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
-from agents.jobs.operators import condition
-from agents.jobs.query import AGGREGATES, TIME_COLUMN, Query, is_window_call, is_window_field
+from agents.jobs.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
 from agents.jobs.types import SqlType
-from agents.jobs.values import NUMERIC, Untyped, Value
-from cbt.aggregates import aggregate as make_aggregate
-from cbt.aggregates.contract import Aggregate
+from agents.jobs.values import Value
 
 #: Columns of the frame that results are computed from: the window's bounds.
 WINDOW_START, WINDOW_END = "w_start", "w_end"
@@ -40,12 +37,6 @@ def canonical(node: exp.Expr) -> object:
         else:
             parts.append((name, canonical(part) if isinstance(part, exp.Expr) else part))
     return tuple(parts)
-
-
-def aggregate_call(node: exp.Expr) -> exp.Expr | None:
-    """The call inside a node that is an aggregate, with or without FILTER; None if it is none."""
-    call = node.this if isinstance(node, exp.Filter) else node
-    return call if isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES else None
 
 
 class RowScope:
@@ -122,8 +113,8 @@ class GroupScope:
         self._query, self._rows = query, rows
         self._keys = {key.identity: key for key in keys}
         self._outputs = {item.name.lower(): item.node for item in query.items}
-        #: Identity -> (name, aggregate, input over raw events), in the order of first use.
-        self.aggregates: dict[object, tuple[str, Aggregate, pl.Expr | None, SqlType]] = {}
+        #: Identity -> name and what it was compiled to, in the order of first use.
+        self.aggregates: dict[object, tuple[str, Aggregated]] = {}
         #: Name -> how the query writes it, for messages.
         self.written: dict[str, str] = {}
         #: Whether output names hide keys (ORDER BY), only fill gaps (HAVING) or are unknown (SELECT).
@@ -171,70 +162,8 @@ class GroupScope:
     def _aggregate(self, node: exp.Expr) -> Value:
         identity = canonical(node)
         if identity not in self.aggregates:
-            aggregate, value, kind = _compile_aggregate(node, self._rows)
             name = f"a{len(self.aggregates)}"
-            self.aggregates[identity] = (name, aggregate, value, kind)
+            self.aggregates[identity] = (name, compile_aggregate(node, self._rows))
             self.written[name] = node.sql("spark", normalize_functions=False)
-        name, _, _, kind = self.aggregates[identity]
-        return Value(pl.col(name), kind, node)
-
-
-def _compile_aggregate(node: exp.Expr, rows: RowScope) -> tuple[Aggregate, pl.Expr | None, SqlType]:
-    call = aggregate_call(node)
-    assert call is not None
-    name = call.name.lower()
-    arguments = call.expressions
-    test = None
-    if isinstance(node, exp.Filter):
-        test = condition(compile_expression(node.expression.this, rows))
-    for argument in arguments:
-        if isinstance(argument, exp.Distinct):
-            raise refused(call, f"{name}(DISTINCT ...) is not in the job language")
-    if name in ("count", "count_if"):
-        value = _counted(call, name, rows)
-        if test is not None:
-            value = pl.when(test).then(pl.lit(True) if value is None else value)
-        return make_aggregate("count"), value, SqlType.BIGINT
-    if len(arguments) != 1:
-        raise refused(call, f"{name}() takes 1 argument, not {len(arguments)}")
-    kind = "avg" if name == "mean" else name
-    argument = _aggregated(kind, compile_expression(arguments[0], rows))
-    assert isinstance(argument.type, SqlType)
-    expr = argument.expr if test is None else pl.when(test).then(argument.expr)
-    return make_aggregate(kind, argument.type.dtype), expr, SqlType.DOUBLE if kind == "avg" else argument.type
-
-
-def _aggregated(kind: str, argument: Value) -> Value:
-    """The input of sum, avg, min or max in the type Spark computes in."""
-    if argument.type is Untyped.DECIMAL:
-        raise decimal_refused(argument)
-    if kind in ("min", "max"):
-        if argument.is_null:
-            raise refused(argument.node, f"{kind}(NULL) is always NULL")
-        return argument
-    if argument.type not in (SqlType.STRING, *NUMERIC):
-        raise refused(argument.node, f"{kind}() takes a number, not {argument.type.value}")
-    # avg adds up doubles in Spark, so it cannot overflow; sums of whole numbers are BIGINT and wrap.
-    wide = SqlType.DOUBLE if kind == "avg" or argument.type in (SqlType.STRING, SqlType.DOUBLE) else SqlType.BIGINT
-    converted = implicit(argument, wide)
-    assert converted is not None
-    return converted
-
-
-def _counted(call: exp.Expr, name: str, rows: RowScope) -> pl.Expr | None:
-    """What count() counts where it is not null; None for all rows."""
-    arguments = call.expressions
-    if name == "count_if":
-        if len(arguments) != 1:
-            raise refused(call, f"count_if() takes 1 argument, not {len(arguments)}")
-        return pl.when(condition(compile_expression(arguments[0], rows))).then(pl.lit(True))
-    if not arguments:
-        raise refused(call, "count() takes what to count", "count(*)")
-    if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-        return None
-    values = [compile_expression(argument, rows) for argument in arguments]
-    if all(value.constant is not None for value in values):
-        return None
-    if len(values) == 1:
-        return cast(values[0], SqlType.BOOLEAN).expr if values[0].is_null else values[0].expr
-    return pl.when(pl.all_horizontal([value.expr.is_not_null() for value in values])).then(pl.lit(True))
+        name, compiled = self.aggregates[identity]
+        return Value(pl.col(name), compiled.type, node)

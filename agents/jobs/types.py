@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 
 import polars as pl
@@ -59,3 +60,29 @@ _SYNONYMS = {
     "TEXT": "STRING",
     "VARCHAR": "STRING",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayType:
+    """An array of one type; only aggregates give one, and only the result takes it.
+
+    Attributes:
+        element: the type of its elements, none of which is NULL.
+    """
+
+    element: SqlType
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The Polars type that holds it."""
+        return pl.List(self.element.dtype)
+
+    @property
+    def ddl(self) -> str:
+        """The name as written in a Spark DDL string."""
+        return f"ARRAY<{self.element.ddl}>"
+
+    @property
+    def value(self) -> str:
+        """The name in messages."""
+        return self.ddl

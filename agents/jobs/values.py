@@ -9,7 +9,7 @@ from decimal import Decimal
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.types import SqlType
+from agents.jobs.types import ArrayType, SqlType
 
 
 class Untyped(enum.Enum):
@@ -19,7 +19,7 @@ class Untyped(enum.Enum):
     DECIMAL = "DECIMAL"
 
 
-Type = SqlType | Untyped
+Type = SqlType | ArrayType | Untyped
 Constant = str | int | float | bool | Decimal
 
 

@@ -85,23 +85,36 @@ class Result(msgspec.Struct, frozen=True):
         """Return the rows as a frame with the columns' own types (times are naive UTC)."""
         import polars as pl
 
-        temporal = {"DATE": pl.Date(), "TIMESTAMP": pl.Datetime("us")}
         plain = {
             "BOOLEAN": pl.Boolean(),
             "INT": pl.Int32(),
             "BIGINT": pl.Int64(),
             "DOUBLE": pl.Float64(),
-            "STRING": pl.String(),
+            **dict.fromkeys(("STRING", "DATE", "TIMESTAMP"), pl.String()),
         }
-        schema = {c.name: pl.String() if c.type in temporal else plain.get(c.type) for c in self.columns}
+
+        def dtype(kind: str) -> pl.DataType | None:
+            """The type of the JSON values; None for one that this client does not know."""
+            if not kind.startswith("ARRAY<"):
+                return plain.get(kind)
+            element = dtype(_element(kind))
+            return None if element is None else pl.List(element)
+
+        def typed(value: pl.Expr, kind: str) -> pl.Expr:
+            """Times and dates from their text, alone or in arrays."""
+            if kind.startswith("ARRAY<"):
+                return value.list.eval(typed(pl.element(), _element(kind)))
+            if kind == "TIMESTAMP":
+                return value.str.strip_chars_end("Z").str.to_datetime(time_unit="us")
+            return value.str.to_date() if kind == "DATE" else value
+
+        schema = {column.name: dtype(column.type) for column in self.columns}
         frame = pl.DataFrame(self.rows, schema=schema, strict=False, infer_schema_length=None)
-        return frame.with_columns(
-            pl.col(c.name).str.strip_chars_end("Z").str.to_datetime(time_unit="us").cast(temporal[c.type])
-            if c.type == "TIMESTAMP"
-            else pl.col(c.name).str.to_date()
-            for c in self.columns
-            if c.type in temporal
-        )
+        return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
+
+
+def _element(kind: str) -> str:
+    return kind.removeprefix("ARRAY<").removesuffix(">")
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """A published window against Spark's, cell by cell. Pure: takes rows, returns differences.
 
-Doubles may differ by 1e-9 of their value, since sums run in another order; all else must be equal. Rows with equal
-order keys may stand in any order, and where LIMIT cuts through such rows any of them may have been taken.
+Doubles may differ in their last digits and sketches by their stated error (`elf.offline.tolerance`); all else must be
+equal. Rows with equal order keys may stand in any order, and where LIMIT cuts through such rows any of them may have
+been taken. Where HAVING goes by a sketch, a row more or less is no difference.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from elf.offline.plan import OfflineRows, close, close_cells
+from elf.offline.plan import OfflineRows
 from elf.offline.report import Difference
+from elf.offline.tolerance import EXACT, Tolerance
 
 Row = tuple[Any, ...]
 TIE = "tie at the cut"
+GUESSED = "HAVING by an estimate"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -36,11 +39,16 @@ def compare(
     differences = [
         each for one, other in pairs for each in _cell_differences(online[one], offline.rows[other], offline)
     ]
+    expected, taken_by_tie = _expected(offline, {other for _, other in pairs})
+    notes: list[str] = []
+    absent = [other for other in absent if other in expected]
+    if offline.guessed and (extra or absent):
+        extra, absent = [], []
+        notes.append(GUESSED)
     differences += [
         Difference(kind="missing_offline", key=_key(online[one], offline), online=_named(online[one], offline))
         for one in extra
     ]
-    expected, taken_by_tie = _expected(offline, {other for _, other in pairs})
     differences += [
         Difference(
             kind="missing_online",
@@ -48,11 +56,12 @@ def compare(
             offline=_named(offline.rows[other], offline),
         )
         for other in absent
-        if other in expected
     ]
     if not differences:
         differences = _order_differences(pairs, online, offline)
-    return differences, [TIE] if taken_by_tie and not differences else []
+    if taken_by_tie and not differences:
+        notes.append(TIE)
+    return differences, notes
 
 
 def read_cell(value: Any, kind: str) -> Any:
@@ -62,6 +71,8 @@ def read_cell(value: Any, kind: str) -> Any:
     A value that is not of the type is returned as it is, and will differ.
     """
     try:
+        if kind.startswith("array<") and isinstance(value, list):
+            return [read_cell(each, kind[len("array<") : -1]) for each in value]
         if kind == "timestamp" and isinstance(value, str):
             moment = datetime.fromisoformat(value)
             aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -89,7 +100,7 @@ def _match(online: list[Row], offline: OfflineRows) -> tuple[list[tuple[int, int
     pairs, extra = [], []
     for one, row in enumerate(online):
         candidates = free.get(_identity(row, offline), [])
-        chosen = next((other for other in candidates if offline.keys or close(row, offline.rows[other])), None)
+        chosen = next((other for other in candidates if offline.keys or offline.close(row, offline.rows[other])), None)
         if chosen is None:
             extra.append(one)
         else:
@@ -102,8 +113,16 @@ def _identity(row: Row, offline: OfflineRows) -> Row:
     """Return what rows are paired by; without key columns, all cells that must be equal exactly."""
     if offline.keys:
         return tuple(_hashable(row[i]) for i in offline.keys)
-    exact = (i for i, kind in enumerate(offline.types) if kind not in ("double", "float") and "decimal" not in kind)
+    exact = (
+        i
+        for i, kind in enumerate(offline.types)
+        if not any(word in kind for word in ("double", "float", "decimal")) and not _near(offline, i).estimate
+    )
     return tuple(_hashable(row[i]) for i in exact)
+
+
+def _near(offline: OfflineRows, column: int) -> Tolerance:
+    return offline.near[column] if offline.near else EXACT
 
 
 def _hashable(cell: Any) -> Any:
@@ -120,7 +139,7 @@ def _expected(offline: OfflineRows, matched: set[int]) -> tuple[set[int], bool]:
     if offline.limit is None or count <= offline.limit:
         return set(range(count)), False
     cut = offline.orders[-1]
-    ties = [other for other in range(count) if close(offline.orders[other], cut)]
+    ties = [other for other in range(count) if offline.tie(offline.orders[other], cut)]
     before = set(range(count)) - set(ties)
     room = offline.limit - len(before)
     chosen = [other for other in ties if other in matched]
@@ -139,7 +158,7 @@ def _cell_differences(online: Row, offline_row: Row, offline: OfflineRows) -> li
             offline=_shown(offline_row[i], offline.types[i]),
         )
         for i in range(len(offline.names))
-        if not close_cells(online[i], offline_row[i])
+        if not _near(offline, i).close(online[i], offline_row[i])
     ]
 
 
@@ -148,7 +167,7 @@ def _order_differences(pairs: list[tuple[int, int]], online: list[Row], offline:
     found = []
     if offline.limit is not None and len(online) > offline.limit:
         found.append(Difference(kind="order", column="LIMIT", online=len(online), offline=offline.limit))
-    ranks = _ranks(offline.orders)
+    ranks = _ranks(offline)
     for (_, earlier), (one, later) in itertools.pairwise(pairs):
         if ranks[later] < ranks[earlier]:
             key = _key(online[one], offline) or _named(online[one], offline)
@@ -156,10 +175,11 @@ def _order_differences(pairs: list[tuple[int, int]], online: list[Row], offline:
     return found
 
 
-def _ranks(orders: list[Row]) -> list[int]:
+def _ranks(offline: OfflineRows) -> list[int]:
+    orders = offline.orders
     ranks: list[int] = []
     for position, order in enumerate(orders):
-        same = position > 0 and close(order, orders[position - 1])
+        same = position > 0 and offline.tie(order, orders[position - 1])
         ranks.append(0 if position == 0 else ranks[-1] + (not same))
     return ranks
 
@@ -174,6 +194,8 @@ def _named(row: Row, offline: OfflineRows) -> dict[str, Any]:
 
 def _shown(cell: Any, kind: str) -> Any:
     """Turn a cell into what JSON can hold and a person can read."""
+    if isinstance(cell, list):
+        return [_shown(each, kind[len("array<") : -1]) for each in cell]
     if kind == "timestamp" and isinstance(cell, int):
         return (_EPOCH + timedelta(microseconds=cell)).isoformat().replace("+00:00", "Z")
     if isinstance(cell, float) and cell not in (cell, float("inf"), float("-inf")):

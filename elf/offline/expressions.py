@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.jobs.query import AGGREGATES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 #: Asked first for every node: the column it stands for (a name, a group key, an aggregate), or None.
 Resolve = Callable[[exp.Expr], "Column | None"]
 
-AGGREGATES = frozenset({"count", "count_if", "sum", "avg", "mean", "min", "max"})
 #: Deterministic functions of one row.
 FUNCTIONS = frozenset(
     re.findall(
@@ -94,11 +94,6 @@ def call(name: str, *arguments: Column) -> Column:
     return F.call_function(f"`{name}`", *arguments)
 
 
-def is_aggregate(node: exp.Expr) -> bool:
-    """Whether the node is a call of an aggregate function."""
-    return isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
-
-
 def to_column(node: exp.Expr, resolve: Resolve) -> Column:
     """Translate one expression; `resolve` says what its names stand for.
 
@@ -149,7 +144,7 @@ def to_column(node: exp.Expr, resolve: Resolve) -> Column:
         case exp.Anonymous() if node.name.lower() in FUNCTIONS:
             return call(node.name.lower(), *[go(argument) for argument in node.expressions])
         case exp.Anonymous():
-            near = did_you_mean(nearest(node.name.lower(), FUNCTIONS | AGGREGATES))
+            near = did_you_mean(nearest(node.name.lower(), FUNCTIONS.union(AGGREGATES)))
             raise JobSpecError(f"the Spark planner does not call the function {node.name!r}{near}")
         case _:
             raise JobSpecError(f"the Spark planner does not know {node.sql(dialect='spark')!r} ({node.key})")

@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from agents.errors import JobSpecError
-from agents.jobs.query import Query, parse_query
-from elf.offline.expressions import call, is_aggregate, to_column
+from agents.jobs.query import Query, aggregate_call, parse_query
+from elf.offline.aggregates import spark_aggregate
+from elf.offline.expressions import to_column
 from elf.offline.scopes import EventScope, GroupScope, OutputScope, Window, same
+from elf.offline.tolerance import EXACT, Tolerance, tolerance_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
-
-#: The tolerance of doubles: sums of the same numbers in another order differ in the last digits.
-RELATIVE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +37,9 @@ class OfflineRows:
         rows: in order; where LIMIT cuts through equal order keys, all rows with those keys.
         orders: the order key of each row; equal ones may stand in any order.
         limit: the most rows of the result, None without LIMIT.
+        near: how far cells of each column may be off; empty where all are exact.
+        near_orders: the same of the order keys.
+        guessed: whether HAVING goes by an estimate, so that rows near its bound may be there or not.
     """
 
     names: tuple[str, ...]
@@ -47,6 +48,17 @@ class OfflineRows:
     rows: list[tuple[Any, ...]]
     orders: list[tuple[Any, ...]]
     limit: int | None
+    near: tuple[Tolerance, ...] = ()
+    near_orders: tuple[Tolerance, ...] = ()
+    guessed: bool = False
+
+    def close(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+        """Whether two rows of cells are equal within each column's tolerance."""
+        return close(one, other, self.near)
+
+    def tie(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+        """Whether two order keys are equal within each one's tolerance."""
+        return close(one, other, self.near_orders)
 
 
 class SparkPlan:
@@ -66,9 +78,11 @@ class SparkPlan:
         self._aggregates: list[exp.Expr] = []
         parts = [item.node for item in self.query.items] + [node.this for node in self.query.order]
         for part in [*parts, *([self.query.having] if self.query.having is not None else [])]:
-            for node in filter(is_aggregate, part.walk()):
-                if not any(same(node, known) for known in self._aggregates):
+            for node in part.walk(prune=lambda node: aggregate_call(node) is not None):
+                if aggregate_call(node) is not None and not any(same(node, known) for known in self._aggregates):
                     self._aggregates.append(node)
+        self._near = tuple(tolerance_of(item.node, {}) for item in self.query.items)
+        self._near_orders = tuple(tolerance_of(self._by_position(node.this), self._items) for node in self.query.order)
 
     def run(self, events: DataFrame, window: Window | None) -> OfflineRows:
         """Compute one window from the source's events: `ts` TIMESTAMP and the columns that the query reads.
@@ -92,6 +106,9 @@ class SparkPlan:
             rows=[row[:width] for row in rows],
             orders=[row[width:] for row in rows],
             limit=self.query.limit,
+            near=self._near,
+            near_orders=self._near_orders,
+            guessed=self.query.having is not None and tolerance_of(self.query.having, self._items).estimate,
         )
 
     def _head(self, cells: DataFrame, width: int) -> list[tuple[Any, ...]]:
@@ -106,8 +123,10 @@ class SparkPlan:
             if len(head) <= limit or limit == 0:
                 return head[:limit]
             cut = head[limit - 1][width:]
-            before = itertools.takewhile(lambda row: not close(row[width:], cut), head)
-            return [*before, *(tuple(row) for row in cells.filter(_all_close(cells, width, cut)).collect())]
+            near = self._near_orders
+            before = itertools.takewhile(lambda row: not close(row[width:], cut, near), head)
+            ties = cells.filter(_all_close(cells, width, cut, near))
+            return [*before, *(tuple(row) for row in (ties.orderBy(*order) if order else ties).collect())]
         finally:
             cells.unpersist()
 
@@ -135,7 +154,7 @@ class SparkPlan:
         if self.query.where is not None:
             events = events.filter(to_column(self.query.where, in_events))
         events = events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
-        aggregates = [self._aggregate(node, in_events).alias(f"__a{i}") for i, node in enumerate(self._aggregates)]
+        aggregates = [spark_aggregate(node, in_events).alias(f"__a{i}") for i, node in enumerate(self._aggregates)]
         keys = [F.col(f"__k{i}") for i in range(len(self._groups))]
         if self.query.window is not None:
             # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
@@ -150,13 +169,6 @@ class SparkPlan:
             to_column(self._by_position(node.this), in_order).alias(f"s{i}") for i, node in enumerate(self.query.order)
         ]
         return grouped.select(*items, *order)
-
-    def _aggregate(self, node: exp.Expr, scope: EventScope) -> Column:
-        from pyspark.sql import functions as F
-
-        name = node.name.lower()
-        arguments = [F.lit(1) if isinstance(part, exp.Star) else to_column(part, scope) for part in node.expressions]
-        return call(name, *arguments)
 
     def _group(self, node: exp.Expr) -> exp.Expr:
         """Resolve a position or an output's name in GROUP BY; a column of the events comes first, as in Spark."""
@@ -190,37 +202,35 @@ class SparkPlan:
         return tuple(found)
 
 
-def close(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether two rows of cells are equal, doubles within `RELATIVE`."""
-    return len(one) == len(other) and all(map(close_cells, one, other))
-
-
-def close_cells(one: Any, other: Any) -> bool:
-    """Whether two cells are equal, doubles within `RELATIVE`; NaN equals NaN and NULL equals NULL."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=RELATIVE) or (math.isnan(one) and math.isnan(other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+def close(one: tuple[Any, ...], other: tuple[Any, ...], near: tuple[Tolerance, ...] = ()) -> bool:
+    """Whether two rows of cells are equal, each within its tolerance."""
+    return len(one) == len(other) and all(
+        (near[i] if near else EXACT).close(cell, other[i]) for i, cell in enumerate(one)
+    )
 
 
 def _collectable(kind: DataType, name: str) -> Column:
     """Turn a cell into what Python receives exactly: times as microseconds, decimals as doubles."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import DecimalType, TimestampType
+    from pyspark.sql.types import ArrayType, DecimalType, TimestampType
 
     if isinstance(kind, TimestampType):
         return F.unix_micros(F.col(name)).alias(name)
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, TimestampType):
+        return F.transform(F.col(name), F.unix_micros).alias(name)
     return F.col(name).cast("double").alias(name) if isinstance(kind, DecimalType) else F.col(name)
 
 
-def _all_close(rows: DataFrame, width: int, cut: tuple[Any, ...]) -> Column:
-    """Build the condition that a row's order keys equal those at the cut, doubles nearly."""
+def _all_close(rows: DataFrame, width: int, cut: tuple[Any, ...], near: tuple[Tolerance, ...]) -> Column:
+    """Build the condition that a row's order keys equal those at the cut, doubles and estimates nearly."""
     from pyspark.sql import functions as F
 
     condition = F.lit(True)
-    for position, value in enumerate(cut):
+    for position, (value, each) in enumerate(zip(cut, near, strict=True)):
         column = F.col(rows.columns[width + position])
         same = column.eqNullSafe(F.lit(value))
-        if isinstance(value, float):
-            same = same | (F.abs(column - F.lit(value)) <= F.lit(RELATIVE * abs(value)))
+        if isinstance(value, float) or (each.estimate and isinstance(value, int)):
+            off = F.greatest(F.lit(each.relative) * F.greatest(F.abs(column), F.lit(abs(value))), F.lit(each.absolute))
+            same = same | (F.abs(column - F.lit(value)) <= off)
         condition = condition & same
     return condition

@@ -188,6 +188,16 @@ def test_frames_have_the_types_of_the_columns() -> None:
     assert empty.to_polars().dtypes == types
 
 
+def test_arrays_have_the_type_of_their_elements() -> None:
+    columns = [
+        {"name": n, "type": t} for n, t in [("a", "ARRAY<INT>"), ("b", "ARRAY<TIMESTAMP>"), ("c", "ARRAY<DATE>")]
+    ]
+    rows = [{"a": [1, 2], "b": ["2026-11-20T12:00:00.000001Z"], "c": ["2026-11-20"]}, {"a": [], "b": [], "c": []}]
+    frame = elf.client.results.msgspec.convert(make_result(columns=columns, rows=rows), Result).to_polars()
+    assert frame.dtypes == [pl.List(pl.Int32()), pl.List(pl.Datetime("us")), pl.List(pl.Date())]
+    assert frame.row(0) == ([1, 2], [datetime(2026, 11, 20, 12, 0, 0, 1)], [date(2026, 11, 20)])
+
+
 def test_a_client_may_be_used_again_and_left_open(agent: Agent) -> None:
     client = elf.connect(agent.url)
     client.close()

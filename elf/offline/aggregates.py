@@ -1,0 +1,75 @@
+"""Aggregate calls as Spark columns.
+
+Most are Spark's own. Where Spark leaves the answer open, or estimates, the call is put so that it has one answer, the
+one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, exact counts and
+percentiles that `elf.offline.tolerance` holds the estimates against.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from agents.jobs.query import TIME_COLUMN, aggregate_call
+from elf.offline.expressions import Resolve, call, to_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: Spark's percentile_approx is exact up to as many values as this.
+_ACCURACY_MAX = 2**31 - 1
+
+
+def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
+    """Translate a call of an aggregate, with or without FILTER or IGNORE NULLS; it has to be one (`aggregate_call`).
+
+    Raises:
+        JobSpecError: an argument has a part this planner does not know.
+    """
+    from pyspark.sql import functions as F
+
+    inner = aggregate_call(node)
+    assert inner is not None
+    test = to_column(node.expression.this, resolve) if isinstance(node, exp.Filter) else None
+
+    def only(column: Column) -> Column:
+        """The column where FILTER lets the row through, else NULL."""
+        return column if test is None else F.when(test, column)
+
+    parts = list(inner.expressions)
+    skips_nulls = isinstance(node.this if isinstance(node, exp.Filter) else node, exp.IgnoreNulls)
+    if parts and isinstance(parts[0], exp.IgnoreNulls):
+        skips_nulls, parts[0] = True, parts[0].this
+    distinct = bool(parts) and isinstance(parts[0], exp.Distinct)
+    if distinct:
+        parts = parts[0].expressions
+    values = [F.lit(1) if isinstance(part, exp.Star) else to_column(part, resolve) for part in parts]
+    match inner.name.lower():
+        case "count" if distinct:
+            return F.count_distinct(*map(only, values))
+        case "first" | "first_value" | "last" | "last_value" as name:
+            skips_nulls = skips_nulls or (len(parts) == 2 and bool(parts[1].this))
+            return _by(name.startswith("last"), values[0], F.col(TIME_COLUMN), only, values[0] if skips_nulls else None)
+        case "min_by" | "max_by" as name:
+            return _by(name == "max_by", values[0], values[1], only, values[1])
+        case "any_value":
+            return F.min(only(values[0]))
+        case "collect_set":
+            return F.sort_array(F.collect_set(only(values[0])))
+        case "approx_count_distinct":
+            return F.count_distinct(only(values[0]))
+        case "approx_percentile" | "percentile_approx":
+            return F.percentile_approx(only(values[0]), values[1], _ACCURACY_MAX)
+        case name:
+            return call(name, *map(only, values))
+
+
+def _by(last: bool, value: Column, by: Column, only: object, needed: Column | None) -> Column:
+    """The value at the least or greatest `by`, ties by value; of rows whose `needed` is not NULL."""
+    from pyspark.sql import functions as F
+
+    assert callable(only)
+    order = F.struct(by, value)
+    order = only(order if needed is None else F.when(needed.isNotNull(), order))
+    return F.max_by(value, order) if last else F.min_by(value, order)

@@ -1,0 +1,78 @@
+"""What an agent answers against what `elf verify` computes of the same query: exact ones equal, sketches near."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from agents.jobs.definition import Definition
+from agents.jobs.plan import compile_job
+from agents.results import Label, result_of
+from elf.offline.compare import GUESSED, compare
+from elf.offline.plan import SparkPlan
+from elf.offline.report import Difference
+from tests.agents.jobs.conftest import table  # noqa: F401
+from tests.agents.jobs.rows import COLUMNS, frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+EXACT = [
+    "SELECT f, count(DISTINCT s) AS a, count(DISTINCT s, i) AS b, count(DISTINCT d) AS c FROM rows GROUP BY f",
+    "SELECT s, first(i) AS a, last(d) AS b, first(t, true) AS c, last(dt) IGNORE NULLS AS e FROM rows GROUP BY s",
+    "SELECT f, min_by(s, i) AS a, max_by(i, d) AS b, max_by(tm, b) FILTER (WHERE g) AS c FROM rows GROUP BY f",
+    "SELECT g, any_value(s) AS a, bool_and(f) AS b, some(f) AS c, every(i > 0) AS d FROM rows GROUP BY g",
+    "SELECT f, stddev(i) AS a, variance(j) AS b, var_pop(d) AS c, stddev_pop(b) AS e FROM rows GROUP BY f",
+    "SELECT f, collect_set(i) AS a, collect_set(dt) AS b, collect_set(tm) AS c FROM rows GROUP BY f",
+    "SELECT g, count(*) FILTER (WHERE f) AS n, count(i, j) FILTER (WHERE f) AS m FROM rows GROUP BY g ORDER BY n DESC",
+    "SELECT count(DISTINCT s) AS n FROM rows WHERE i = 123456",
+    "SELECT s, count(DISTINCT t) AS n FROM rows GROUP BY s HAVING count(DISTINCT t) > 1 ORDER BY n DESC, s LIMIT 5",
+]
+SKETCHES = [
+    "SELECT f, approx_count_distinct(s) AS a, approx_count_distinct(i, 0.1) AS b FROM rows GROUP BY f",
+    "SELECT f, approx_percentile(i, 0.5) AS a, percentile_approx(b, 0.9, 1000) AS b FROM rows GROUP BY f",
+    "SELECT s, approx_percentile(e, 0.5) AS a FROM rows WHERE e < 5 GROUP BY s ORDER BY a DESC LIMIT 4",
+    "SELECT approx_count_distinct(tm) * 2 AS n FROM rows",
+    "SELECT s, approx_count_distinct(t) AS n FROM rows GROUP BY s ORDER BY n DESC, s LIMIT 5",
+]
+
+
+def verified(table: DataFrame, query: str, change: dict[str, Any] | None = None) -> tuple[list[Difference], list[str]]:  # noqa: F811
+    plan = compile_job(Definition(name="x", creator="x", source="rows", query=query), COLUMNS)
+    paos = plan.schema.merge([plan.reduce(piece) for piece in frame().iter_slices(7)])
+    rows = plan.finish(plan.schema.merge_window([paos]), None)
+    label = Label(previous=0, through=1, expected=1)
+    result = msgspec.to_builtins(result_of(plan, None, rows, label, 0, 1, str))
+    published = [row | (change or {}) for row in result["rows"]]
+    return compare([column["name"] for column in result["columns"]], published, SparkPlan(query).run(table, None))
+
+
+@pytest.mark.parametrize("query", EXACT + SKETCHES)
+def test_agents_and_spark_agree(table: DataFrame, query: str) -> None:  # noqa: F811
+    differences, notes = verified(table, query)
+    assert not differences
+    assert GUESSED not in notes
+
+
+@pytest.mark.parametrize(
+    ("query", "change"),
+    [
+        ("SELECT count(DISTINCT s) AS n FROM rows", {"n": 27}),
+        ("SELECT collect_set(i) AS n FROM rows", {"n": [1, 2]}),
+        ("SELECT approx_count_distinct(s) AS n FROM rows", {"n": 12}),
+        ("SELECT approx_percentile(j, 1.0) AS n FROM rows", {"n": 2_100_000_000}),
+        ("SELECT stddev(i) AS n FROM rows", {"n": 953_000_000.0}),
+    ],
+)
+def test_wrong_answers_are_found(table: DataFrame, query: str, change: dict[str, Any]) -> None:  # noqa: F811
+    assert verified(table, query, change)[0]
+
+
+def test_rows_near_the_bound_of_an_estimate_are_no_differences(table: DataFrame) -> None:  # noqa: F811
+    query = "SELECT f, count(*) AS n FROM rows GROUP BY f HAVING approx_count_distinct(s) > 9"
+    online = SparkPlan(query).run(table, None)
+    assert online.guessed
+    rows = [dict(zip(online.names, row, strict=True)) for row in online.rows]
+    assert compare(online.names, rows[1:], online) == ([], [GUESSED])
