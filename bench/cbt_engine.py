@@ -56,6 +56,7 @@ def elf(workload: Workload, meter: Meter, settings: dict[str, Any]) -> Drained:
         with meter.aside():
             meter.look()
     meter.stop()
+    meter.notes["spilled_bytes"] = tree.statistics().spilled_bytes
     # The content is kept, so it can be handed out again, to be looked at.
     for part in tree.flush():
         rows -= part.height

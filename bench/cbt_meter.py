@@ -19,13 +19,14 @@ _RESET_PEAK = "5"
 
 
 class Meter:
-    """Counts from `start` on, all threads, what is not `aside`."""
+    """Counts from `start` on, all threads, what is not `aside`. `notes` are figures of the engine itself."""
 
     def __init__(self) -> None:
         self.baseline_bytes = self.peak_bytes = 0
         self.after_bytes = self.after_free_bytes = 0
         self._began_s = self._aside_s = 0.0
         self.cpu_s = 0.0
+        self.notes: dict[str, float] = {}
 
     def start(self) -> None:
         """Take the baseline; what is alive now, one batch of input among it, is not the engine's."""
@@ -79,7 +80,7 @@ class Meter:
             "peak_bytes": self.peak_bytes - self.baseline_bytes,
             "baseline_bytes": self.baseline_bytes,
             "after_free_bytes": self.after_free_bytes,
-        }
+        } | self.notes
 
 
 def resident() -> tuple[int, int]:
