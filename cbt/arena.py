@@ -1,103 +1,109 @@
-"""Bytes of many sizes and lifetimes in a few large segments.
+"""Bytes of many sizes and lifetimes in pages of one size.
 
 The compressed blocks of a tree live long and lie, in an ordinary heap, between the short-lived arrays of merging,
-which keeps most of that heap from being used again: a tree of 6 bytes a key then takes ten times that. Here they lie
-side by side, and where too many have gone the rest is moved together.
+which keeps most of that heap from being used again: a tree of 6 bytes a key then takes ten times that. Here a block
+lies in as many pages as it needs, wherever they are; pages of blocks that are gone are taken first.
 """
 
 from __future__ import annotations
 
 import mmap
 
-#: A segment is as large as all before it, within these bounds.
-_SEGMENT_BYTES_MIN = 16 << 10
-_SEGMENT_BYTES_MAX = 1 << 20
+PAGE_BYTES = 2048
+#: A segment has as many pages as all before it, within these bounds.
+_SEGMENT_PAGES_MIN = 16
+_SEGMENT_PAGES_MAX = 512
 
-
-class Slot:
-    """Where some bytes are; moves when its segment is compacted."""
-
-    __slots__ = ("length", "offset", "segment")
-
-    def __init__(self, segment: Segment, offset: int, length: int) -> None:
-        self.segment, self.offset, self.length = segment, offset, length
+#: A page: the segment, and the place of its first byte.
+Page = tuple["Segment", int]
 
 
 class Segment:
-    """One piece of memory. It stays while somebody reads from it."""
+    """Neighbouring pages."""
 
-    __slots__ = ("live", "live_bytes", "memory", "used")
+    __slots__ = ("free", "memory", "pages")
 
-    def __init__(self, size: int) -> None:
-        self.memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.used = 0
-        self.live: set[Slot] = set()
-        self.live_bytes = 0
+    def __init__(self, pages: int) -> None:
+        self.memory = mmap.mmap(-1, pages * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.pages = pages
+        self.free = list(range((pages - 1) * PAGE_BYTES, -1, -PAGE_BYTES))
+
+
+class Slot:
+    """Where some bytes are."""
+
+    __slots__ = ("length", "pages")
+
+    def __init__(self, length: int, pages: list[Page]) -> None:
+        self.length, self.pages = length, pages
 
 
 class Arena:
-    """Not safe for use from several threads at once; what `get` returned may be read by any thread at any time."""
+    """Not safe for use from several threads at once."""
 
     def __init__(self) -> None:
         self._segments: list[Segment] = []
-        self._held_bytes = 0
-        self.live_bytes = 0
+        #: Those with free pages, the one to take from last.
+        self._open: list[Segment] = []
+        self._pages = self._free = 0
 
     @property
     def memory_bytes(self) -> int:
         """Bytes of all segments, used or not."""
-        return self._held_bytes
+        return self._pages * PAGE_BYTES
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes of the pages in use."""
+        return (self._pages - self._free) * PAGE_BYTES
 
     def put(self, data: bytes) -> Slot:
         """Copy bytes in."""
-        slot = self._place(data)
-        self._compact()
-        return slot
+        pages: list[Page] = []
+        view = memoryview(data)
+        for start in range(0, len(data), PAGE_BYTES):
+            part = view[start : start + PAGE_BYTES]
+            segment, at = page = self._take()
+            segment.memory[at : at + len(part)] = part
+            pages.append(page)
+        return Slot(len(data), pages)
 
-    def get(self, slot: Slot) -> memoryview:
-        """The bytes of a slot; they stay what they are however the arena changes."""
-        return memoryview(slot.segment.memory)[slot.offset : slot.offset + slot.length]
+    def get(self, slot: Slot) -> bytes:
+        """Copy the bytes of a slot out."""
+        if len(slot.pages) == 1:
+            segment, at = slot.pages[0]
+            return segment.memory[at : at + slot.length]
+        parts = [segment.memory[at : at + PAGE_BYTES] for segment, at in slot.pages]
+        return b"".join(parts)[: slot.length]
 
     def free(self, slot: Slot) -> None:
-        """Give a slot's bytes back."""
-        segment = slot.segment
-        segment.live.remove(slot)
-        segment.live_bytes -= slot.length
-        self.live_bytes -= slot.length
-        if not segment.live:
-            self._drop(segment)
+        """Give a slot's pages back."""
+        for segment, at in slot.pages:
+            if not segment.free:
+                self._open.append(segment)
+            segment.free.append(at)
+            self._free += 1
+            # A quarter of the memory may lie idle: it costs more to ask the kernel for it again.
+            if len(segment.free) == segment.pages and self._free - segment.pages > self._pages // 4:
+                self._drop(segment)
 
-    def _place(self, data: bytes | memoryview, slot: Slot | None = None) -> Slot:
-        length = len(data)
-        segment = self._segments[-1] if self._segments else None
-        if segment is None or segment.used + length > len(segment.memory):
-            size = max(length, min(max(self._held_bytes, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX))
-            segment = Segment(size)
+    def _take(self) -> Page:
+        if not self._open:
+            pages = min(max(self._pages, _SEGMENT_PAGES_MIN), _SEGMENT_PAGES_MAX)
+            segment = Segment(pages)
             self._segments.append(segment)
-            self._held_bytes += size
-        segment.memory[segment.used : segment.used + length] = data
-        if slot is None:
-            slot = Slot(segment, segment.used, length)
-            self.live_bytes += length
-        else:
-            slot.segment, slot.offset = segment, segment.used
-        segment.used += length
-        segment.live.add(slot)
-        segment.live_bytes += length
-        return slot
-
-    def _compact(self) -> None:
-        """Empty the segment with the most garbage while garbage is more than a tenth of what lives."""
-        full = self._segments[:-1]
-        garbage = sum(segment.used - segment.live_bytes for segment in full)
-        if garbage <= _SEGMENT_BYTES_MAX // 4 + self.live_bytes // 10:
-            return
-        worst = max(full, key=lambda segment: segment.used - segment.live_bytes)
-        for slot in sorted(worst.live, key=lambda slot: slot.offset):
-            self._place(self.get(slot), slot)
-        worst.live.clear()
-        self._drop(worst)
+            self._open.append(segment)
+            self._pages += pages
+            self._free += pages
+        segment = self._open[-1]
+        at = segment.free.pop()
+        self._free -= 1
+        if not segment.free:
+            self._open.pop()
+        return segment, at
 
     def _drop(self, segment: Segment) -> None:
         self._segments.remove(segment)
-        self._held_bytes -= len(segment.memory)
+        self._open.remove(segment)
+        self._pages -= segment.pages
+        self._free -= segment.pages

@@ -62,7 +62,7 @@ class BlockFormat:
                 return _LZ4 + compressed
         return _PLAIN + data
 
-    def unpack(self, data: bytes | memoryview) -> Rows:
+    def unpack(self, data: bytes) -> Rows:
         """Unpack a block of this format; hash order and all. O(rows)."""
         body = memoryview(data)[1:]
         if data[:1] == _LZ4:

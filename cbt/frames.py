@@ -26,8 +26,8 @@ class FrameFormat:
     layout: KeyLayout
     states: Mapping[str, pl.DataType]
 
-    def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
-        """Turn a frame into rows, key width by key width; they share no memory with it. O(rows).
+    def validate(self, frame: pl.DataFrame) -> None:
+        """Check what `to_rows` relies on.
 
         Raises:
             ValueError: the frame has other columns, or nulls among the states.
@@ -35,6 +35,12 @@ class FrameFormat:
         expected = {**dict(self.layout.columns), **self.states}
         if dict(frame.schema) != expected:
             raise ValueError(f"the frame's columns are {dict(frame.schema)}, the schema's {expected}")
+        for name in self.states:
+            if frame[name].null_count():
+                raise ValueError(f"state column {name!r} has nulls")
+
+    def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
+        """Turn a valid frame into rows, key width by key width; they share no memory with it. O(rows)."""
         states = [_to_state(frame[name]) for name in self.states]
         for rows, words in self.layout.encode(frame):
             own = states if rows is None else [state[rows] for state in states]
@@ -50,14 +56,13 @@ class FrameFormat:
         """Sort frames' rows by the width of their keys."""
         widths: dict[int, list[Rows]] = {}
         for frame in frames:
+            self.validate(frame)
             for rows in self.to_rows(frame):
                 widths.setdefault(rows.width, []).append(rows)
         return widths
 
 
 def _to_state(series: pl.Series) -> State:
-    if series.null_count():
-        raise ValueError(f"state column {series.name!r} has nulls")
     if series.dtype in (pl.String, pl.Binary):
         return series
     if series.dtype == pl.Boolean:

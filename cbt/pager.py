@@ -7,34 +7,39 @@ the tree meanwhile; its memory or disk space is given back when nobody holds it 
 from __future__ import annotations
 
 import collections
+import contextlib
+import itertools
 import threading
 import weakref
 
 from cbt.arena import Arena, Slot
 from cbt.settings import TreeSettings
-from cbt.spill import Ref, SpillStore
+from cbt.spill import Ref, SpillError, SpillStore
+
+#: The disk's space is given back segment by segment, so a bound is some segments.
+_SEGMENTS = 16
+_SEGMENT_BYTES_MIN, _SEGMENT_BYTES_MAX = 256 << 10, 64 << 20
 
 
 class Block:
     """Packed rows of one node.
 
     Attributes:
+        number: counts a tree's blocks from the oldest on.
         rows: how many.
         low: the lowest order among them.
         size: compressed bytes.
+        place: in memory, or on disk; the pager's business.
     """
 
-    __slots__ = ("__weakref__", "_pager", "low", "place", "rows", "size")
+    __slots__ = ("__weakref__", "_pager", "low", "number", "place", "rows", "size")
 
-    def __init__(self, size: int, rows: int, low: int, place: Slot, pager: Pager) -> None:
-        self.rows = rows
-        self.low = low
-        self.size = size
-        #: In memory, or on disk; the pager's business.
+    def __init__(self, number: int, size: int, rows: int, low: int, place: Slot, pager: Pager) -> None:
+        self.number, self.size, self.rows, self.low = number, size, rows, low
         self.place: Slot | Ref = place
         self._pager = pager
 
-    def load(self) -> bytes | memoryview:
+    def load(self) -> bytes:
         """Return the bytes, from memory or disk.
 
         Raises:
@@ -43,7 +48,7 @@ class Block:
         return self._pager.get(self)
 
     def __del__(self) -> None:
-        self._pager.forget(self.place)
+        self._pager.forget(self.number, self.place)
 
 
 class Pager:
@@ -51,12 +56,17 @@ class Pager:
 
     def __init__(self, settings: TreeSettings) -> None:
         self._bytes_max = settings.memory_bytes_max
-        folder = settings.spill_folder
-        self._store = SpillStore(folder) if folder is not None and self._bytes_max is not None else None
+        self._store: SpillStore | None = None
+        if settings.spill_folder is not None and self._bytes_max is not None:
+            segment_bytes = min(max(self._bytes_max // _SEGMENTS, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX)
+            self._store = SpillStore(settings.spill_folder, segment_bytes=segment_bytes)
         self._arena = Arena()
-        self._oldest: collections.deque[weakref.ref[Block]] = collections.deque()
+        self._numbers = itertools.count()
+        #: By number, so the oldest come first.
+        self._in_memory: dict[int, weakref.ref[Block]] = {}
+        self._on_disk: dict[Ref, weakref.ref[Block]] = {}
         # What blocks gave back since last asked: they may die at any moment, in any thread, even under our own lock.
-        self._given_back: collections.deque[Slot | Ref] = collections.deque()
+        self._given_back: collections.deque[tuple[int, Slot | Ref]] = collections.deque()
         self._lock = threading.Lock()
 
     @property
@@ -71,7 +81,7 @@ class Pager:
         """Bytes of living blocks on disk."""
         with self._lock:
             self._settle()
-        return 0 if self._store is None else self._store.statistics().live_bytes
+            return 0 if self._store is None else self._store.statistics().live_bytes
 
     def put(self, data: bytes, rows: int, low: int) -> Block:
         """Keep a block.
@@ -82,43 +92,68 @@ class Pager:
         with self._lock:
             self._settle()
             if self._store is not None and self._bytes_max is not None:
-                while self._oldest and self._arena.live_bytes + len(data) > self._bytes_max:
-                    self._spill(self._oldest[0]())
-                    self._oldest.popleft()
-            block = Block(len(data), rows, low, self._arena.put(data), self)
+                while self._in_memory and self._arena.used_bytes + len(data) > self._bytes_max:
+                    number, oldest = next(iter(self._in_memory.items()))
+                    self._spill(self._store, oldest())
+                    del self._in_memory[number]
+                self._compact(self._store)
+            block = Block(next(self._numbers), len(data), rows, low, self._arena.put(data), self)
             if self._store is not None:
-                self._oldest.append(weakref.ref(block))
+                self._in_memory[block.number] = weakref.ref(block)
         return block
 
-    def get(self, block: Block) -> bytes | memoryview:
+    def get(self, block: Block) -> bytes:
         """Return a block's bytes."""
-        with self._lock:
-            place = block.place
-            if isinstance(place, Slot):
-                return self._arena.get(place)
-        assert self._store is not None
-        return self._store.read(place)
+        while True:
+            with self._lock:
+                place = block.place
+                if isinstance(place, Slot):
+                    return self._arena.get(place)
+            assert self._store is not None
+            try:
+                return self._store.read(place)
+            except SpillError:
+                # Compaction may have moved it meanwhile; if not, it is gone.
+                if block.place is place:
+                    raise
 
-    def forget(self, place: Slot | Ref) -> None:
+    def forget(self, number: int, place: Slot | Ref) -> None:
         """A block is gone: take its space back, later."""
-        self._given_back.append(place)
+        self._given_back.append((number, place))
 
     def close(self) -> None:
         """Delete what was spilled."""
         if self._store is not None:
             self._store.close()
 
-    def _spill(self, block: Block | None) -> None:
+    def _spill(self, store: SpillStore, block: Block | None) -> None:
         if block is not None and isinstance(block.place, Slot):
-            assert self._store is not None
             slot = block.place
-            block.place = self._store.write(bytes(self._arena.get(slot)))
+            block.place = store.write(self._arena.get(slot))
+            self._on_disk[block.place] = weakref.ref(block)
             self._arena.free(slot)
+
+    def _compact(self, store: SpillStore) -> None:
+        """Keep garbage on disk below what lives there."""
+        statistics = store.statistics()
+        if statistics.garbage_bytes > statistics.live_bytes + _SEGMENT_BYTES_MIN:
+            # What cannot be moved stays where it is; what cannot be read is reported to whom it matters, its reader.
+            with contextlib.suppress(SpillError, LookupError):
+                store.compact(self._moved)
+
+    def _moved(self, old: Ref, new: Ref) -> None:
+        block = self._on_disk[old]()
+        if block is None:
+            raise LookupError("the block is gone, and its space about to be given back")
+        self._on_disk[new] = self._on_disk.pop(old)
+        block.place = new
 
     def _settle(self) -> None:
         while self._given_back:
-            place = self._given_back.popleft()
+            number, place = self._given_back.popleft()
             if isinstance(place, Slot):
+                self._in_memory.pop(number, None)
                 self._arena.free(place)
             elif self._store is not None:
+                self._on_disk.pop(place, None)
                 self._store.free(place)

@@ -79,10 +79,14 @@ class Rows:
 
     def split(self, most: int) -> Iterator[Rows]:
         """Cut sorted rows into even parts of about at most so many rows, never between keys of equal order."""
-        pieces = -(-len(self) // most)
-        wanted = np.arange(1, pieces) * len(self) // pieces
-        bounds = np.unique(self.order[wanted]) if pieces > 1 else wanted
-        return (part for part in self.cut(bounds.tolist()) if len(part))
+        return (part for part in self.cut(self.even_bounds(-(-len(self) // most))) if len(part))
+
+    def even_bounds(self, pieces: int) -> list[int]:
+        """Lowest orders that cut sorted rows into about so many parts of about the same size."""
+        if pieces <= 1 or not len(self):
+            return []
+        bounds: list[int] = np.unique(self.order[np.arange(1, pieces) * len(self) // pieces]).tolist()
+        return bounds
 
 
 def sort(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
@@ -115,7 +119,8 @@ def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
         reduce: how equal keys' states merge.
     """
     longest = max(parts, key=len)
-    bounds = np.unique(longest.order[STEP_ROWS::STEP_ROWS]).tolist()
+    # Orders are as good as random, so what cuts one part evenly does so with all.
+    bounds = longest.even_bounds(-(-sum(map(len, parts)) // STEP_ROWS))
     for pieces in zip(*(part.cut(bounds) for part in parts), strict=True):
         filled = [piece for piece in pieces if len(piece)]
         if len(filled) > 1:

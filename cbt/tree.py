@@ -20,7 +20,6 @@ from cbt.pager import Pager
 from cbt.rows import Rows, sort, subtract
 from cbt.schema import PaoSchema
 from cbt.settings import TreeSettings
-from cbt.spill import SpillError
 
 #: Rows of one frame that `flush` yields; bounds what a consumer holds at a time.
 FLUSH_ROWS = 65_536
@@ -60,8 +59,8 @@ class _Width:
 class BufferTree:
     """All PAOs of one job and interval (or of any set of intervals), reduced by key.
 
-    A `SpillError` or an overflow in an insert may leave rows behind on the way down. From then on the tree raises it
-    again whatever it is asked, until it is emptied: it never answers with less than it was given.
+    Whatever interrupts an insert, such as a `SpillError`, may leave rows behind on the way down. From then on the tree
+    raises it again whatever it is asked, until it is emptied: it never answers with less than it was given.
 
     Args:
         schema: of the frames it takes and yields.
@@ -73,7 +72,7 @@ class BufferTree:
         self.settings = settings
         self._pager = Pager(settings)
         self._widths: dict[int, _Width] = {}
-        self._damage: SpillError | ArithmeticError | None = None
+        self._damage: BaseException | None = None
         self._lock = threading.Lock()
 
     def insert(self, frame: pl.DataFrame) -> None:
@@ -84,6 +83,7 @@ class BufferTree:
             AggregateOverflow: an exact sum left its range.
             SpillError: a block could not be spilled, or not be read back.
         """
+        self.schema.format.validate(frame)
         with self._sound():
             for part in frame.iter_slices(self.settings.root_rows):
                 for rows in self.schema.format.to_rows(part):
@@ -199,9 +199,9 @@ class BufferTree:
         """Hold the lock over work that must not be half done."""
         with self._lock:
             if self._damage is not None:
-                raise self._damage
+                raise self._damage.with_traceback(None)
             try:
                 yield
-            except (SpillError, ArithmeticError) as error:
+            except BaseException as error:
                 self._damage = error
                 raise

@@ -547,7 +547,6 @@ def test_a_small_machine_reaches_depth_and_disk(tmp_path: pathlib.Path) -> None:
     assert not list(tmp_path.glob("*.spill"))
 
 
-@pytest.mark.xfail(reason="insert checks for nulls slice by slice, after earlier slices went in")
 def test_rows_that_are_refused_leave_no_part_of_their_frame() -> None:
     table = Table((pl.Int64(),), Counting)
     tree = BufferTree(table.schema, TINY)
@@ -558,7 +557,6 @@ def test_rows_that_are_refused_leave_no_part_of_their_frame() -> None:
     assert table.content(list(tree.flush())) == {(0, 1): (1, 1.0)}
 
 
-@pytest.mark.xfail(reason="the tree calls itself damaged after a SpillError or ArithmeticError only")
 @pytest.mark.parametrize("error", [RuntimeError, ValueError, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("call", [1, 9, 17])
 def test_a_merge_that_raises_is_never_a_smaller_result(
