@@ -13,6 +13,8 @@ import polars as pl
 from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
 from cbt.schema import INTERVAL, PaoSchema
 
+_ONE = "__one"
+
 
 def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> pl.DataFrame:
     """Reduce raw rows to PAO rows. O(rows).
@@ -45,7 +47,9 @@ def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mappin
 
 
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
-    """Compute final values: one row per plain row, with its keys and one column per aggregate. O(rows).
+    """Compute final values: one row per key, with one column per aggregate. O(rows).
+
+    A key that only slot rows are left of, as a difference of trees may leave it, has a row like any other.
 
     Args:
         paos: merged rows, of any columns order; with or without `interval`, which then is a key.
@@ -56,16 +60,27 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
         AggregateOverflow: an exact sum does not fit into its type.
     """
     by = [name for name in (INTERVAL, *schema.key_names) if name in paos.columns]
-    slotted = _slotted(schema)
-    slots = [slot for name, aggregate in slotted for slot in aggregate.slots(name)]
-    plain = paos.filter(pl.all_horizontal(pl.col(slots).is_null())) if slots else paos
     finals = [
         aggregate.finish(name).alias(name) for name, aggregate in schema.aggregates if isinstance(aggregate, Plain)
     ]
-    result = _evaluated(plain, [*map(pl.col, by), *finals], schema)
-    for name, aggregate in slotted:
-        rows = paos.filter(pl.all_horizontal(pl.col(list(aggregate.slots(name))).is_not_null()))
-        result = _with_folded(result, rows, name, aggregate, by)
+    columns = [*map(pl.col, by), *finals]
+    slotted = _slotted(schema)
+    if not slotted:
+        return _evaluated(paos, columns, schema).select(*by, *(name for name, _ in schema.aggregates))
+    # One more key, for the queries that have none.
+    paos, keys = paos.with_columns(pl.lit(0, dtype=pl.Int8).alias(_ONE)), [*by, _ONE]
+    columns.append(pl.col(_ONE))
+    folded = [_folded(paos, name, aggregate, keys) for name, aggregate in slotted]
+    slots = [slot for name, aggregate in slotted for slot in aggregate.slots(name)]
+    result = _evaluated(paos.filter(pl.all_horizontal(pl.col(slots).is_null())), columns, schema)
+    lost = pl.concat([part.select(keys) for part in folded]).unique().join(result, keys, "anti", nulls_equal=True)
+    if lost.height:
+        plain = nothing(schema).select(column for name, each in schema.aggregates for column in each.states(name))
+        result = pl.concat([result, _evaluated(lost.join(plain, how="cross"), columns, schema)])
+    for (name, aggregate), part in zip(slotted, folded, strict=True):
+        joined = result.join(part, keys, "left", nulls_equal=True)
+        empty = pl.Series(name, [aggregate.nothing], dtype=aggregate.output)
+        result = joined.with_columns(pl.col(name).cast(aggregate.output).fill_null(pl.lit(empty).first()))
     return result.select(*by, *(name for name, _ in schema.aggregates))
 
 
@@ -115,24 +130,13 @@ def _complete(part: pl.DataFrame, schema: PaoSchema, constants: Mapping[str, obj
     )
 
 
-def _check_limit(name: str, aggregate: Slotted, rows: pl.DataFrame, by: Sequence[str]) -> None:
+def _folded(paos: pl.DataFrame, name: str, aggregate: Slotted, keys: Sequence[str]) -> pl.DataFrame:
+    """Compute a slotted aggregate's final value of each key that has slots."""
+    counts = [column for column, value in aggregate.identity(name).items() if value == 0]
+    ours = [pl.col(slot).is_not_null() for slot in aggregate.slots(name)]
+    rows = paos.filter(*ours, pl.any_horizontal(pl.col(counts) != 0))
     if aggregate.limit is not None and rows.height > aggregate.limit:
-        most = rows.group_by(by).len()["len"].max() if by else rows.height
+        most = rows.group_by(keys).len()["len"].max()
         if most > aggregate.limit:  # type: ignore[operator]
             raise AggregateLimit(name, aggregate.limit)
-
-
-def _with_folded(
-    result: pl.DataFrame, rows: pl.DataFrame, name: str, aggregate: Slotted, by: Sequence[str]
-) -> pl.DataFrame:
-    """Add a slotted aggregate's final values to the rows of their keys."""
-    counts = [column for column, value in aggregate.identity(name).items() if value == 0]
-    rows = rows.filter(pl.any_horizontal(pl.col(counts) != 0))
-    _check_limit(name, aggregate, rows, by)
-    # A key for the queries that have none.
-    one = pl.lit(0, dtype=pl.Int8).alias("__one")
-    keys = [*by, "__one"]
-    folded = rows.with_columns(one).group_by(keys).agg(aggregate.fold(name).alias(name))
-    joined = result.with_columns(one).join(folded, on=keys, how="left", nulls_equal=True).drop("__one")
-    empty = pl.Series(name, [aggregate.nothing], dtype=aggregate.output)
-    return joined.with_columns(pl.col(name).cast(aggregate.output).fill_null(pl.lit(empty).first()))
+    return rows.group_by(keys).agg(aggregate.fold(name).alias(name))
