@@ -31,19 +31,23 @@ def reduce_groups(
 
     def reduce(groups: pl.Series) -> pl.Series:
         lengths = groups.list.len().to_numpy().astype(np.int64)
+        values = groups.explode(empty_as_null=False)
+        if values.null_count():
+            present = values.is_not_null()
+            lengths = np.bincount(np.repeat(np.arange(lengths.size), lengths)[present], minlength=lengths.size)
+            values = values.filter(present)
         filled = np.flatnonzero(lengths)
-        starts = (np.cumsum(lengths) - lengths)[filled]
         columns = [np.full(lengths.size, nothing) for nothing in empty]
         if filled.size:
-            values = groups.explode(empty_as_null=False).to_numpy()
-            for column, reduced in zip(columns, reduction(values, starts), strict=True):
+            starts = (np.cumsum(lengths) - lengths)[filled]
+            for column, reduced in zip(columns, reduction(values.to_numpy(), starts), strict=True):
                 column[filled] = reduced
         fields = zip(states.items(), columns, strict=True)
         frame = pl.DataFrame([pl.Series(name, column).cast(dtype) for (name, dtype), column in fields])
         return frame.to_struct(groups.name)
 
     # On the imploded column Polars hands over the groups of a whole frame in one call, so it is "elementwise".
-    return value.drop_nulls().implode().map_batches(reduce, return_dtype=pl.Struct(states), is_elementwise=True)
+    return value.implode().map_batches(reduce, return_dtype=pl.Struct(states), is_elementwise=True)
 
 
 def convert(value: pl.Expr, dtype: pl.DataType, function: Callable[[pl.Series], pl.Series]) -> pl.Expr:

@@ -12,15 +12,15 @@ import dataclasses
 import itertools
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates.contract import AggregateOverflow, Merge, States
+from cbt.aggregates.contract import AggregateOverflow, Merge
+from cbt.aggregates.doubles import add_pairs, add_up
 from cbt.aggregates.grouped import convert, reduce_groups
-from cbt.aggregates.segments import segmented
 
 _LIMB = 2**32
 #: Below this, no sum of two int64 halves can have left the range on the way.
@@ -178,8 +178,7 @@ class LimbTotal:
 class FloatTotal:
     """A double and what it lacks, `hi + lo`: about 106 bits, so the error does not grow with the number of values.
 
-    Paper: T. J. Dekker, "A floating-point technique for extending the available precision" (1971); the sum of two
-    doubles without error is Knuth's TwoSum. Merging is commutative to the bit; associative up to the last bits of lo.
+    Merging is commutative to the bit; associative up to the last bits of lo.
     """
 
     def states(self, name: str) -> dict[str, pl.DataType]:
@@ -188,7 +187,7 @@ class FloatTotal:
 
     def create(self, name: str, value: pl.Expr) -> list[pl.Expr]:
         """Add up in pairs of doubles from the first addition on."""
-        total = reduce_groups(value.cast(pl.Float64), self.states(name), (0.0, 0.0), _add_up)
+        total = reduce_groups(value.cast(pl.Float64), self.states(name), (0.0, 0.0), add_up)
         return [total.alias(f"{name}_total")]
 
     def merges(self, name: str) -> list[Merge]:
@@ -202,22 +201,6 @@ class FloatTotal:
     def mean(self, name: str, count: pl.Expr) -> pl.Expr:
         """A double."""
         return self.value(name) / count
-
-
-def add_pairs(left: States, right: States) -> States:
-    """Add pairs of doubles; infinities and NaN as plain doubles do."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        total = left[0] + right[0]
-        part = total - left[0]
-        lost = (left[0] - (total - part)) + (right[0] - part) + (left[1] + right[1])
-        lost = np.where(np.isfinite(total) & np.isfinite(lost), lost, 0.0)
-        high = total + lost
-        low = np.where(np.isfinite(high), lost - (high - total), 0.0)
-    return high, low
-
-
-def _add_up(values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> States:
-    return segmented((values, np.zeros_like(values)), starts, add_pairs)
 
 
 def _limbs_of(whole: pl.Expr, count: int) -> list[pl.Expr]:

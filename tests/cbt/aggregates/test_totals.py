@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, aggregate, check_sums, segmented
-from cbt.aggregates.totals import add_pairs
+from cbt.aggregates import AggregateOverflow, aggregate, check_sums
 from tests.cbt.aggregates.reference import answers, made, merged, raw, single
 
 edges = st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 2**62 - 1, 1, -1, 0])
@@ -34,16 +33,6 @@ def test_sums_are_refused_exactly_if_they_do_not_fit(segments: list[list[int]]) 
         with pytest.raises(AggregateOverflow, match="'c'") as caught:
             check_sums(values, starts, "c")
         assert caught.value.column == "c"
-
-
-@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=40))
-def test_pairs_of_doubles_lose_nothing_that_shows(values: list[float]) -> None:
-    pairs = (np.array(values), np.zeros(len(values)))
-    high, low = segmented(pairs, np.array([0]), add_pairs)
-    exact = sum(map(Fraction, values))
-    got = Fraction(float(high[0])) + Fraction(float(low[0]))
-    size = sum(abs(Fraction(value)) for value in values)
-    assert abs(got - exact) <= size * len(values) * Fraction(1, 2**104)
 
 
 def test_small_numbers_among_large_ones_are_not_lost() -> None:
