@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
 from agents.errors import JobError, JobSpecError
+from agents.jobs.aggregates import Aggregated
 from agents.jobs.coercion import decimal_refused
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
@@ -32,6 +33,8 @@ from cbt.schema import INTERVAL, PaoSchema
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
+#: Keys and slots of one PAO row: the tree notes which are null in one word.
+_KEY_COLUMNS_MAX = 64
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -185,10 +188,7 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         literals=literals_of(query, rows),
         interval_ms=interval_ms,
         window=query.window,
-        schema=PaoSchema(
-            keys=tuple((key.column, key.type.dtype) for key in keys),
-            aggregates=tuple((name, made.aggregate) for name, made in aggregates),
-        ),
+        schema=_schema(query, keys, aggregates),
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
         select=query.select,
         _where=where,
@@ -200,6 +200,21 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         _order=order,
         _limit=query.limit,
     )
+
+
+def _schema(query: Query, keys: tuple[Key, ...], aggregates: Sequence[tuple[str, Aggregated]]) -> PaoSchema:
+    schema = PaoSchema(
+        keys=tuple((key.column, key.type.dtype) for key in keys),
+        aggregates=tuple((name, made.aggregate) for name, made in aggregates),
+    )
+    columns = len(schema.keys) + len(schema.slots)
+    if columns > _KEY_COLUMNS_MAX:
+        raise refused(
+            query.select,
+            f"{columns} group keys, distinct counts, sets and sketches are more than {_KEY_COLUMNS_MAX}",
+            "make two jobs of it",
+        )
+    return schema
 
 
 def _keys(query: Query, rows: RowScope) -> tuple[Key, ...]:

@@ -91,6 +91,24 @@ def test_equal_aggregates_share_their_state() -> None:
     assert [aggregate.kind for _, aggregate in plan.schema.aggregates] == ["count", "sum"]
 
 
+def test_more_distinct_counts_than_the_tree_has_room_for() -> None:
+    def distinct(count: int) -> str:
+        return f"SELECT {', '.join(f'count(DISTINCT status + {i})' for i in range(count))} FROM clicks GROUP BY event"
+
+    assert len(plan_of(distinct(63)).schema.slots) == 63
+    with pytest.raises(JobSpecError, match="65 group keys, distinct counts, sets and sketches are more than 64"):
+        plan_of(distinct(64))
+
+
+def test_a_set_that_outgrows_its_bound_is_an_error_that_names_it() -> None:
+    plan = plan_of("SELECT collect_set(n) AS s FROM clicks", columns={"n": SqlType.BIGINT})
+    rows = pl.DataFrame({"ts": pl.Series([0] * 6_000).cast(pl.Datetime("ms")), "n": range(6_000)})
+    paos = [plan.reduce(rows), plan.reduce(rows.with_columns(pl.col("n") + 5_000))]
+    assert len(plan.finish(plan.schema.merge_window(paos[:1]), None)["s"][0]) == 6_000
+    with pytest.raises(JobError, match=r"column 'collect_set\(n\)' has more than 10000 distinct values"):
+        plan.finish(plan.schema.merge_window(paos), None)
+
+
 def test_a_sum_that_leaves_its_type_is_an_error_that_names_it() -> None:
     plan = plan_of(
         "SELECT product, sum(bytes) AS b FROM clicks GROUP BY product",
