@@ -13,6 +13,7 @@ import polars as pl
 from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
 from cbt.schema import INTERVAL, PaoSchema
 
+#: A column of zeros, where a frame would have no columns and so no rows.
 _ONE = "__one"
 
 
@@ -85,8 +86,6 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
 
 
 def _evaluated(plain: pl.DataFrame, columns: Sequence[pl.Expr], schema: PaoSchema) -> pl.DataFrame:
-    if not columns:
-        return pl.DataFrame(height=plain.height)
     try:
         return plain.select(columns)
     except AggregateOverflow as error:
@@ -111,7 +110,7 @@ def _slotted(schema: PaoSchema) -> list[tuple[str, Slotted]]:
 def _grouped(rows: pl.DataFrame, by: Sequence[str | pl.Expr], creates: Sequence[pl.Expr]) -> pl.DataFrame:
     if by:
         return rows.lazy().group_by(by).agg(creates).collect()
-    return rows.select_seq(creates) if creates else pl.DataFrame(height=1)
+    return rows.select_seq(creates) if creates else pl.DataFrame({_ONE: [0]})
 
 
 def _complete(part: pl.DataFrame, schema: PaoSchema, constants: Mapping[str, object]) -> pl.DataFrame:

@@ -66,9 +66,10 @@ class _By(Plain):
         found = greatest(by, self._by) if self.last else least(by)
         candidates = values.filter(by == found)
         if self.last:
-            valid, chosen = candidates.count() > 0, greatest(candidates, self.output)
+            chosen = greatest(candidates, self.output)
+            valid = chosen.is_not_null()
         else:
-            valid = (candidates.null_count() == 0) & (candidates.len() > 0)
+            valid = (by.count() > 0) & ~((by == found) & values.is_null()).any()
             chosen = pl.when(valid).then(least(candidates))
         nothing = self.identity(name)
         states = (by.count() > 0, found, valid, chosen)
