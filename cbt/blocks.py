@@ -24,7 +24,11 @@ from cbt.words import KeyLayout
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
 _PLAIN, _LZ4 = b"\0", b"\1"
-_MODES: dict[Codec, dict[str, Any]] = {"lz4": {}, "lz4hc": {"mode": "high_compression", "compression": 9}, "none": {}}
+_MODES: dict[Codec, dict[str, Any]] = {
+    "lz4": {"mode": "fast", "acceleration": 8},
+    "lz4hc": {"mode": "high_compression", "compression": 9},
+    "none": {},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +47,12 @@ class BlockFormat:
 
     def pack(self, rows: Rows) -> bytes:
         """Pack at least one row. O(rows)."""
-        parts: list[Any] = [_HEADER.pack(len(rows), len(rows.words))]
+        parts: list[Any] = [_HEADER.pack(len(rows), rows.width)]
         head, text = rows.words[: self.layout.text_at], rows.words[self.layout.text_at :]
         for word in head:
             parts += bits.pack(word, relative=True)
-        if len(text) > WIDE_WORDS:
-            parts.append(np.stack(text, axis=1).view(np.uint8).ravel())
+        if text and columns.is_wide(text[0]):
+            parts.append(text[0].data)
         elif text:
             sizes = self.layout.text_bytes(rows.words)
             for number, word in enumerate(text):
@@ -76,7 +80,7 @@ class BlockFormat:
         texts = width - len(words)
         if texts > WIDE_WORDS:
             flat = np.frombuffer(body, dtype=np.uint64, count=count * texts, offset=at).reshape(count, texts)
-            words += list(np.ascontiguousarray(flat.T))
+            words.append(flat)
             at += flat.nbytes
         elif texts:
             sizes = self.layout.text_bytes(words)

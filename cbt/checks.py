@@ -11,7 +11,7 @@ import numpy as np
 from cbt import columns
 from cbt.nodes import Inner, Node, Nodes, leaves
 from cbt.pager import Block, Pager
-from cbt.rows import Rows
+from cbt.root import RootBuffer
 from cbt.words import ORDER_MASK
 
 
@@ -43,7 +43,7 @@ class TreeStatistics(NamedTuple):
     spilled_bytes: int
 
 
-def statistics_of(roots: Sequence[Node], pending: Sequence[Rows], pager: Pager) -> TreeStatistics:
+def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer], pager: Pager) -> TreeStatistics:
     """Count; O(blocks)."""
     inner = [node for root in roots for node in _inner(root)]
     ends = [leaf for root in roots for leaf in leaves(root)]
@@ -54,12 +54,12 @@ def statistics_of(roots: Sequence[Node], pending: Sequence[Rows], pager: Pager) 
         depth=max((_depth(root) for root in roots), default=0),
         nodes=len(inner),
         leaves=len(ends),
-        pending_rows=sum(len(rows) for rows in pending),
+        pending_rows=sum(map(len, buffers)),
         buffered_rows=sum(block.rows for block in buffered),
         run_rows=sum(block.rows for block in run),
         blocks=len(run) + len(buffered),
         packed_bytes=sum(block.size for block in [*run, *buffered]),
-        memory_bytes=pager.memory_bytes + sum(rows.memory_bytes for rows in pending),
+        memory_bytes=pager.memory_bytes + sum(buffer.memory_bytes for buffer in buffers),
         spilled_bytes=pager.spilled_bytes,
     )
 

@@ -34,7 +34,7 @@ class TreeSettings:
         spill_folder: where blocks spill to; needed with `memory_bytes_max`.
     """
 
-    root_rows: int = 16_384
+    root_rows: int = 65_536
     node_rows: int = 65_536
     leaf_rows: int = 65_536
     block_rows: int = 16_384

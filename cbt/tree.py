@@ -7,7 +7,6 @@ work is done in NumPy, Polars and lz4, which let other threads run meanwhile.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Iterator
 
@@ -15,45 +14,64 @@ import polars as pl
 
 from cbt.blocks import BlockFormat
 from cbt.checks import TreeStatistics, check_node, statistics_of
-from cbt.nodes import Leaf, Node, Nodes, frozen
+from cbt.nodes import Inner, Leaf, Node, Nodes, frozen
 from cbt.pager import Pager
+from cbt.root import RootBuffer
 from cbt.rows import Rows, sort, subtract
 from cbt.schema import PaoSchema
 from cbt.settings import TreeSettings
 
 #: Rows of one frame that `flush` yields; bounds what a consumer holds at a time.
 FLUSH_ROWS = 65_536
+#: Rows of an inserted frame that are dealt with at a time.
+SLICE_ROWS = 16_384
 _DEFAULTS = TreeSettings()
 
 
-@dataclasses.dataclass(slots=True)
 class _Width:
     """The tree of the keys of one width.
 
     Attributes:
         nodes: operations on its nodes, whose sizes suit the width.
         root: what has been packed.
-        pending: the root's buffer, uncompressed.
-        rows: how many rows are pending.
+        buffer: the root's buffer.
     """
 
-    nodes: Nodes
-    root: Node = dataclasses.field(default_factory=Leaf)
-    pending: list[Rows] = dataclasses.field(default_factory=list)
-    rows: int = 0
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.root: Node = Leaf()
+        self.buffer = RootBuffer(nodes.settings.root_rows)
 
-    def reduce_pending(self) -> list[Rows]:
-        """Sort and reduce the root's buffer where it lies."""
-        if self.pending:
-            self.pending = list(sort(self.pending, self.nodes.reduce))
-            self.rows = sum(len(rows) for rows in self.pending)
-        return list(self.pending)
+    def insert(self, rows: Rows) -> None:
+        """Add rows to the buffer; a full one is reduced, and pushed down if it is still half full then."""
+        self.buffer.append(rows)
+        most = self.nodes.settings.root_rows
+        if len(self.buffer) < most:
+            return
+        if isinstance(self.root, Leaf) and 2 * sum(map(len, self.reduced())) <= most:
+            return
+        # Taken out one after the other, so that not all of them lie in memory twice.
+        for part in sort([self.buffer.rows()], self.nodes.reduce):
+            self._push(part)
+        self.buffer.clear()
 
-    def push(self) -> None:
-        """Pack the root's buffer and hand it down."""
-        pending, self.pending, self.rows = self.pending, [], 0
-        for rows in pending:
-            self.root = self.nodes.grown(self.nodes.add(self.root, 0, rows))
+    def _push(self, rows: Rows) -> None:
+        if isinstance(self.root, Inner):
+            siblings = self.nodes.pass_down(self.root, 0, [rows])
+        else:
+            siblings = self.nodes.add(self.root, 0, rows)
+        self.root = self.nodes.grown(siblings)
+
+    def reduced(self) -> list[Rows]:
+        """Sort and reduce the buffer where it lies; returns a copy of its content."""
+        parts = list(sort([self.buffer.rows()], self.nodes.reduce)) if len(self.buffer) else []
+        self.buffer.replace(parts)
+        return parts
+
+    def empty(self) -> None:
+        """Forget the rows; keep the shape they asked for."""
+        self.root = self.nodes.emptied(self.root)
+        self.buffer.clear()
 
 
 class BufferTree:
@@ -85,7 +103,7 @@ class BufferTree:
         """
         self.schema.format.validate(frame)
         with self._sound():
-            for part in frame.iter_slices(self.settings.root_rows):
+            for part in frame.iter_slices(SLICE_ROWS):
                 for rows in self.schema.format.to_rows(part):
                     self._add(rows)
 
@@ -128,15 +146,14 @@ class BufferTree:
         """Discard the content: a new batch begins, in a tree of the shape that the old one needed. O(blocks)."""
         with self._lock:
             for width in self._widths.values():
-                width.root, width.pending, width.rows = width.nodes.emptied(width.root), [], 0
+                width.empty()
             self._damage = None
 
     def statistics(self) -> TreeStatistics:
         """Return counts and sizes. O(blocks)."""
         with self._lock:
             roots = [width.root for width in self._widths.values()]
-            pending = [rows for width in self._widths.values() for rows in width.pending]
-            return statistics_of(roots, pending, self._pager)
+            return statistics_of(roots, [width.buffer for width in self._widths.values()], self._pager)
 
     def check(self) -> None:
         """Check every invariant of the tree. O(n).
@@ -153,8 +170,7 @@ class BufferTree:
     def memory_bytes(self) -> int:
         """Bytes held in memory."""
         with self._lock:
-            pending = sum(rows.memory_bytes for width in self._widths.values() for rows in width.pending)
-            return self._pager.memory_bytes + pending
+            return self._pager.memory_bytes + sum(width.buffer.memory_bytes for width in self._widths.values())
 
     def close(self) -> None:
         """Give back memory and disk; the tree is empty then, and not to be used any more."""
@@ -170,20 +186,13 @@ class BufferTree:
             layout, states = self.schema.format.layout, tuple(self.schema.states.values())
             nodes = Nodes(settings, BlockFormat(layout, states, settings.codec), self.schema.reduce, self._pager)
             width = self._widths[rows.width] = _Width(nodes)
-        width.pending.append(rows)
-        width.rows += len(rows)
-        most = width.nodes.settings.root_rows
-        if width.rows >= most:
-            width.reduce_pending()
-            # What reduces well stays: the next rows will be reduced with it.
-            if width.rows * 2 > most:
-                width.push()
+        width.insert(rows)
 
     def _streams(self) -> dict[int, Iterator[Rows]]:
         """The content of each width at this moment, in order."""
         with self._sound():
             parts = [
-                (number, width.nodes, frozen(width.root), width.reduce_pending())
+                (number, width.nodes, frozen(width.root), width.reduced())
                 for number, width in sorted(self._widths.items())
             ]
         return {number: nodes.walk(root, pending) for number, nodes, root, pending in parts}
