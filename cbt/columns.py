@@ -2,6 +2,9 @@
 
 Keys often share a word: the interval, the length of keys of fixed length, a common prefix. Such a column is an array
 of stride 0, which reads like any other.
+
+Text of more than `WIDE_WORDS` words lies in one column of shape (rows, words): such keys are so long that going
+through them row by row costs less than going through as many columns.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy.typing as npt
 from cbt.hashing import Words
 
 Index = npt.NDArray[np.int64]
-#: A key's words, column by column; each of shape (rows,).
+#: A key's words, column by column; each of shape (rows,), but that of wide text.
 Columns = list[Words]
 
 
@@ -28,6 +31,16 @@ def is_constant(column: Words) -> bool:
     return column.strides == (0,)
 
 
+def is_wide(column: Words) -> bool:
+    """Whether the column has several words a row."""
+    return column.ndim > 1
+
+
+def width(columns: Sequence[Words]) -> int:
+    """Words of a row."""
+    return sum(column.shape[1] if is_wide(column) else 1 for column in columns)
+
+
 def settle(column: Words) -> Words:
     """The column, as a constant if it is one. O(rows)."""
     if column.size and not is_constant(column) and column[0] == column[-1] and (column == column[0]).all():
@@ -37,7 +50,7 @@ def settle(column: Words) -> Words:
 
 def take(column: Words, rows: Index) -> Words:
     """The values at these rows."""
-    return constant(column[0], rows.size) if is_constant(column) and column.size else column.take(rows)
+    return constant(column[0], rows.size) if is_constant(column) and column.size else column.take(rows, axis=0)
 
 
 def join(parts: Sequence[Words]) -> Words:
@@ -54,5 +67,14 @@ def equal(columns: Columns, left: Index, right: Index) -> npt.NDArray[np.bool_]:
     same = np.ones(left.size, dtype=bool)
     for column in columns:
         if not is_constant(column):
-            same &= column.take(left) == column.take(right)
+            equals = column.take(left, axis=0) == column.take(right, axis=0)
+            same &= equals.all(axis=1) if is_wide(column) else equals
     return same
+
+
+def sortable(column: Words) -> Words:
+    """A word a row, equal where the column's words are."""
+    if not is_wide(column):
+        return column
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in column], dtype=np.uint64)

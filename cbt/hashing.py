@@ -36,14 +36,14 @@ def hash_words(words: Sequence[Words], keys: int) -> Words:
     """Hash columns of key words.
 
     Args:
-        words: the j-th holds the j-th word of every key, shape (keys,).
+        words: each holds one word of every key, shape (keys,), or the next few, shape (keys, few).
         keys: how many there are.
 
     Returns:
         Shape (keys,).
     """
-    if len(words) > WIDE_WORDS:
-        rows = np.ascontiguousarray(np.stack(words, axis=1))
+    if len(words) > WIDE_WORDS or any(word.ndim > 1 for word in words):
+        rows = np.column_stack(words)
         digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
         return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
     hashed = np.full(keys, len(words), dtype=np.uint64)

@@ -51,7 +51,7 @@ class Rows:
     @property
     def width(self) -> int:
         """Words of a key."""
-        return len(self.words)
+        return columns.width(self.words)
 
     @property
     def memory_bytes(self) -> int:
@@ -215,5 +215,5 @@ def _untangle(words: Columns, order: Words, rows: Index, clashes: Index) -> None
     """Sort, in place, the rows whose order is that of a clash by their words, so that equal keys are neighbours."""
     places = np.flatnonzero(np.isin(order, order[clashes]))
     among = rows[places]
-    ranked = np.lexsort([*(columns.take(word, among) for word in words), order[places]])
+    ranked = np.lexsort([*(columns.sortable(columns.take(word, among)) for word in words), order[places]])
     rows[places] = among[ranked]

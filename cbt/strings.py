@@ -7,14 +7,16 @@ an offset in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import nanoarrow
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cbt import columns
 from cbt.columns import Columns, Index
-from cbt.hashing import Words
+from cbt.hashing import WIDE_WORDS, Words
 
 _INLINE_BYTES = 12
 _LENGTH = np.uint64(0xFFFFFFFF)
@@ -63,6 +65,9 @@ class Texts:
             sizes: bytes of every string.
             width: columns wanted; enough for the strings asked for.
             rows: which strings; None means all.
+
+        Returns:
+            So many columns, or a single wide one.
         """
         if rows is None and width == 2 and len(self._text) and int(sizes.max()) <= _INLINE_BYTES:
             first, second = _views(self._text)
@@ -76,6 +81,8 @@ class Texts:
         starts = np.cumsum(sizes) - sizes
         if rows is not None:
             starts, sizes = starts[rows], sizes[rows]
+        if width > WIDE_WORDS:
+            return [_padded(self._flat.view(np.uint8), starts, sizes, width)]
         return gather(self._flat, starts, sizes, width)
 
 
@@ -86,6 +93,9 @@ def from_words(words: Columns, lengths: Columns) -> Iterator[pl.Series]:
         words: the text.
         lengths: of each column's strings, in bytes plus one, 0 for null.
     """
+    if words and columns.is_wide(words[0]):
+        yield from _from_wide(words[0], lengths)
+        return
     if len(lengths) == 1:
         yield _series(words, lengths[0] - (lengths[0] > 0), lengths[0])
         return
@@ -143,6 +153,26 @@ def from_flat(text: memoryview, sizes: Words, dtype: pl.DataType) -> pl.Series:
     return pl.Series(nanoarrow.Array(array))
 
 
+def _padded(text: npt.NDArray[np.uint8], starts: Words, sizes: Words, width: int) -> Words:
+    """`gather` for wide text, into one column."""
+    padded = np.zeros((starts.size, 8 * width), dtype=np.uint8)
+    for row, start, size in zip(padded, starts.tolist(), sizes.tolist(), strict=True):
+        row[:size] = text[start : start + size]
+    return padded.view(np.uint64)
+
+
+def _from_wide(words: Words, lengths: Columns) -> Iterator[pl.Series]:
+    """`from_words` for wide text."""
+    padded = words.view(np.uint8)
+    starts = np.zeros(len(padded), dtype=np.int64)
+    for length in lengths:
+        ends = starts + (length - (length > 0)).view(np.int64)
+        places = zip(padded, starts.tolist(), ends.tolist(), strict=True)
+        text = b"".join([row[start:end].data for row, start, end in places])
+        yield _long_series(text, ends - starts, length > 0)
+        starts = ends
+
+
 def _views(text: pl.Series) -> tuple[Words, Words]:
     """The two halves of each string's view."""
     chunk = next(iter(nanoarrow.c_array_stream(text.rechunk())))
@@ -153,18 +183,25 @@ def _views(text: pl.Series) -> tuple[Words, Words]:
 
 def _series(words: Columns, sizes: Words, lengths: Words) -> pl.Series:
     """Hand text to Polars: as views where all of it is short, else one after the other."""
-    valid = lengths > 0
-    validity = None if valid.all() else np.packbits(valid, bitorder="little")
-    if sizes.size == 0 or int(sizes.max()) <= _INLINE_BYTES:
-        views = np.empty((sizes.size, 2), dtype=np.uint64)
-        np.bitwise_or(words[0] << _HALF, sizes, out=views[:, 0])
-        np.bitwise_or(words[0] >> _HALF, words[1] << _HALF, out=views[:, 1])
-        kind, buffers = nanoarrow.string_view(), [validity, views.ravel(), np.zeros(0, dtype=np.int64)]
-    else:
-        offsets = np.zeros(sizes.size + 1, dtype=np.int64)
-        np.cumsum(sizes.view(np.int64), out=offsets[1:])
+    if sizes.size and int(sizes.max()) > _INLINE_BYTES:
         padded = np.stack(words, axis=1).view(np.uint8)
         text = padded[np.arange(padded.shape[1]) < sizes.view(np.int64)[:, None]]
-        kind, buffers = nanoarrow.large_string(), [validity, offsets, text]
-    array = nanoarrow.c_array_from_buffers(kind, sizes.size, buffers, null_count=0 if validity is None else -1)
+        return _long_series(text, sizes.view(np.int64), lengths > 0)
+    views = np.empty((sizes.size, 2), dtype=np.uint64)
+    np.bitwise_or(words[0] << _HALF, sizes, out=views[:, 0])
+    np.bitwise_or(words[0] >> _HALF, words[1] << _HALF, out=views[:, 1])
+    return _arrow(nanoarrow.string_view(), lengths > 0, views.ravel(), np.zeros(0, dtype=np.int64))
+
+
+def _long_series(text: bytes | npt.NDArray[np.uint8], sizes: Index, valid: npt.NDArray[np.bool_]) -> pl.Series:
+    """Strings whose text lies one after the other."""
+    offsets = np.zeros(sizes.size + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return _arrow(nanoarrow.large_string(), valid, offsets, text)
+
+
+def _arrow(kind: nanoarrow.Schema, valid: npt.NDArray[np.bool_], *buffers: Any) -> pl.Series:
+    validity = None if valid.all() else np.packbits(valid, bitorder="little")
+    nulls = 0 if validity is None else -1
+    array = nanoarrow.c_array_from_buffers(kind, valid.size, [validity, *buffers], null_count=nulls)
     return pl.Series(nanoarrow.Array(array))
