@@ -28,6 +28,10 @@ ORDER_MASK = np.uint64(2**64 - ROWS_MAX)
 #: The widths of keys with text, in words: steps of a third to a half, so at most a third of a row is padding.
 _STEPS = [2, 3] + [step << shift for shift in range(1, 30) for step in (2, 3)]
 WIDTHS: Index = np.array(_STEPS, dtype=np.int64)
+#: Values of these types are words, equal where the values are.
+_FIXED = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.Float64, pl.Boolean)
+_TIMES = (pl.Date, pl.Datetime, pl.Duration, pl.Time)
+_FIXED_MAX = 64
 _CANONICAL_NAN = np.uint64(0x7FF8000000000000)
 
 
@@ -37,9 +41,19 @@ class KeyLayout:
 
     Attributes:
         columns: name and Polars type of every key column, `interval` first.
+
+    Raises:
+        ValueError: keys cannot be of such a type, or are too many.
     """
 
     columns: tuple[tuple[str, pl.DataType], ...]
+
+    def __post_init__(self) -> None:
+        for name, dtype in self.columns:
+            if dtype.base_type() not in (*_FIXED, *_TIMES, pl.String):
+                raise ValueError(f"key column {name!r} is of type {dtype}, by whose values the tree cannot group")
+        if len(self.fixed) > _FIXED_MAX:
+            raise ValueError(f"{len(self.fixed)} key columns that are not strings; at most {_FIXED_MAX} are possible")
 
     @functools.cached_property
     def texts(self) -> tuple[str, ...]:
@@ -48,7 +62,7 @@ class KeyLayout:
 
     @functools.cached_property
     def fixed(self) -> dict[str, pl.DataType]:
-        """The other columns without `interval`, at most 64."""
+        """The other columns without `interval`."""
         return {name: dtype for name, dtype in self.columns[1:] if dtype != pl.String}
 
     @functools.cached_property
