@@ -7,8 +7,10 @@ are taken relative to their smallest where that leaves fewer bits.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import struct
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ HEADER_BYTES = _HEADER.size
 #: Moving a run of bits costs three operations; above this many the nearest runs are moved as one.
 _RUNS_MAX = 10
 _ALL = 2**64 - 1
+_EACH_BYTE = _ALL // 255
 
 
 def pack(values: Words, masks: Words | None = None, *, relative: bool = False) -> list[bytes | npt.NDArray[np.uint8]]:
@@ -49,26 +52,57 @@ def pack(values: Words, masks: Words | None = None, *, relative: bool = False) -
             base, varying = low & _ALL, (1 << (high - low).bit_length()) - 1
             values = values - np.uint64(base)
             ones = 0
-    runs = _runs(varying)
-    mask = sum(((1 << width) - 1) << shift for shift, width in runs)
-    packed = np.zeros_like(values) if not runs else _together(values, runs)
-    return [_HEADER.pack(base, ones & ~mask, mask), *_pieces(packed, sum(width for _, width in runs))]
+    if not varying:
+        return [_HEADER.pack(base, ones, 0)]
+    moves = _moves(varying)
+    while moves != (known := _moves(moves.mask)):
+        # The reader knows the mask only, and has to come to the same moves.
+        moves = known
+    return [_HEADER.pack(base, ones & ~moves.mask, moves.mask), *_pieces(_together(values, moves), moves.bits)]
 
 
 def unpack(data: memoryview, at: int, count: int) -> tuple[Words, int]:
     """Unpack one column of `count` values that begins at byte `at`; also return where the next begins."""
     base, constant, mask = _HEADER.unpack_from(data, at)
     at += HEADER_BYTES
-    runs = _runs(mask)
-    if not runs:
+    if not mask:
         return constant_column((constant + base) & _ALL, count), at
-    packed, at = _join(data, at, count, sum(width for _, width in runs))
-    values = _apart(packed, runs)
+    moves = _moves(mask)
+    packed, at = _join(data, at, count, moves.bits)
+    values = _apart(packed, moves)
     if constant:
         values |= np.uint64(constant)
     if base:
         values += np.uint64(base)
     return values, at
+
+
+class _Moves(NamedTuple):
+    """How the varying bits of a column are moved together.
+
+    Attributes:
+        mask: the bits that are moved; all that vary, and perhaps some between them.
+        bits: how many.
+        runs: (lowest bit, width) of each run that is moved by itself.
+        bytewise: instead, (lowest bit, width) of the run that all bytes have, as text has: three steps for all eight.
+    """
+
+    mask: int
+    bits: int
+    runs: list[tuple[int, int]]
+    bytewise: tuple[int, int] | None
+
+
+@functools.lru_cache(4096)
+def _moves(varying: int) -> _Moves:
+    runs = _runs(varying)
+    union = functools.reduce(int.__or__, varying.to_bytes(8, "little"))
+    low = (union & -union).bit_length() - 1
+    width = union.bit_length() - low
+    if len(runs) > 4 and 8 * width <= varying.bit_count() + 8:
+        return _Moves(((1 << width) - 1 << low) * _EACH_BYTE, 8 * width, runs, (low, width))
+    mask = sum(((1 << width) - 1) << shift for shift, width in runs)
+    return _Moves(mask, sum(width for _, width in runs), runs, None)
 
 
 def _runs(mask: int) -> list[tuple[int, int]]:
@@ -90,14 +124,25 @@ def _runs(mask: int) -> list[tuple[int, int]]:
     return runs
 
 
-def _together(values: Words, runs: list[tuple[int, int]]) -> Words:
-    """Move the runs of bits to the lower end of each value."""
-    packed = np.empty_like(values)
+def _together(values: Words, moves: _Moves) -> Words:
+    """Move the bits to the lower end of each value."""
     moved = np.empty_like(values)
+    if moves.bytewise:
+        low, width = moves.bytewise
+        packed = values >> np.uint64(low)
+        packed &= np.uint64(moves.mask >> low)
+        for size in (8, 16, 32):
+            shift, low_half, high_half = _halves(size, width)
+            np.bitwise_and(packed, high_half, out=moved)
+            moved >>= shift
+            packed &= low_half
+            packed |= moved
+        return packed
+    packed = np.empty_like(values)
     place = 0
-    for number, (shift, width) in enumerate(runs):
+    for number, (lowest, width) in enumerate(moves.runs):
         target = moved if number else packed
-        np.right_shift(values, np.uint64(shift - place), out=target)
+        np.right_shift(values, np.uint64(lowest - place), out=target)
         target &= np.uint64(((1 << width) - 1) << place)
         if number:
             packed |= moved
@@ -105,21 +150,41 @@ def _together(values: Words, runs: list[tuple[int, int]]) -> Words:
     return packed
 
 
-def _apart(packed: Words, runs: list[tuple[int, int]]) -> Words:
-    """The inverse of `_together`; the bits between the runs are zero."""
-    out = np.empty_like(packed)
+def _apart(packed: Words, moves: _Moves) -> Words:
+    """The inverse of `_together`; bits that are not moved are zero."""
     moved = np.empty_like(packed)
+    if moves.bytewise:
+        low, width = moves.bytewise
+        out = packed.copy()
+        for size in (32, 16, 8):
+            shift, low_half, high_half = _halves(size, width)
+            np.left_shift(out, shift, out=moved)
+            moved &= high_half
+            out &= low_half
+            out |= moved
+        out <<= np.uint64(low)
+        return out
+    out = np.empty_like(packed)
     place = 0
-    for number, (shift, width) in enumerate(runs):
+    for number, (lowest, width) in enumerate(moves.runs):
         target = moved if number else out
-        np.left_shift(packed, np.uint64(shift - place), out=target)
-        target &= np.uint64(((1 << width) - 1) << shift)
+        np.left_shift(packed, np.uint64(lowest - place), out=target)
+        target &= np.uint64(((1 << width) - 1) << lowest)
         if number:
             out |= moved
         place += width
     return out
 
 
+@functools.cache
+def _halves(size: int, width: int) -> tuple[np.uint64, np.uint64, np.uint64]:
+    """How two times `size` bits with `width` of 8 in use become neighbours: a shift, and masks of both before it."""
+    used = size * width // 8
+    low = ((1 << used) - 1) * (_ALL // ((1 << 2 * size) - 1))
+    return np.uint64(size - used), np.uint64(low), np.uint64(low << size)
+
+
+@functools.cache
 def _widths(bits: int) -> list[int]:
     """Bytes of the pieces that hold this many bits."""
     count = -(-bits // 8)

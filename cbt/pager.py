@@ -44,6 +44,7 @@ class Block:
 
         Raises:
             SpillCorrupt: the disk did not keep what was spilled.
+            SpillError: it cannot be read just now, or the tree is closed.
         """
         return self._pager.get(self)
 
@@ -60,6 +61,7 @@ class Pager:
         if settings.spill_folder is not None and self._bytes_max is not None:
             segment_bytes = min(max(self._bytes_max // _SEGMENTS, _SEGMENT_BYTES_MIN), _SEGMENT_BYTES_MAX)
             self._store = SpillStore(settings.spill_folder, segment_bytes=segment_bytes)
+        self._closed = False
         self._arena = Arena()
         self._numbers = itertools.count()
         #: By number, so the oldest come first.
@@ -112,7 +114,9 @@ class Pager:
             assert self._store is not None
             try:
                 return self._store.read(place)
-            except SpillError:
+            except SpillError as error:
+                if self._closed:
+                    raise SpillError("the tree is closed, and what it had on disk is gone") from error
                 # Compaction may have moved it meanwhile; if not, it is gone.
                 if block.place is place:
                     raise
@@ -122,7 +126,8 @@ class Pager:
         self._given_back.append((number, place))
 
     def close(self) -> None:
-        """Delete what was spilled."""
+        """Delete what was spilled. Blocks that are in memory can still be read."""
+        self._closed = True
         if self._store is not None:
             self._store.close()
 

@@ -19,7 +19,7 @@ import polars as pl
 from cbt import columns
 from cbt.columns import Columns, Index
 from cbt.hashing import Words
-from cbt.words import ORDER_MASK, ROWS_MAX
+from cbt.words import ORDER_BITS, ORDER_MASK, ROWS_MAX
 
 #: A state column: numbers as an array, strings and binaries as a series.
 State = npt.NDArray[Any] | pl.Series
@@ -89,17 +89,40 @@ class Rows:
         return bounds
 
 
-def sort(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
-    """Sort and merge rows in any order into one PAO a key, range by range. O(rows log rows).
+@dataclasses.dataclass(slots=True)
+class Ranked:
+    """Rows in any order, and their numbers in the order of keys.
+
+    Attributes:
+        words: the keys.
+        packed: sorted; each row's order, with its number in the lower bits.
+        states: of the rows.
+        distinct: how many orders there are: about as many as keys.
+    """
+
+    words: Columns
+    packed: Words
+    states: list[State]
+    distinct: int
+
+
+def rank(parts: Sequence[Rows]) -> Ranked:
+    """Sort rows' numbers by their keys' order. O(rows log rows).
 
     Args:
-        parts: at least one, together at most `ROWS_MAX` rows.
-        reduce: how equal keys' states merge.
+        parts: at least one, together at most `ROWS_MAX` rows; unchanged until the last range is merged.
     """
     words, packed, states = _joined(parts)
-    del parts
     # Polars sorts integers three times as fast as NumPy.
     packed = pl.Series(packed).sort().to_numpy()
+    steps = packed[1:] ^ packed[:-1]
+    steps >>= np.uint64(64 - ORDER_BITS)
+    return Ranked(words, packed, states, 1 + int(np.count_nonzero(steps)))
+
+
+def reduced(ranked: Ranked, reduce: Reduce) -> Iterator[Rows]:
+    """Merge ranked rows into one PAO a key, range by range. O(rows)."""
+    packed = ranked.packed
     at = 0
     while at < packed.size:
         end = at + STEP_ROWS
@@ -107,8 +130,13 @@ def sort(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
             end = int(np.searchsorted(packed, packed[end] & ORDER_MASK))
             if end <= at:
                 end = int(np.searchsorted(packed, packed[at] | _NUMBER, side="right"))
-        yield _reduced(words, packed[at:end], states, reduce)
+        yield _reduced(ranked.words, packed[at:end], ranked.states, reduce)
         at = end
+
+
+def sort(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
+    """Sort and merge rows in any order into one PAO a key, range by range. O(rows log rows)."""
+    return reduced(rank(parts), reduce)
 
 
 def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
@@ -168,7 +196,9 @@ def _joined(parts: Sequence[Rows]) -> tuple[Columns, Words, list[State]]:
     packed = np.concatenate([part.order for part in parts])
     if packed.size > ROWS_MAX:
         raise ValueError(f"{packed.size} rows are more than one merge takes ({ROWS_MAX})")
-    packed |= np.arange(packed.size, dtype=np.uint64)
+    for start in range(0, packed.size, STEP_ROWS):
+        part = packed[start : start + STEP_ROWS]
+        part |= np.arange(start, start + part.size, dtype=np.uint64)
     words = [columns.join(word) for word in zip(*(part.words for part in parts), strict=True)]
     return words, packed, [_joined_states(state) for state in zip(*(part.states for part in parts), strict=True)]
 

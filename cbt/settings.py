@@ -55,10 +55,12 @@ class TreeSettings:
         if self.memory_bytes_max is not None and (self.memory_bytes_max < 1 or self.spill_folder is None):
             raise ValueError("memory_bytes_max has to be positive, and needs a spill_folder")
 
-    def for_width(self, words: int) -> TreeSettings:
-        """The same sizes in bytes for keys of so many words; up to 8 words they stay as they are."""
-        share = max(1, words // 8)
-        rows = {
-            name: max(1, getattr(self, name) // share) for name in ("root_rows", "node_rows", "leaf_rows", "block_rows")
-        }
-        return dataclasses.replace(self, **rows)
+    def divided(self, share: int) -> TreeSettings:
+        """The same sizes in bytes for rows that are so many times as wide."""
+        names = ("root_rows", "node_rows", "leaf_rows", "block_rows")
+        return dataclasses.replace(self, **{name: max(1, getattr(self, name) // share) for name in names})
+
+
+def weight_of(words: int) -> int:
+    """How many ordinary rows a row with keys of so many words stands for; up to 15 words it is one."""
+    return max(1, words // 8)

@@ -17,9 +17,9 @@ from cbt.checks import TreeStatistics, check_node, statistics_of
 from cbt.nodes import Inner, Leaf, Node, Nodes, frozen
 from cbt.pager import Pager
 from cbt.root import RootBuffer
-from cbt.rows import Rows, sort, subtract
+from cbt.rows import Rows, rank, reduced, sort, subtract
 from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
+from cbt.settings import TreeSettings, weight_of
 
 #: Rows of one frame that `flush` yields; bounds what a consumer holds at a time.
 FLUSH_ROWS = 65_536
@@ -37,30 +37,31 @@ class _Width:
         buffer: the root's buffer.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, weight: int) -> None:
         self.nodes = nodes
+        self._weight = weight
         self.root: Node = Leaf()
         self.buffer = RootBuffer(nodes.settings.root_rows)
 
-    def insert(self, rows: Rows) -> None:
-        """Add rows to the buffer; a full one is reduced, and pushed down if it is still half full then."""
-        self.buffer.append(rows)
-        most = self.nodes.settings.root_rows
-        if len(self.buffer) < most:
-            return
-        if isinstance(self.root, Leaf) and 2 * sum(map(len, self.reduced())) <= most:
-            return
-        # Taken out one after the other, so that not all of them lie in memory twice.
-        for part in sort([self.buffer.rows()], self.nodes.reduce):
-            self._push(part)
-        self.buffer.clear()
+    @property
+    def pending_rows(self) -> int:
+        """Rows in the buffer, wide ones counted several times."""
+        return len(self.buffer) * self._weight
 
-    def _push(self, rows: Rows) -> None:
-        if isinstance(self.root, Inner):
-            siblings = self.nodes.pass_down(self.root, 0, [rows])
-        else:
-            siblings = self.nodes.add(self.root, 0, rows)
-        self.root = self.nodes.grown(siblings)
+    def make_room(self) -> None:
+        """Reduce the buffer; push it down unless that more than halved it."""
+        ranked = rank([self.buffer.rows()])
+        if 2 * ranked.distinct <= len(self.buffer):
+            self.buffer.replace(list(reduced(ranked, self.nodes.reduce)))
+            return
+        # Range by range, so that not all rows lie in memory twice.
+        for rows in reduced(ranked, self.nodes.reduce):
+            if isinstance(self.root, Inner):
+                siblings = self.nodes.pass_down(self.root, 0, [rows])
+            else:
+                siblings = self.nodes.add(self.root, 0, rows)
+            self.root = self.nodes.grown(siblings)
+        self.buffer.clear()
 
     def reduced(self) -> list[Rows]:
         """Sort and reduce the buffer where it lies; returns a copy of its content."""
@@ -182,11 +183,17 @@ class BufferTree:
     def _add(self, rows: Rows) -> None:
         width = self._widths.get(rows.width)
         if width is None:
-            settings = self.settings.for_width(rows.width)
+            weight = weight_of(rows.width)
+            settings = self.settings.divided(weight)
             layout, states = self.schema.format.layout, tuple(self.schema.states.values())
             nodes = Nodes(settings, BlockFormat(layout, states, settings.codec), self.schema.reduce, self._pager)
-            width = self._widths[rows.width] = _Width(nodes)
-        width.insert(rows)
+            width = self._widths[rows.width] = _Width(nodes, weight)
+        width.buffer.append(rows)
+        while self._pending_rows() >= self.settings.root_rows:
+            max(self._widths.values(), key=lambda width: width.pending_rows).make_room()
+
+    def _pending_rows(self) -> int:
+        return sum(width.pending_rows for width in self._widths.values())
 
     def _streams(self) -> dict[int, Iterator[Rows]]:
         """The content of each width at this moment, in order."""
