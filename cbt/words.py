@@ -101,8 +101,10 @@ class KeyLayout:
         """Turn the key columns of a frame into words, width by width.
 
         Yields:
-            The numbers of the rows (None: all of them) and their words.
+            The numbers of the rows (None: all of them) and their words; at least one row each time.
         """
+        if not frame.height:
+            return
         head = self._head(frame)
         if not self.texts:
             yield None, head
