@@ -19,6 +19,8 @@ from cbt.columns import Columns, Index
 from cbt.hashing import WIDE_WORDS, Words
 
 _INLINE_BYTES = 12
+#: Strings' buffers are copied whole if they are at most so many times as large as the strings.
+_SHARED_MOST = 8
 _LENGTH = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 #: Entry k keeps the first k bytes of a word.
@@ -56,7 +58,8 @@ class Texts:
 
     def __init__(self, text: pl.Series) -> None:
         self._text = text
-        self._flat: Words | None = None
+        #: All text, and where each string begins in it.
+        self._flat: tuple[Words, Words] | None = None
 
     def words(self, sizes: Words, width: int, rows: Index | None = None) -> Columns:
         """Cut strings into zero-padded words.
@@ -75,15 +78,13 @@ class Texts:
             low |= first >> _HALF
             return [low, second >> _HALF]
         if self._flat is None:
-            text = self._text.str.join("").cast(pl.Binary).item() if len(self._text) else b""
-            self._flat = np.zeros(len(text) // 8 + 2, dtype=np.uint64)
-            self._flat.view(np.uint8)[: len(text)] = np.frombuffer(text, dtype=np.uint8)
-        starts = np.cumsum(sizes) - sizes
+            self._flat = _flattened(self._text, sizes)
+        flat, starts = self._flat
         if rows is not None:
             starts, sizes = starts[rows], sizes[rows]
         if width > WIDE_WORDS:
-            return [_padded(self._flat.view(np.uint8), starts, sizes, width)]
-        return gather(self._flat, starts, sizes, width)
+            return [_padded(flat.view(np.uint8), starts, sizes, width)]
+        return gather(flat, starts, sizes, width)
 
 
 def from_words(words: Columns, lengths: Columns) -> Iterator[pl.Series]:
@@ -173,12 +174,45 @@ def _from_wide(words: Words, lengths: Columns) -> Iterator[pl.Series]:
         starts = ends
 
 
+def _chunk(text: pl.Series) -> tuple[Any, Words]:
+    """The string views and what they point into; shape (strings, 2)."""
+    chunk = next(iter(nanoarrow.c_array_stream(text.rechunk())))
+    view = chunk.view()
+    pairs = np.frombuffer(view.buffer(1), dtype=np.uint64).reshape(-1, 2)
+    return view, pairs[chunk.offset : chunk.offset + len(text)]
+
+
 def _views(text: pl.Series) -> tuple[Words, Words]:
     """The two halves of each string's view."""
-    chunk = next(iter(nanoarrow.c_array_stream(text.rechunk())))
-    pairs = np.frombuffer(chunk.view().buffer(1), dtype=np.uint64).reshape(-1, 2)
-    pairs = pairs[chunk.offset : chunk.offset + len(text)]
+    _, pairs = _chunk(text)
     return pairs[:, 0], pairs[:, 1]
+
+
+def _flattened(text: pl.Series, sizes: Words) -> tuple[Words, Words]:
+    """All text in one piece, with some words behind it, and where each string begins."""
+    if not len(text):
+        return np.zeros(2, dtype=np.uint64), sizes
+    view, pairs = _chunk(text)
+    buffers = [np.frombuffer(view.buffer(number), dtype=np.uint8) for number in range(2, view.n_buffers - 1)]
+    held = sum(buffer.size for buffer in buffers)
+    if held > _SHARED_MOST * int(sizes.sum()) + len(text):
+        # A few strings of a large frame share its buffers: copy theirs only.
+        joined = text.str.join("").cast(pl.Binary).item()
+        buffers, starts = [np.frombuffer(joined, dtype=np.uint8)], np.cumsum(sizes) - sizes
+        ends = [0, len(joined)]
+    else:
+        # The views themselves are the text of short strings.
+        buffers.insert(0, pairs.reshape(-1).view(np.uint8))
+        ends = np.cumsum([0, *(buffer.size for buffer in buffers)]).tolist()
+        starts = np.arange(4, 16 * len(text), 16, dtype=np.uint64)
+        long = np.flatnonzero(sizes > _INLINE_BYTES)
+        places = pairs[long, 1]
+        bases = np.array(ends[1:], dtype=np.uint64)
+        starts[long] = bases.take((places & _LENGTH).view(np.int64)) + (places >> _HALF)
+    flat = np.zeros(ends[-1] // 8 + 3, dtype=np.uint64)
+    for buffer, start in zip(buffers, ends, strict=False):
+        flat.view(np.uint8)[start : start + buffer.size] = buffer
+    return flat, starts
 
 
 def _series(words: Columns, sizes: Words, lengths: Words) -> pl.Series:
