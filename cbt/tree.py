@@ -50,10 +50,14 @@ class _Width:
 
     def make_room(self) -> None:
         """Reduce the buffer; push it down unless that more than halved it."""
+        count = len(self.buffer)
         ranked = rank([self.buffer.rows()])
-        if 2 * ranked.distinct <= len(self.buffer):
+        if 2 * ranked.distinct <= count:
             self.buffer.replace(list(reduced(ranked, self.nodes.reduce)))
-            return
+            if 2 * len(self.buffer) <= count:
+                return
+            # Its keys only have few orders, so it would be as full the next time.
+            ranked = rank([self.buffer.rows()])
         # Range by range, so that not all rows lie in memory twice.
         for rows in reduced(ranked, self.nodes.reduce):
             if isinstance(self.root, Inner):
