@@ -37,7 +37,7 @@ def elf(workload: Workload, meter: Meter, settings: dict[str, Any]) -> Drained:
 
     source = Input(workload)
     # With nodes so small that 10,000 keys split and merge them, so that all of the tree's code is in memory.
-    small = {"root_rows": 512, "node_rows": 1024, "leaf_rows": 1024, "block_rows": 512, "fan_out": 4}
+    small = {"root_rows": 8192, "node_rows": 2048, "leaf_rows": 2048, "block_rows": 1024, "fan_out": 4}
     with contextlib.closing(make_tree(settings | small)) as tree:
         frame = source.frame(source.warm_up())
         for _ in range(4):

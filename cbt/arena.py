@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import mmap
 
-PAGE_BYTES = 2048
+PAGE_BYTES = 4096
 #: A segment has as many pages as all before it, within these bounds.
-_SEGMENT_PAGES_MIN = 16
-_SEGMENT_PAGES_MAX = 512
+_SEGMENT_PAGES_MIN = 8
+_SEGMENT_PAGES_MAX = 256
 
 #: A page: the segment, and the place of its first byte.
 Page = tuple["Segment", int]
@@ -34,7 +34,7 @@ class Slot:
 
     __slots__ = ("length", "pages")
 
-    def __init__(self, length: int, pages: list[Page]) -> None:
+    def __init__(self, length: int, pages: tuple[Page, ...]) -> None:
         self.length, self.pages = length, pages
 
 
@@ -66,7 +66,7 @@ class Arena:
             segment, at = page = self._take()
             segment.memory[at : at + len(part)] = part
             pages.append(page)
-        return Slot(len(data), pages)
+        return Slot(len(data), tuple(pages))
 
     def get(self, slot: Slot) -> bytes:
         """Copy the bytes of a slot out."""
