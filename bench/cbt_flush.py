@@ -58,11 +58,12 @@ def main() -> None:
     for ids in source.batches():
         tree.insert(source.frame(ids))
     total = workload.inserts
-    flush(tree, workload.keys, total)
     rng = np.random.default_rng(1)
     new_rows = min(NEW_ROWS, BATCH_ROWS, workload.keys)
     idle, busy, insert = [], [], []
     for _ in range(args.turns):
+        # Every leaf merged, every buffer empty: a flush reads the compressed leaves once, and that is all.
+        tree.compact()
         idle.append(flush(tree, workload.keys, total))
         frame = source.frame(rng.integers(0, workload.keys, new_rows))
         began_s = time.process_time()

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from cbt.blocks import BlockFormat
 from cbt.pager import Block, Pager
+from cbt.patching import MANY, patch
 from cbt.rows import Reduce, Rows, merge
 from cbt.settings import TreeSettings
 
@@ -106,6 +107,8 @@ class Nodes:
 
     def settle(self, leaf: Leaf, low: int) -> Siblings:
         """Merge a leaf's buffer into its run; a run that has grown too long is split."""
+        if not leaf.buffer:
+            return [(low, leaf)]
         run: list[Block] = []
         for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):
             run += [each] if isinstance(each, Block) else map(self._block, each.split(self.settings.block_rows))
@@ -149,16 +152,36 @@ class Nodes:
         cuts = zip(*(part.cut([block.low for block in run[1:]]) for part in parts), strict=True)
         for block, pieces in zip(run, cuts, strict=True):
             filled = [piece for piece in pieces if len(piece)]
-            if filled:
-                yield from merge([self._load(block), *filled], self.reduce)
-            else:
+            if not filled:
                 yield block
+                continue
+            rows = self._load(block)
+            few = list(merge(filled, self.reduce)) if sum(map(len, filled)) * MANY <= len(rows) else []
+            patched = patch(rows, few[0], self.reduce) if len(few) == 1 else None
+            if patched is not None:
+                yield patched
+            else:
+                yield from merge([rows, *(few or filled)], self.reduce)
 
     def _load(self, block: Block) -> Rows:
         return self.format.unpack(block.load())
 
     def _block(self, rows: Rows) -> Block:
         return self.pager.put(self.format.pack(rows), len(rows), int(rows.order[0]))
+
+    def settled(self, node: Node, low: int) -> Siblings:
+        """Push down and merge all that is in buffers below a node."""
+        if isinstance(node, Leaf):
+            return self.settle(node, low)
+        pending, node.buffer = [self._load(block) for block in node.buffer], []
+        siblings = self.pass_down(node, low, merge(pending, self.reduce)) if pending else [(low, node)]
+        settled: Siblings = []
+        for sibling_low, sibling in siblings:
+            assert isinstance(sibling, Inner)
+            children = [new for each_low, each in sibling.siblings(sibling_low) for new in self.settled(each, each_low)]
+            shares = _shares(children, self.settings.fan_out)
+            settled += [(share[0][0], Inner([], []).taking(share)) for share in shares]
+        return settled
 
     def grown(self, siblings: Siblings) -> Node:
         """The root over the siblings that replace the old one."""

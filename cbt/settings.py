@@ -37,7 +37,7 @@ class TreeSettings:
     root_rows: int = 65_536
     node_rows: int = 65_536
     leaf_rows: int = 65_536
-    block_rows: int = 16_384
+    block_rows: int = 24_576
     fan_out: int = 32
     codec: Codec = "lz4"
     memory_bytes_max: int | None = None

@@ -48,6 +48,13 @@ class _Width:
         """Rows in the buffer, wide ones counted several times."""
         return len(self.buffer) * self._weight
 
+    def compact(self) -> None:
+        """Push everything down and merge it."""
+        for rows in self.reduced():
+            self._push(rows)
+        self.buffer.clear()
+        self.root = self.nodes.grown(self.nodes.settled(self.root, 0))
+
     def make_room(self) -> None:
         """Reduce the buffer; push it down unless that more than halved it."""
         count = len(self.buffer)
@@ -60,12 +67,15 @@ class _Width:
             ranked = rank([self.buffer.rows()])
         # Range by range, so that not all rows lie in memory twice.
         for rows in reduced(ranked, self.nodes.reduce):
-            if isinstance(self.root, Inner):
-                siblings = self.nodes.pass_down(self.root, 0, [rows])
-            else:
-                siblings = self.nodes.add(self.root, 0, rows)
-            self.root = self.nodes.grown(siblings)
+            self._push(rows)
         self.buffer.clear()
+
+    def _push(self, rows: Rows) -> None:
+        if isinstance(self.root, Inner):
+            siblings = self.nodes.pass_down(self.root, 0, [rows])
+        else:
+            siblings = self.nodes.add(self.root, 0, rows)
+        self.root = self.nodes.grown(siblings)
 
     def reduced(self) -> list[Rows]:
         """Sort and reduce the buffer where it lies; returns a copy of its content."""
@@ -146,6 +156,16 @@ class BufferTree:
                 for width in mine.keys() | theirs.keys()
             }
         )
+
+    def compact(self) -> None:
+        """Merge all that waits in buffers: the tree is as small as it gets, and a flush reads each leaf once. O(n).
+
+        Raises:
+            SpillError: as `insert` does.
+        """
+        with self._sound():
+            for width in self._widths.values():
+                width.compact()
 
     def empty(self) -> None:
         """Discard the content: a new batch begins, in a tree of the shape that the old one needed. O(blocks)."""

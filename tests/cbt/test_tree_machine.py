@@ -364,6 +364,12 @@ class Tree(RuleBasedStateMachine):
             self.serve(list(self.tree.flush()))
 
     @rule()
+    def compact(self) -> None:
+        with self.maybe_failing():
+            self.tree.compact()
+            assert self.tree.statistics().buffered_rows == self.tree.statistics().pending_rows == 0
+
+    @rule()
     def snapshot(self) -> None:
         with self.maybe_failing():
             self.serve([self.tree.snapshot()])
