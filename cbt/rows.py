@@ -29,6 +29,7 @@ Reduce = Callable[[list[State], Index], list[State]]
 #: Rows that are merged at a time.
 STEP_ROWS = 16_384
 _NUMBER = np.uint64(ROWS_MAX - 1)
+_LEAST = -(2**63)
 
 
 @dataclasses.dataclass(slots=True)
@@ -188,6 +189,8 @@ def subtract(rows: Iterator[Rows], earlier: Iterator[Rows], reduce: Reduce) -> I
 
 def _negated(stream: Iterator[Rows]) -> Iterator[Rows]:
     for rows in stream:
+        if any(state.dtype == np.int64 and (state == _LEAST).any() for state in rows.states):
+            raise OverflowError(f"a sum of {_LEAST} has no inverse in 64 bits")
         yield Rows(rows.words, rows.order, [np.negative(state) for state in rows.states])
 
 

@@ -143,8 +143,10 @@ class BufferTree:
         Paper: section 3.1, PAO15 - PAO5. Keys whose states are all zero then are left out. O(n + earlier)
 
         Raises:
-            ValueError: the schema has aggregates without inverse.
+            ValueError: the schemas differ, or have aggregates without inverse.
         """
+        if earlier.schema != self.schema:
+            raise ValueError("no difference of trees with different schemas")
         if not self.schema.invertible:
             kinds = sorted({aggregate.kind for _, aggregate in self.schema.aggregates if not aggregate.invertible})
             raise ValueError(f"no difference without an inverse: {', '.join(kinds) or 'there are no aggregates'}")
