@@ -87,7 +87,7 @@ class BlockFormat:
             for number in range(texts):
                 word, at = bits.unpack(body, at, count)
                 masks = strings.keep_masks(sizes, number)
-                words.append(word if masks is None else columns.settle(word & masks))
+                words.append(word if masks is None else columns.simplified(word & masks))
         states: list[State] = []
         for dtype in self.states:
             state, at = _unpack_state(body, at, count, dtype)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cbt import columns
-from cbt.nodes import Inner, Node, Nodes, leaves
+from cbt.nodes import Inner, Node, Nodes, leaves, rows_of
 from cbt.pager import Block, Pager
 from cbt.root import RootBuffer
 from cbt.words import ORDER_MASK
@@ -55,8 +55,8 @@ def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer], pager: P
         nodes=len(inner),
         leaves=len(ends),
         pending_rows=sum(map(len, buffers)),
-        buffered_rows=sum(block.rows for block in buffered),
-        run_rows=sum(block.rows for block in run),
+        buffered_rows=rows_of(buffered),
+        run_rows=rows_of(run),
         blocks=len(run) + len(buffered),
         packed_bytes=sum(block.size for block in [*run, *buffered]),
         memory_bytes=pager.memory_bytes + sum(buffer.memory_bytes for buffer in buffers),
@@ -76,7 +76,7 @@ def _check(node: Node, nodes: Nodes, low: int, high: int, *, is_root: bool = Fal
     if isinstance(node, Inner):
         least = 2 if is_root else (settings.fan_out + 1) // 2
         assert least <= len(node.children) <= settings.fan_out, f"{len(node.children)} children"
-        assert sum(block.rows for block in node.buffer) < settings.node_rows, "an inner node's buffer is over-full"
+        assert rows_of(node.buffer) < settings.node_rows, "an inner node's buffer is over-full"
         bounds = [low, *node.bounds, high]
         assert all(left < right for left, right in itertools.pairwise(bounds)), "bounds do not ascend"
         assert len({_depth(child) for child in node.children}) == 1, "leaves lie at different depths"

@@ -41,7 +41,7 @@ def width(columns: Sequence[Words]) -> int:
     return sum(column.shape[1] if is_wide(column) else 1 for column in columns)
 
 
-def settle(column: Words) -> Words:
+def simplified(column: Words) -> Words:
     """The column, as a constant if it is one. O(rows)."""
     if column.size and not is_constant(column) and column[0] == column[-1] and (column == column[0]).all():
         return constant(column[0], column.size)

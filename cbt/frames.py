@@ -40,7 +40,7 @@ class FrameFormat:
                 raise ValueError(f"state column {name!r} has nulls")
 
     def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
-        """Turn a valid frame into rows, key width by key width; they share no memory with it. O(rows)."""
+        """Turn a valid frame into rows, key width by key width. O(rows)."""
         states = [_to_state(frame[name]) for name in self.states]
         for rows, words in self.layout.encode(frame):
             own = states if rows is None else [state[rows] for state in states]

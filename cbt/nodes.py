@@ -35,7 +35,7 @@ class Leaf:
     @property
     def run_rows(self) -> int:
         """Keys in the run."""
-        return sum(block.rows for block in self.run)
+        return rows_of(self.run)
 
 
 @dataclasses.dataclass(slots=True)
@@ -56,11 +56,6 @@ class Inner:
         """The children with their lowest orders, given its own."""
         return list(zip([low, *self.bounds], self.children, strict=True))
 
-    def taking(self, share: Siblings) -> Inner:
-        """Take these children instead of its own."""
-        self.children, self.bounds = [child for _, child in share], [low for low, _ in share[1:]]
-        return self
-
 
 Node = Leaf | Inner
 #: Siblings that replace a node: lowest order (of the first: that of the node) and node.
@@ -79,7 +74,7 @@ class Nodes:
     def add(self, node: Node, low: int, rows: Rows) -> Siblings:
         """Append sorted rows with distinct keys to a node's buffer; pushes down and splits where it is full."""
         node.buffer.append(self._block(rows))
-        buffered = sum(block.rows for block in node.buffer)
+        buffered = rows_of(node.buffer)
         if isinstance(node, Inner):
             if buffered < self.settings.node_rows:
                 return [(low, node)]
@@ -99,11 +94,8 @@ class Nodes:
             for child, child_low, part in zip(node.children, lows, rows.cut(node.bounds), strict=True):
                 children += self.add(child, child_low, part) if len(part) else [(child_low, child)]
             # It may have more children than it should until all of the rows are down.
-            node.children, node.bounds = [child for _, child in children], [low for low, _ in children[1:]]
-        return [
-            (share[0][0], node.taking(share) if number == 0 else Inner([], []).taking(share))
-            for number, share in enumerate(_shares(node.siblings(low), self.settings.fan_out))
-        ]
+            node.children, node.bounds = _divided(children)
+        return self._parents(node.siblings(low))
 
     def settle(self, leaf: Leaf, low: int) -> Siblings:
         """Merge a leaf's buffer into its run; a run that has grown too long is split."""
@@ -113,7 +105,7 @@ class Nodes:
         for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):
             run += [each] if isinstance(each, Block) else map(self._block, each.split(self.settings.block_rows))
         leaf.buffer = []
-        rows = sum(block.rows for block in run)
+        rows = rows_of(run)
         # Three quarters full, so that the halves of a leaf that just split do not split again at once.
         pieces = -(-rows * 4 // (self.settings.leaf_rows * 3)) if rows > self.settings.leaf_rows else 1
         runs = _shares(run, -(-len(run) // pieces))
@@ -178,29 +170,36 @@ class Nodes:
         settled: Siblings = []
         for sibling_low, sibling in siblings:
             assert isinstance(sibling, Inner)
-            children = [new for each_low, each in sibling.siblings(sibling_low) for new in self.settled(each, each_low)]
-            shares = _shares(children, self.settings.fan_out)
-            settled += [(share[0][0], Inner([], []).taking(share)) for share in shares]
+            children = sibling.siblings(sibling_low)
+            settled += self._parents([new for each_low, each in children for new in self.settled(each, each_low)])
         return settled
 
     def grown(self, siblings: Siblings) -> Node:
         """The root over the siblings that replace the old one."""
         while len(siblings) > 1:
-            shares = _shares(siblings, self.settings.fan_out)
-            siblings = [(share[0][0], Inner([], []).taking(share)) for share in shares]
+            siblings = self._parents(siblings)
         return siblings[0][1]
+
+    def _parents(self, children: Siblings) -> Siblings:
+        """Inner nodes with empty buffers over some children, as few as take them."""
+        return [(share[0][0], Inner(*_divided(share))) for share in _shares(children, self.settings.fan_out)]
 
     def emptied(self, root: Node) -> Node:
         """A tree without rows that has the shape this one's rows asked for: leaves that held little are merged."""
         lows = [0]
         held = 0
         for low, leaf in _leaves(root, 0):
-            rows = leaf.run_rows + sum(block.rows for block in leaf.buffer)
+            rows = leaf.run_rows + rows_of(leaf.buffer)
             if held and held + rows > self.settings.leaf_rows // 2:
                 lows.append(low)
                 held = 0
             held += rows
         return self.grown([(low, Leaf()) for low in lows])
+
+
+def rows_of(blocks: Iterable[Block]) -> int:
+    """Rows in all of them."""
+    return sum(block.rows for block in blocks)
 
 
 def frozen(node: Node) -> Node:
@@ -221,6 +220,11 @@ def _leaves(node: Node, low: int) -> Iterator[tuple[int, Leaf]]:
     else:
         for child, child_low in zip(node.children, [low, *node.bounds], strict=True):
             yield from _leaves(child, child_low)
+
+
+def _divided(children: Siblings) -> tuple[list[Node], list[int]]:
+    """Children, and the lowest order of each but the first."""
+    return [child for _, child in children], [low for low, _ in children[1:]]
 
 
 def _shares(children: list[T], most: int) -> list[list[T]]:

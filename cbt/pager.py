@@ -75,14 +75,14 @@ class Pager:
     def memory_bytes(self) -> int:
         """Bytes of memory held for blocks."""
         with self._lock:
-            self._settle()
+            self._take_back()
             return self._arena.memory_bytes
 
     @property
     def spilled_bytes(self) -> int:
         """Bytes of living blocks on disk."""
         with self._lock:
-            self._settle()
+            self._take_back()
             return 0 if self._store is None else self._store.statistics().live_bytes
 
     def put(self, data: bytes, rows: int, low: int) -> Block:
@@ -92,7 +92,7 @@ class Pager:
             SpillFull: there was no room on disk for what does not fit into memory.
         """
         with self._lock:
-            self._settle()
+            self._take_back()
             if self._store is not None and self._bytes_max is not None:
                 while self._in_memory and self._arena.used_bytes + len(data) > self._bytes_max:
                     number, oldest = next(iter(self._in_memory.items()))
@@ -153,7 +153,7 @@ class Pager:
         self._on_disk[new] = self._on_disk.pop(old)
         block.place = new
 
-    def _settle(self) -> None:
+    def _take_back(self) -> None:
         while self._given_back:
             number, place = self._given_back.popleft()
             if isinstance(place, Slot):

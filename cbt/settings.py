@@ -25,8 +25,7 @@ class TreeSettings:
         leaf_rows: keys in a leaf before it splits. Larger leaves mean a flatter tree; one leaf at a time is unpacked.
         block_rows: rows of one compressed block of a leaf. Smaller blocks spill and unpack in smaller steps, and
             narrow their columns better; each costs some 200 bytes and 50 microseconds.
-        fan_out: most children of an inner node (b); all but the root
-            have at least half of that (a). A wide tree
+        fan_out: most children of an inner node (b); all but the root have at least half of that (a). A wide tree
             rewrites a row fewer times, in smaller pieces.
         codec: what packed columns are compressed with: `lz4` costs next to nothing and helps where values repeat;
             `lz4hc` packs some percent tighter and inserts at a fraction of the speed; `none` leaves them packed.

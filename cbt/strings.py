@@ -141,17 +141,18 @@ def flat(series: pl.Series) -> tuple[Words, bytes]:
     """Sizes and bytes of strings or binaries without nulls, the bytes one after the other."""
     if series.dtype == pl.Binary:
         return series.bin.size().to_numpy().astype(np.uint64), b"".join(series.to_list())
-    sizes = series.str.len_bytes().to_numpy().astype(np.uint64)
-    return sizes, series.str.join("").cast(pl.Binary).item() if len(series) else b""
+    return sizes(series), _text(series)
 
 
 def from_flat(text: memoryview, sizes: Words, dtype: pl.DataType) -> pl.Series:
     """The inverse of `flat`; strings have to be valid UTF-8 already."""
-    offsets = np.zeros(sizes.size + 1, dtype=np.int64)
-    np.cumsum(sizes.view(np.int64), out=offsets[1:])
     kind = nanoarrow.large_string() if dtype == pl.String else nanoarrow.large_binary()
-    array = nanoarrow.c_array_from_buffers(kind, sizes.size, [None, offsets, bytes(text)], null_count=0)
-    return pl.Series(nanoarrow.Array(array))
+    return _consecutive(kind, bytes(text), sizes.view(np.int64), np.ones(sizes.size, dtype=bool))
+
+
+def _text(series: pl.Series) -> bytes:
+    """The bytes of strings without nulls, one after the other."""
+    return series.str.join("").cast(pl.Binary).item() if len(series) else b""
 
 
 def _padded(text: npt.NDArray[np.uint8], starts: Words, sizes: Words, width: int) -> Words:
@@ -170,7 +171,7 @@ def _from_wide(words: Words, lengths: Columns) -> Iterator[pl.Series]:
         ends = starts + (length - (length > 0)).view(np.int64)
         places = zip(padded, starts.tolist(), ends.tolist(), strict=True)
         text = b"".join([row[start:end].data for row, start, end in places])
-        yield _long_series(text, ends - starts, length > 0)
+        yield _consecutive(nanoarrow.large_string(), text, ends - starts, length > 0)
         starts = ends
 
 
@@ -197,7 +198,7 @@ def _flattened(text: pl.Series, sizes: Words) -> tuple[Words, Words]:
     held = sum(buffer.size for buffer in buffers)
     if held > _SHARED_MOST * int(sizes.sum()) + len(text):
         # A few strings of a large frame share its buffers: copy theirs only.
-        joined = text.str.join("").cast(pl.Binary).item()
+        joined = _text(text)
         buffers, starts = [np.frombuffer(joined, dtype=np.uint8)], np.cumsum(sizes) - sizes
         ends = [0, len(joined)]
     else:
@@ -220,18 +221,20 @@ def _series(words: Columns, sizes: Words, lengths: Words) -> pl.Series:
     if sizes.size and int(sizes.max()) > _INLINE_BYTES:
         padded = np.stack(words, axis=1).view(np.uint8)
         text = padded[np.arange(padded.shape[1]) < sizes.view(np.int64)[:, None]]
-        return _long_series(text, sizes.view(np.int64), lengths > 0)
+        return _consecutive(nanoarrow.large_string(), text, sizes.view(np.int64), lengths > 0)
     views = np.empty((sizes.size, 2), dtype=np.uint64)
     np.bitwise_or(words[0] << _HALF, sizes, out=views[:, 0])
     np.bitwise_or(words[0] >> _HALF, words[1] << _HALF, out=views[:, 1])
     return _arrow(nanoarrow.string_view(), lengths > 0, views.ravel(), np.zeros(0, dtype=np.int64))
 
 
-def _long_series(text: bytes | npt.NDArray[np.uint8], sizes: Index, valid: npt.NDArray[np.bool_]) -> pl.Series:
-    """Strings whose text lies one after the other."""
+def _consecutive(
+    kind: nanoarrow.Schema, text: bytes | npt.NDArray[np.uint8], sizes: Index, valid: npt.NDArray[np.bool_]
+) -> pl.Series:
+    """Strings or binaries whose bytes lie one after the other."""
     offsets = np.zeros(sizes.size + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    return _arrow(nanoarrow.large_string(), valid, offsets, text)
+    return _arrow(kind, valid, offsets, text)
 
 
 def _arrow(kind: nanoarrow.Schema, valid: npt.NDArray[np.bool_], *buffers: Any) -> pl.Series:

@@ -50,9 +50,10 @@ class _Width:
 
     def compact(self) -> None:
         """Push everything down and merge it."""
-        for rows in self.reduced():
-            self._push(rows)
-        self.buffer.clear()
+        if len(self.buffer):
+            for rows in sort([self.buffer.rows()], self.nodes.reduce):
+                self._push(rows)
+            self.buffer.clear()
         self.root = self.nodes.grown(self.nodes.settled(self.root, 0))
 
     def make_room(self) -> None:

@@ -115,7 +115,7 @@ class KeyLayout:
             length = size + np.uint64(1)
             if column.null_count():
                 length[column.is_null().to_numpy()] = 0
-            head.append(columns.settle(length))
+            head.append(columns.simplified(length))
         text = strings.Texts(strings.joined(series))
         total = sizes[0] if len(sizes) == 1 else functools.reduce(np.add, sizes)
         widths = np.searchsorted(WIDTHS * 8, total.view(np.int64)) if total.max() > 8 * WIDTHS[0] else None
@@ -142,14 +142,14 @@ class KeyLayout:
 
     def _head(self, frame: pl.DataFrame) -> Columns:
         """Fill the words before the lengths."""
-        head = [columns.settle(frame[self.columns[0][0]].to_numpy().view(np.uint64))]
+        head = [columns.simplified(frame[self.columns[0][0]].to_numpy().view(np.uint64))]
         if not self.fixed:
             return head
         nulls = np.zeros(frame.height, dtype=np.uint64)
         for number, name in enumerate(self.fixed):
             if frame[name].null_count():
                 nulls |= frame[name].is_null().to_numpy().astype(np.uint64) << np.uint64(number)
-        return [*head, columns.settle(nulls), *(columns.settle(_to_word(frame[name])) for name in self.fixed)]
+        return [*head, columns.simplified(nulls), *(columns.simplified(_to_word(frame[name])) for name in self.fixed)]
 
 
 def _to_word(series: pl.Series) -> Words:
