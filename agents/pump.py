@@ -196,7 +196,8 @@ class Pump:
         events = parsed.events
         if not events.height:
             return
-        self._note_newest(stream, events["ts"].dt.epoch("ms"), now_ms)
+        # Times are in milliseconds already; `dt.epoch` would be a query of its own.
+        self._note_newest(stream, events["ts"].cast(pl.Int64), now_ms)
         for worker in self.workers.values():
             insert_whatever(worker, events)
         if self._archive is not None:
