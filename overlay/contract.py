@@ -270,6 +270,10 @@ class Overlay(Protocol):
         """Return this node's place in an application's tree."""
         ...
 
+    def roots(self) -> int:
+        """Return of how many trees this node is the root: its load when masters are placed."""
+        ...
+
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
         ...
