@@ -22,7 +22,8 @@ PURE = [
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/tree.py",
     "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
-    "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py", "overlay/placement.py",
+    "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
+    "overlay/placement.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
