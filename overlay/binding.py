@@ -19,9 +19,9 @@ TRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound TCP socket, the address for UDP, and the contact that others reach both by."""
+    """A bound TCP socket (none in a simulation), the address for UDP, and the contact that others reach both by."""
 
-    tcp: socket.socket
+    tcp: socket.socket | None
     udp: tuple[str, int]
     contact: Contact
 

@@ -14,10 +14,9 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
+from overlay.alarm import Alarm
 from overlay.application import Application
-from overlay.binding import bind_sockets
 from overlay.border import Border
-from overlay.clock import now_ms
 from overlay.contract import NEVER, Answer, Handler, OverlaySettings, Record, RollupState, TreeView
 from overlay.dht import Dht, Secret
 from overlay.effects import (
@@ -38,32 +37,47 @@ from overlay.effects import (
 )
 from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact, parse_address
-from overlay.links import Links
 from overlay.messages import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, Join, Message, Ping, Reply, Request, contact_of
+from overlay.network import LinkLayer, Network
 from overlay.requests import Requests
 from overlay.routing import bounded, closer
+from overlay.tree import Role
 
 log = logging.getLogger(__name__)
 
-#: How often machines are asked whether time is due for them: bounds how late a JOIN is retried.
-TICK_S = 0.05
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000
 
 
 class OverlayNode:
-    """One node; lives on one event loop and is called from there only."""
+    """One node; lives on one event loop and is called from there only.
 
-    def __init__(self, settings: OverlaySettings, handler: Handler, rng: random.Random | None = None) -> None:
+    Args:
+        handler: the runtime.
+        rng: source of everything random; a `random.SystemRandom` unless told otherwise.
+        network: clocks, sockets and links; the real ones unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        settings: OverlaySettings,
+        handler: Handler,
+        rng: random.Random | None = None,
+        *,
+        network: Network | None = None,
+    ) -> None:
         self.settings = settings
         self._handler = handler
         self._rng = rng if rng is not None else random.SystemRandom()
         self._apps: dict[bytes, Application] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._network = network or Network()
+        self._clock = self._network.clock
+        self._alarm = Alarm(self._clock, self._on_due)
         self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
         self._dht: Dht | None = None
-        self._links: Links | None = None
+        self._links: LinkLayer | None = None
         self._requests: Requests | None = None
 
     # ---- life
@@ -83,7 +97,7 @@ class OverlayNode:
         """
         settings = self.settings
         secret = Secret.load(settings.secret_file) if settings.secret_file else None
-        bound = await bind_sockets(settings.bind, settings.advertise, secure=secret is not None)
+        bound = await self._network.bind(settings.bind, settings.advertise, secure=secret is not None)
         self._contact = bound.contact
         state_path = Path(settings.contacts_file) if settings.contacts_file else None
         dht = Dht(
@@ -91,10 +105,12 @@ class OverlayNode:
             k=settings.k,
             secret=secret,
             rng=self._rng,
+            clock=self._network.wall,
+            times=self._network.dht_times,
             on_change=self._on_contacts_changed,
             state_path=state_path,
         )
-        links = Links(
+        links = self._network.links(
             bound.contact,
             settings.agent_id or bound.contact.address,
             secret,
@@ -110,13 +126,14 @@ class OverlayNode:
         try:
             await dht.start(bound.udp)
         except OSError as error:
-            bound.tcp.close()
+            if bound.tcp is not None:
+                bound.tcp.close()
             raise OverlayError(f"UDP {settings.bind} cannot be bound: {error.strerror}") from error
         await links.start(bound.tcp)
-        self._spawn(self._tick_for_ever())
 
     async def stop(self) -> None:
         """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""
+        self._alarm.stop()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -160,14 +177,14 @@ class OverlayNode:
     ) -> None:
         """Take part in an application's tree; see `contract.Overlay`."""
         application = self._application(app, root)
-        effects = application.join(member, root, now_ms(), state=state, leap_after_ms=leap_after_ms)
+        effects = application.join(member, root, self._clock(), state=state, leap_after_ms=leap_after_ms)
         self._execute(app, effects)
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
         """Leave an application's tree; stay a forwarder while others depend on us."""
         application = self._apps.get(app)
         if application is not None:
-            self._execute(app, application.leave(now_ms(), retire=retire))
+            self._execute(app, application.leave(self._clock(), retire=retire))
             self._forget_if_idle(app)
 
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
@@ -177,7 +194,7 @@ class OverlayNode:
         application = self._apps.get(app)
         if application is None or not application.tree.member:
             return False
-        taken, effects = application.seal(through, payload, now_ms())
+        taken, effects = application.seal(through, payload, self._clock())
         self._execute(app, effects)
         return taken
 
@@ -199,6 +216,10 @@ class OverlayNode:
         """Return this node's place in an application's tree."""
         application = self._apps.get(app)
         return application.tree.view() if application is not None else TreeView("out", False, None, None, ())
+
+    def roots(self) -> int:
+        """Return of how many trees this node is the root."""
+        return sum(application.tree.role is Role.ROOT for application in self._apps.values())
 
     # ---- records
 
@@ -276,16 +297,12 @@ class OverlayNode:
     def _feed(self, app: bytes, event: Input) -> None:
         application = self._apps.get(app)
         if application is not None:
-            self._execute(app, application.handle(event, now_ms()))
+            self._execute(app, application.handle(event, self._clock()))
 
-    async def _tick_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_S)
-            now = now_ms()
-            for app, application in list(self._apps.items()):
-                if application.deadline_ms <= now:
-                    self._feed(app, Tick())
-                    self._forget_if_idle(app)
+    def _on_due(self, apps: list[bytes]) -> None:
+        for app in apps:
+            self._feed(app, Tick())
+            self._forget_if_idle(app)
 
     # ---- effects
 
@@ -307,6 +324,9 @@ class OverlayNode:
                     self._spawn(self._look_up(app))
                 case Suspect(contact=contact):
                     self._dht.suspect(contact)
+        application = self._apps.get(app)
+        if application is not None:
+            self._alarm.set(app, application.deadline_ms)
 
     async def _look_up(self, app: bytes) -> None:
         try:
@@ -330,6 +350,7 @@ class OverlayNode:
         application = self._apps.get(app)
         if application is not None and application.is_idle:
             del self._apps[app]
+            self._alarm.forget(app)
 
     def _closer(self, key: bytes) -> list[Contact]:
         return closer(self.contacts(), self.contact.id, key)
