@@ -137,12 +137,16 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     leap_after_ms: int = 10_000
     #: A forwarder without children and membership leaves a tree after this long.
     linger_ms: int = 60_000
+    #: Most children a node has in one tree: what its one merge an interval may cost. Halving it adds about a level.
+    fan_in_max: int = 16
 
     def __post_init__(self) -> None:
         if self.heartbeat_ms * 3 > self.lease_ms:
             raise OverlayError(
                 f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"
             )
+        if not 2 <= self.fan_in_max <= 1_024:
+            raise OverlayError(f"fan_in_max = {self.fan_in_max} must be 2..1024: one child makes no tree")
 
 
 class Handler(Protocol):

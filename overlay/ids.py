@@ -13,6 +13,8 @@ from functools import lru_cache
 
 ID_BYTES = 20
 ID_BITS = 8 * ID_BYTES
+#: Most trees of one job; each costs every agent an edge, so that useful numbers end far below.
+PARTITIONS_MAX = 4_096
 
 
 @lru_cache(maxsize=16384)
@@ -72,6 +74,30 @@ def source_id(source: str) -> bytes:
     The leading NUL keeps it apart from every `app_id`, whose input never starts with one.
     """
     return hashlib.sha1(b"\x00source\x00" + _part(source)).digest()
+
+
+def partition_id(tree: bytes, partition: int) -> bytes:
+    """Return the key of one of the reducer trees of a job whose keys are partitioned.
+
+    Partition 0 is the job's own tree, so a job that has one tree needs to know nothing of partitions. The keys of the
+    others are spread by SHA-1 like those of different jobs, so their roots and inner nodes fall on different agents.
+    The leading NUL keeps them apart from every `app_id`, the word after it from every `source_id`.
+
+    Args:
+        tree: the job's own key, 20 bytes.
+        partition: 0 <= partition < `PARTITIONS_MAX`.
+
+    Raises:
+        ValueError: the caller is at fault: no such tree or partition.
+
+    >>> partition_id(bytes(20), 0) == bytes(20), partition_id(bytes(20), 1).hex()[:8]
+    (True, '88724dec')
+    """
+    if len(tree) != ID_BYTES or not 0 <= partition < PARTITIONS_MAX:
+        raise ValueError(f"no partition {partition} of a tree with a key of {len(tree)} bytes")
+    if partition == 0:
+        return tree
+    return hashlib.sha1(b"\x00partition\x00" + tree + partition.to_bytes(4)).digest()
 
 
 def distance(a: bytes, b: bytes) -> int:

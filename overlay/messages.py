@@ -7,6 +7,7 @@ OVERLAY sections 4 (tree) and 6 (roll-up).
 
 from __future__ import annotations
 
+import enum
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -30,6 +31,7 @@ AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=280)]
 Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-_I62, le=_I62)]
 Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_I62)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 Agents: TypeAlias = Annotated[tuple[AgentId, ...], msgspec.Meta(max_length=1 << 20)]
 Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 Path: TypeAlias = Annotated[tuple[Address, ...], msgspec.Meta(max_length=HOPS_MAX)]
@@ -45,21 +47,40 @@ class _Message(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Join(_Message, frozen=True, tag=1):
-    """Ask to become a child. `root` is the recorded master the sender knows, None for a rendezvous tree."""
+    """Ask to become a child.
+
+    `root`: the recorded master the sender knows, None for a rendezvous tree. `load`: how many children it brings.
+    """
 
     app: AppId
     epoch: Serial
     root: Address | None
+    load: Count = 0
 
     def __post_init__(self) -> None:
         _check(self.root)
 
 
 class Accept(_Message, frozen=True, tag=2):
-    """The edge of that epoch is up; the sender is the parent."""
+    """The edge of that epoch is up; the sender is the parent. `grandparent`: whom to ask first when it is gone."""
 
     app: AppId
     epoch: Serial
+    grandparent: Address | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.grandparent)
+
+
+class Reason(enum.IntEnum):
+    """Why a JOIN was not granted."""
+
+    #: The sender has as many children as it may; `to` is the one of them that is to take the joiner.
+    FULL = 0
+    #: The sender is not closer to the key than the joiner; `to` may be.
+    NOT_MINE = 1
+    #: The sender knows another recorded master than the joiner.
+    ROOT_IS = 2
 
 
 class Redirect(_Message, frozen=True, tag=3):
@@ -68,19 +89,28 @@ class Redirect(_Message, frozen=True, tag=3):
     app: AppId
     epoch: Serial
     to: Address | None
+    reason: Reason = Reason.NOT_MINE
 
     def __post_init__(self) -> None:
         _check(self.to)
 
 
 class Heartbeat(_Message, frozen=True, tag=4):
-    """The edge is alive. `down`: from parent to child, then with the root's term and the last commit known."""
+    """Both ends still agree on the edge. `load`: children of the sender.
+
+    `down`: from parent to child, then with the root's term, the last commit known and the child's grandparent.
+    """
 
     app: AppId
     epoch: Serial
     down: bool
     term: Serial
     committed: Interval
+    load: Count = 0
+    grandparent: Address | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.grandparent)
 
 
 class Unlink(_Message, frozen=True, tag=5):
@@ -88,6 +118,17 @@ class Unlink(_Message, frozen=True, tag=5):
 
     app: AppId
     epoch: Serial
+
+
+class Drop(_Message, frozen=True, tag=16):
+    """The parent gives its child away: the edge of that epoch is gone, and `to` is to take the child."""
+
+    app: AppId
+    epoch: Serial
+    to: Address
+
+    def __post_init__(self) -> None:
+        _check(self.to)
 
 
 class RecordMark(msgspec.Struct, frozen=True, array_like=True):
@@ -203,7 +244,7 @@ class Ping(_Message, frozen=True, tag=15):
     """The link is alive; nothing else to say."""
 
 
-_EdgeMessage: TypeAlias = Join | Accept | Redirect | Heartbeat | Unlink
+_EdgeMessage: TypeAlias = Join | Accept | Redirect | Heartbeat | Unlink | Drop
 _RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire
 TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | Digest | Records
 Message: TypeAlias = TreeMessage | Request | Reply | Ping

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import overlay.ids
-from overlay.ids import Contact, app_id, distance, node_id, parse_address, prefix_bits, source_id
+from overlay.ids import (
+    PARTITIONS_MAX,
+    Contact,
+    app_id,
+    distance,
+    node_id,
+    parse_address,
+    partition_id,
+    prefix_bits,
+    source_id,
+)
 
 ids = st.binary(min_size=20, max_size=20)
 names = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_size=1, max_size=12)
@@ -74,3 +84,15 @@ def test_bad_addresses_are_refused(text: str) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.1", "::1", "web-1.example"])
 def test_addresses_round_trip(host: str) -> None:
     assert parse_address(Contact.at(host, 4250).address) == (host, 4250)
+
+
+def test_partitions_have_keys_of_their_own_and_the_first_is_the_jobs() -> None:
+    tree = app_id("words", "shop")
+    keys = [partition_id(tree, partition) for partition in range(100)]
+    assert keys[0] == tree
+    assert len(set(keys)) == 100
+    assert partition_id(tree, 7).hex() == hashlib.sha1(b"\x00partition\x00" + tree + b"\x00\x00\x00\x07").hexdigest()
+    assert not set(keys[1:]) & {partition_id(app_id("words", "shop2"), partition) for partition in range(100)}
+    for tree_key, partition in ((tree, -1), (tree, PARTITIONS_MAX), (tree[:19], 1)):
+        with pytest.raises(ValueError, match="no partition"):
+            partition_id(tree_key, partition)
