@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from overlay.binding import Bound, bind_sockets
 from overlay.clock import now_ms
-from overlay.dht.server import DhtTimes, wall_ms
+from overlay.dht import DhtTimes
+from overlay.dht.server import wall_ms
 from overlay.ids import Contact
 from overlay.links import Links
 from overlay.messages import Message

@@ -108,6 +108,7 @@ class OverlayNode:
             clock=self._network.wall,
             times=self._network.dht_times,
             on_change=self._on_contacts_changed,
+            linked=lambda: self._links.connected() if self._links is not None else (),
             state_path=state_path,
         )
         links = self._network.links(

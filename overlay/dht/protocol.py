@@ -54,7 +54,7 @@ class Counters:
     rejected: int = 0
     #: Not a message.
     malformed: int = 0
-    #: Sent from another address than the one it names: answered, never admitted to the table.
+    #: Sent from another address than the one it names, or of the other family: answered, never admitted to the table.
     refused: int = 0
     #: Replies nobody waits for (any more), or from another agent than the one asked.
     unmatched: int = 0
@@ -203,6 +203,16 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
 
     # -- contacts
 
+    def reaches(self, contact: Contact) -> bool:
+        """Tell whether `contact` is an IP address of our own family.
+
+        A cluster is all IPv4 or all IPv6: members of one family would pass those of the other on as dead ends.
+        """
+        try:
+            return len(pack(contact)) == len(self._address)
+        except (ValueError, OverflowError):
+            return False
+
     def welcome_if_new(self, contact: Contact) -> None:
         """Take note of a contact that was heard at its own address."""
         if self.router.saw(contact, self.now_ms()):
@@ -224,7 +234,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         return self._rng.randbytes(CALL_BYTES)
 
     def _note(self, sender: Contact, genuine: bool) -> None:
-        if genuine:
+        if genuine and self.reaches(sender):
             self.welcome_if_new(sender)
         else:
             self.counters.refused += 1

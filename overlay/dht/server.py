@@ -13,7 +13,6 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -25,6 +24,7 @@ from overlay.dht.auth import Gate, Secret
 from overlay.dht.hints import Hint, Hints
 from overlay.dht.lookup import PARALLEL, Lookup
 from overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
+from overlay.dht.pace import DhtTimes, Pace
 from overlay.dht.protocol import Answer, Counters, DhtProtocol
 from overlay.dht.table import Table, by_distance
 from overlay.errors import DecodeError, NotJoinedError
@@ -36,26 +36,6 @@ log = logging.getLogger(__name__)
 HINT_COPIES: Final = 8
 #: Given-up contacts and seeds tried again at each refresh: after a network split heals, one answer is enough.
 RETRIED: Final = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class DhtTimes:
-    """How patient an agent is."""
-
-    #: A call without answer for so long is a strike; 1 s is many round trips in any one datacentre.
-    request_ms: int = 1000
-    #: A call is repeated after so long: above the round trip, well below `request_ms`.
-    hedge_ms: int = 300
-    #: Pace of looking after contacts.
-    keepalive_ms: int = 2000
-    #: A contact unheard for so long is pinged. A dead one leaves after about idle + 2 x (request + keepalive).
-    idle_ms: int = 20_000
-    #: Pace of filling empty levels.
-    refresh_ms: int = 60_000
-
-    def __post_init__(self) -> None:
-        if not 0 < self.hedge_ms < self.request_ms:
-            raise ValueError(f"hedge_ms = {self.hedge_ms} must lie between 0 and request_ms = {self.request_ms}")
 
 
 def wall_ms() -> int:
@@ -73,6 +53,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         rng: source of call ids and targets; a `random.SystemRandom` in production, seeded in a simulation.
         clock: wall clock in ms, to date datagrams.
         on_change: called on the loop soon after the set of contacts changed, once for a burst of changes.
+        linked: the contacts with which a link is in use: traffic there is a sign of life and saves the pings.
         times: how patient we are.
         state_path: file that keeps known contacts over a restart; None keeps none.
     """
@@ -88,6 +69,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         rng: random.Random,
         clock: Callable[[], int] = wall_ms,
         on_change: Callable[[], None] | None = None,
+        linked: Callable[[], Iterable[Contact]] = tuple,
         times: DhtTimes | None = None,
         state_path: Path | None = None,
     ) -> None:
@@ -102,12 +84,15 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         self.contact, self.table, self.hints = contact, Table(contact, k), Hints(contact.id)
         super().__init__(ksize=k, node_id=contact.id, storage=self.hints)
         self.on_change = on_change
+        self._linked = linked
         self.times = times or DhtTimes()
         self._secret, self._rng, self._clock = secret, rng, clock
         self._state_path = state_path
         self._seeds: list[tuple[str, int]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters = Counters()
+        self.pace = Pace(self.times.idle_ms, self.times.calm_max, 0)
+        self._evicted = self._refreshed = 0
         self._change_told = True
 
     # -- life
@@ -178,8 +163,8 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         return found
 
     def observe(self, contact: Contact) -> None:
-        """Take note that a link heard `contact`; one whose id does not follow from its address is ignored."""
-        if self.protocol is not None and contact.genuine:
+        """Take note that a link heard `contact`; one that datagrams of ours cannot reach is ignored."""
+        if self.protocol is not None and contact.genuine and self.protocol.reaches(contact):
             self.protocol.welcome_if_new(contact)
 
     def suspect(self, contact: Contact) -> None:
@@ -195,7 +180,10 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
 
         Raises:
             ValueError: the value is longer than HINT_BYTES_MAX.
+            TypeError: it is not bytes; the library stores anything and then fails where it is read.
         """
+        if not isinstance(value, bytes):
+            raise TypeError(f"a hint is bytes, not {type(value).__name__}")
         if len(value) > HINT_BYTES_MAX:
             raise ValueError(f"a hint of {len(value)} bytes; at most {HINT_BYTES_MAX} are kept")
         protocol = self._running()
@@ -264,6 +252,8 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         """Start the background tasks; `listen` calls this once the socket is open."""
         protocol = self._running()
         self.counters = protocol.counters
+        self.pace = Pace(self.times.idle_ms, self.times.calm_max, protocol.now_ms())
+        self._evicted = self._refreshed = 0
         for period_ms, step in ((self.times.keepalive_ms, self._keep_alive), (self.times.refresh_ms, self._refresh)):
             task = asyncio.get_running_loop().create_task(self._every(period_ms, step))
             self._tasks.add(task)
@@ -279,11 +269,19 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
                 log.exception("%s: %s failed; it runs again", self.contact, step.__name__)
 
     async def _keep_alive(self) -> None:
-        """Ping the longest unseen contacts, few enough a time that a round over all takes about `idle_ms`."""
-        protocol, times = self._running(), self.times
-        most = -(-len(self.table) * times.keepalive_ms // times.idle_ms)
-        due = self.table.due(protocol.now_ms(), times.idle_ms, max(most, 1))
-        await asyncio.gather(*(protocol.call_ping(contact) for contact in due))
+        """Ping the contacts that are due at the present pace."""
+        now_ms = self._running().now_ms()
+        for contact in self._linked():
+            self.table.vouch(contact, now_ms)
+        if self.counters.evicted > self._evicted:
+            for _ in range(min(self.counters.evicted - self._evicted, self.times.calm_max)):
+                self.pace.disturb(now_ms)
+            self._evicted = self.counters.evicted
+        self.pace.tick(now_ms)
+        due = self.table.due(
+            now_ms, near_ms=self.pace.near_ms, far_ms=self.pace.far_ms, pace_ms=self.times.keepalive_ms
+        )
+        await self._ping_all(due)
 
     async def _refresh(self) -> None:
         """Look for agents that we should know: on empty levels, near us, and those we once gave up."""
@@ -291,9 +289,16 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         retried = self._rng.sample(lost, min(RETRIED, len(lost)))
         seeds = self._rng.sample(self._seeds, min(RETRIED, len(self._seeds)))
         known = set(self.table.contacts())
-        await self._ping_all(contact for contact in [*retried, *await self._resolve(seeds)] if contact not in known)
-        await self._search(self.contact.id, self.ksize, self.table.farther(self.contact.id, self._rng, PARALLEL))
-        await self._search(self.contact.id, self.ksize)
+        strangers = [contact for contact in [*retried, *await self._resolve(seeds)] if contact not in known]
+        await self._ping_all(strangers)
+        # A split has healed, or our neighbours' knowledge is not ours: look around at once and for a while.
+        if any(contact in self.table for contact in strangers):
+            self.pace.disturb(self._running().now_ms())
+            self._refreshed = 0
+        await self._search(self.contact.id, PARALLEL, self.table.farther(self.contact.id, self._rng, PARALLEL))
+        if self._refreshed % self.pace.calm == 0:
+            await self._search(self.contact.id, self.ksize)
+        self._refreshed += 1
         await self._fill_empty_levels()
         self.save_state()
 
@@ -322,21 +327,23 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         protocol = self._running()
         lookup = Lookup(self.contact, key, self.table.nearest(key) if start is None else start, width=width)
         waiting: dict[Answer, Contact] = {}
-        while True:
+        while not lookup.is_complete:
             waiting |= {protocol.call_find_node(contact, key): contact for contact in lookup.to_ask()}
             if not waiting:
-                return lookup.result()
+                break
             hedge_s = self.times.hedge_ms / 1000
             done, _ = await asyncio.wait(waiting, timeout=hedge_s, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                lookup.on_stall()
+                lookup.on_stall(contact for contact in waiting.values() if self.table.doubts(contact))
             # `done` is a set in no order; `waiting` is in the order of asking, the same in every run.
             for answer in [answer for answer in waiting if answer in done]:
                 contact, reply = waiting.pop(answer), answer.result()
                 if isinstance(reply, Found):
-                    lookup.on_answer(contact, [unpack(address) for address in reply.addresses])
+                    found = [unpack(address) for address in reply.addresses]
+                    lookup.on_answer(contact, [contact for contact in found if protocol.reaches(contact)])
                 else:
                     lookup.on_failure(contact)
+        return lookup.result()
 
     async def _newest(self, key: bytes) -> Hint | None:
         protocol = self._running()

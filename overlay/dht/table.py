@@ -10,6 +10,7 @@ after `STRIKES_MAX` calls in a row without an answer, never after one lost datag
 from __future__ import annotations
 
 import heapq
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -20,6 +21,8 @@ from kademlia.routing import KBucket, RoutingTable
 from overlay.ids import ID_BITS, ID_BYTES, Contact, distance, prefix_bits
 
 STRIKES_MAX = 2
+#: Nearest contacts that are checked more often than the rest: as many as answer for a key near us (HINT_COPIES).
+NEAR_MIN = 8
 #: Contacts remembered after they were given up: enough to find the others again when a split network heals.
 LOST_MAX = 64
 
@@ -155,10 +158,37 @@ class Table(RoutingTable):  # type: ignore[misc]
             return min(modest, key=lambda peer: peer.number ^ target).contact
         return min(sound, key=lambda peer: (-left[peer.id], peer.number ^ target)).contact
 
-    def due(self, now_ms: int, idle_ms: int, most: int) -> list[Contact]:
-        """Return up to `most` contacts to ping: those under suspicion, then the longest unseen."""
-        tired = [peer for peer in self.peers() if peer.strikes or now_ms - peer.seen_ms >= idle_ms]
-        return [p.contact for p in heapq.nsmallest(most, tired, key=lambda peer: (-peer.strikes, peer.seen_ms))]
+    def doubts(self, contact: Contact) -> bool:
+        """Tell whether there is a reason to think that `contact` is gone."""
+        peer = self._peer(contact.id)
+        return peer is not None and peer.strikes > 0
+
+    def vouch(self, contact: Contact, now_ms: int) -> None:
+        """Take note that a link with `contact` is in use: no ping is needed. One under suspicion has to answer."""
+        peer = self._peer(contact.id)
+        if peer is not None and peer.contact == contact and not peer.strikes:
+            peer.seen_ms = now_ms
+
+    def due(self, now_ms: int, *, near_ms: int, far_ms: int, pace_ms: int) -> list[Contact]:
+        """Return the contacts to ping now by a caller that asks every `pace_ms`. O(contacts log contacts).
+
+        All that are under suspicion, then those unheard for over `near_ms` (the nearest levels with `NEAR_MIN` contacts
+        between them) or `far_ms` (the rest), most overdue first; of these only as many as keep the rounds even.
+        """
+        suspects: list[Peer] = []
+        overdue: list[tuple[float, int, Peer]] = []
+        share, near = 0.0, 0
+        for level in reversed(self.buckets):
+            limit_ms = near_ms if near < NEAR_MIN else far_ms
+            near += len(level)
+            share += len(level) * pace_ms / limit_ms
+            for peer in level.nodes.values():
+                if peer.strikes:
+                    suspects.append(peer)
+                elif now_ms - peer.seen_ms >= limit_ms:
+                    overdue.append(((peer.seen_ms - now_ms) / limit_ms, len(overdue), peer))
+        overdue.sort()
+        return [p.contact for p in suspects] + [p.contact for _, _, p in overdue[: math.ceil(share)]]
 
     def targets(self, rng: random.Random, *, only_empty: bool) -> list[bytes]:
         """Return one random key on every level up to the closest contact's, or on the empty ones of them.

@@ -9,7 +9,8 @@ import asyncio
 import random
 
 from overlay.dht.auth import Secret
-from overlay.dht.server import Dht, DhtTimes
+from overlay.dht.pace import DhtTimes
+from overlay.dht.server import Dht
 from overlay.ids import ID_BYTES, Contact, distance
 from overlay.sim.loop import SimLoop
 

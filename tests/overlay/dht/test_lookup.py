@@ -86,3 +86,42 @@ def test_the_dead_do_not_hide_the_living_behind_them() -> None:
     lookup = Lookup(AGENTS[0], key, near[:6], width=2)
     drive(lookup, {agent: [] for agent in AGENTS}, near[:4], random.Random(1))
     assert lookup.result() == near[4:6]
+
+
+def test_whoever_is_not_among_the_nearest_need_not_be_waited_for() -> None:
+    key = bytes(byte ^ 255 for byte in AGENTS[0].id)
+    near = by_distance(AGENTS[1:], key)
+    lookup = Lookup(AGENTS[0], key, near[3:6], width=2)
+    silent, *others = lookup.to_ask()
+    assert silent == near[3]
+    for contact in others:
+        lookup.on_answer(contact, near[:2])
+    for contact in lookup.to_ask():
+        assert not lookup.is_complete
+        lookup.on_answer(contact, [])
+    assert lookup.is_complete and lookup.result() == near[:2]
+
+
+def test_a_suspect_is_asked_twice_and_then_passed_over() -> None:
+    key = bytes(byte ^ 255 for byte in AGENTS[0].id)
+    near = by_distance(AGENTS[1:], key)
+    lookup = Lookup(AGENTS[0], key, near[:3], width=2)
+    suspect, *others = lookup.to_ask()
+    for contact in others:
+        lookup.on_answer(contact, [])
+    lookup.on_stall([suspect])
+    assert not lookup.is_complete
+    lookup.on_stall([suspect])
+    for contact in lookup.to_ask():
+        lookup.on_answer(contact, [])
+    assert lookup.is_complete and lookup.result() == near[1:3]
+    lookup.on_answer(suspect, [])
+    assert lookup.result() == near[:2], "his late answer counts all the same"
+
+
+def test_suspects_alone_are_waited_for_since_nobody_else_can_tell() -> None:
+    lookup = Lookup(AGENTS[0], bytes(20), AGENTS[1:3], width=3)
+    suspects = lookup.to_ask()
+    for _ in range(3):
+        lookup.on_stall(suspects)
+    assert not lookup.is_complete

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from overlay.dht import Dht, DhtTimes, Secret
+from overlay.dht import Dht, Secret
 from overlay.dht.messages import HINT_BYTES_MAX
 from overlay.errors import NotJoinedError
 from overlay.ids import Contact, app_id
@@ -327,11 +327,6 @@ def test_stopping_ends_every_task_and_starting_again_works() -> None:
 def test_an_agent_nobody_could_reach_is_refused(contact: Contact, k: int) -> None:
     with pytest.raises(ValueError, match=r"cannot be reached|must lie between"):
         Dht(contact, k=k, rng=random.Random(1))
-
-
-def test_times_must_fit_together() -> None:
-    with pytest.raises(ValueError, match="hedge_ms"):
-        DhtTimes(request_ms=100, hedge_ms=100)
 
 
 async def test_real_agents_on_loopback() -> None:

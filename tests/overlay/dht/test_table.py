@@ -72,7 +72,7 @@ def test_traffic_refreshes_the_order() -> None:
         table.saw(fake(number, number), number)
     assert not table.saw(fake(8, 8), 20)
     assert [int.from_bytes(c.id) for c in table.contacts()] == [9, 10, 8]
-    assert table.due(30, 15, 5) == [fake(9, 9), fake(10, 10)]
+    assert table.due(30, near_ms=15, far_ms=15, pace_ms=15) == [fake(9, 9), fake(10, 10)]
 
 
 def test_one_strike_evicts_nobody_two_do() -> None:
@@ -165,7 +165,35 @@ def test_a_suspect_is_passed_over_but_makes_nobody_root() -> None:
     assert table.next_hop(key(0)) == fake(0b0010, 2)
     table.strike(fake(0b0010, 2))
     assert table.next_hop(key(0)) == fake(0b0001, 1), "doubts alone must not end the route"
-    assert table.due(1, 1000, 5) == [fake(0b0001, 1), fake(0b0010, 2)]
+    assert table.due(1, near_ms=1000, far_ms=1000, pace_ms=1) == [fake(0b0001, 1), fake(0b0010, 2)]
+
+
+def test_near_contacts_are_due_sooner_and_rounds_are_even() -> None:
+    table = Table(fake(0), 20)
+    near = [fake(2**100 + index, index) for index in range(10)]
+    far = [fake(2**159 + index, 100 + index) for index in range(20)]
+    for contact in near + far:
+        table.saw(contact, 0)
+    assert table.due(39, near_ms=40, far_ms=160, pace_ms=2) == []
+    assert table.due(40, near_ms=40, far_ms=160, pace_ms=80) == near
+    assert table.due(159, near_ms=40, far_ms=160, pace_ms=2) == near[:1], "one, since 10 x 2/40 + 20 x 2/160 < 1"
+    assert set(table.due(160, near_ms=40, far_ms=160, pace_ms=40)) < {*near, *far}
+    assert set(table.due(160, near_ms=40, far_ms=160, pace_ms=160)) == {*near, *far}
+    for contact in far:
+        table.doubt(contact)
+    assert table.due(1, near_ms=40, far_ms=160, pace_ms=1) == far, "suspects are asked at once, all of them"
+
+
+def test_a_link_in_use_saves_the_ping_and_clears_nobody() -> None:
+    table = Table(fake(0), 20)
+    for number in (1, 2):
+        table.saw(fake(number, number), 0)
+    table.doubt(fake(2, 2))
+    for number in (1, 2, 3):
+        table.vouch(fake(number, number), 50)
+    assert table.due(60, near_ms=20, far_ms=20, pace_ms=20) == [fake(2, 2)]
+    assert table.doubts(fake(2, 2)) and not table.doubts(fake(1, 1)) and not table.doubts(fake(3, 3))
+    assert table.due(70, near_ms=20, far_ms=20, pace_ms=20) == [fake(2, 2), fake(1, 1)]
 
 
 @given(st.integers(0, 2**32).map(random.Random))
