@@ -6,6 +6,7 @@ payloads: lists of item names, so that whoever looks from outside can count each
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Sequence
 
@@ -71,10 +72,21 @@ class Runtime:
 
     def seal(self, node: OverlayNode, app: bytes, through: int, items: Sequence[str]) -> None:
         """Store a snapshot, then hand it over; through is raised above the last verdict, as the contract says."""
-        through = max(through, self.settled + 1)
+        through = max(through, self.settled + 1, *(t + 1 for t in self.snapshots))
         self.snapshots[through] = [*items, *self.carry]
         self.carry = []
+        self.hand_over(node, app, through)
+
+    def hand_over(self, node: OverlayNode, app: bytes, through: int) -> None:
+        """Hand a stored snapshot to the overlay, also again after a restart."""
         node.seal(app, through, pack(self.snapshots[through]) if self.snapshots[through] else None)
+
+    def after_crash(self) -> Runtime:
+        """Return a runtime with the same disk; the process that still holds this one writes to nowhere."""
+        heir = copy.copy(self)
+        for name in ("commits", "verdicts", "snapshots", "carry"):
+            setattr(self, name, copy.copy(getattr(self, name)))
+        return heir
 
     def counted(self) -> Counter[str]:
         """Return how often each item is in a commit."""

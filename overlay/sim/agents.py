@@ -1,0 +1,214 @@
+"""Whole agents in one simulated network: `OverlayNode`s with a small durable runtime, and what can befall them.
+
+Owns how a cluster grows and how machines crash, stop, restart and lose each other; what must then still hold is in
+`checkers`, what befalls whom and when is in `faults`. OVERLAY section 6.7.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from overlay.binding import Bound
+from overlay.contract import OverlaySettings
+from overlay.dht import DhtTimes
+from overlay.ids import ID_BYTES, Contact, distance
+from overlay.network import Network
+from overlay.node import OverlayNode
+from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, PORT
+from overlay.sim.links import SimLinks
+from overlay.sim.loop import AGENT, Address, SimLoop
+from overlay.sim.runtime import Runtime
+from overlay.sim.streams import Streams
+
+T = TypeVar("T")
+
+
+class Machine:
+    """One agent's machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
+
+    def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
+        self.cluster, self.index, self.skew_ms = cluster, index, skew_ms
+        host = f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}"
+        self.contact = Contact.at(host, PORT)
+        self.runtime = Runtime(f"a{index}")
+        self.node: OverlayNode | None = None
+        self.links: SimLinks | None = None
+        self.is_paused = False
+        self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
+        self.context = contextvars.copy_context()
+        self.context.run(AGENT.set, self)
+
+    @property
+    def address(self) -> Address:
+        """Host and port."""
+        return self.contact.host, self.contact.port
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process, paused or not."""
+        return self.node is not None
+
+    def clock(self) -> int:
+        """Return this machine's time in ms, which nobody keeps in step."""
+        return EPOCH_MS + self.skew_ms + self.cluster.loop.now_ms
+
+    def call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
+        """Call something as this agent, so that whatever it starts is this agent's."""
+        return self.context.run(function, *args, **options)
+
+    def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run something as this agent."""
+        return self.cluster.loop.create_task(work, context=self.context)
+
+    def join_tree(self, app: bytes, *, member: bool, root: Contact | None = None) -> None:
+        """Take part in a tree now and after every restart."""
+        self.trees[app] = (member, root)
+        self._enter(app)
+
+    def _enter(self, app: bytes) -> None:
+        node, (member, root) = self.node, self.trees[app]
+        if node is None:
+            return
+        state = self.runtime.state if root == self.contact else None
+        self.call(node.join_tree, app, member=member, root=root, state=state)
+        for through in sorted(self.runtime.snapshots):
+            self.call(self.runtime.hand_over, node, app, through)
+
+    async def start(self, seeds: Sequence[Contact]) -> None:
+        """Start a process: join by way of some agents, then enter the trees that the disk remembers."""
+        assert self.node is None
+        await self.task(self._start(seeds))
+
+    async def _start(self, seeds: Sequence[Contact]) -> None:
+        cluster = self.cluster
+        settings = OverlaySettings(
+            agent_id=self.runtime.name, join=tuple(contact.address for contact in seeds), **cluster.settings
+        )
+        rng = random.Random(cluster.rng.getrandbits(64))
+        network = Network(
+            clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
+        )
+        self.node = node = OverlayNode(settings, self.runtime, rng, network=network)
+        await node.start()
+        while seeds and self.node is node and not await node.join():  # noqa: ASYNC110  # polls the network, not a flag
+            await asyncio.sleep(1.0)
+        if self.node is node:
+            for app in list(self.trees):
+                self._enter(app)
+
+    async def _bind(self, bind: str, advertise: str, *, secure: bool) -> Bound:
+        return Bound(None, self.address, self.contact)
+
+    def _new_links(self, *args: Any, **options: Any) -> SimLinks:
+        self.links = SimLinks(*args, **options, streams=self.cluster.streams, clock=self.clock)
+        return self.links
+
+    def crash(self, *, silent: bool = False) -> None:
+        """End the process without a word of its own; `silent`: the whole machine, so that not even resets go out."""
+        node, links = self.node, self.links
+        if node is None or links is None:
+            return
+        self.node = self.links = None
+        self.resume()
+        links.crash(silent=silent)
+        transport = self.cluster.loop.sockets.get(self.address)
+        if transport is not None:
+            transport.close()
+        if silent:
+            self.cluster.streams.up.discard(self.address)
+        # What is left are tasks without a network; the runtime hears of nothing any more.
+        self.runtime = self.runtime.after_crash()
+        self.cluster.loop.create_task(node.stop())
+
+    async def restart(self) -> None:
+        """Start again with what is on disk, by way of two random agents that are up."""
+        await self.start(self.cluster.some_up(2))
+
+    def pause(self) -> None:
+        """Stop the process as SIGSTOP does."""
+        if self.is_up:
+            self.is_paused = True
+            self.cluster.loop.pause(self)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self.is_paused:
+            self.is_paused = False
+            self.cluster.loop.resume(self)
+
+
+class Cluster:
+    """A growing set of machines; everything random comes from the loop's seed.
+
+    Args:
+        skew_ms: machines' clocks differ from the true time by up to so much either way.
+        settings: of every node; see `OverlaySettings`.
+    """
+
+    def __init__(self, loop: SimLoop, *, skew_ms: int = 0, dht_times: DhtTimes | None = None, **settings: Any) -> None:
+        self.loop, self.dht_times, self.settings = loop, dht_times, settings
+        self.streams = Streams(loop)
+        self.machines: list[Machine] = []
+        self.by_id: dict[bytes, Machine] = {}
+        self.rng = random.Random(loop.rng.getrandbits(64))
+        self._skew_ms = skew_ms
+
+    def add(self) -> Machine:
+        """Add a machine that is not started yet."""
+        skew_ms = self.rng.randint(-self._skew_ms, self._skew_ms)
+        machine = Machine(self, len(self.machines), skew_ms)
+        self.machines.append(machine)
+        self.by_id[machine.contact.id] = machine
+        return machine
+
+    async def grow(self, count: int) -> list[Machine]:
+        """Start `count` machines, each of which joins by way of two random earlier ones; returns them."""
+        end = len(self.machines) + count
+        first = len(self.machines)
+        while (present := len(self.machines)) < end:
+            size = min(BATCH_MAX, max(1, present // 2), end - present)
+            seeds = self.up()
+            fresh = [self.add() for _ in range(size)]
+            await asyncio.gather(*(machine.start(self._pick(seeds, 2)) for machine in fresh))
+        return self.machines[first:]
+
+    def up(self) -> list[Machine]:
+        """Return the machines with a process."""
+        return [machine for machine in self.machines if machine.is_up]
+
+    def some_up(self, count: int) -> list[Contact]:
+        """Return the contacts of some machines that are up."""
+        return self._pick(self.up(), count)
+
+    def keys(self, count: int) -> list[bytes]:
+        """Draw keys."""
+        return [self.rng.randbytes(ID_BYTES) for _ in range(count)]
+
+    def closest(self, key: bytes) -> Machine:
+        """Return the machine that is up and nearest to a key, which only we can know."""
+        return min(self.up(), key=lambda machine: distance(machine.contact.id, key))
+
+    def seal(self, machine: Machine, app: bytes, through: int, items: Sequence[str]) -> None:
+        """Let an agent seal a snapshot."""
+        if machine.node is not None:
+            machine.call(machine.runtime.seal, machine.node, app, through, items)
+
+    async def wait(self, condition: Callable[[], bool], seconds: float, step_s: float = 0.05) -> float:
+        """Let virtual time pass until a condition holds; returns the seconds it took.
+
+        Raises:
+            TimeoutError: it did not come true in time.
+        """
+        began_s = self.loop.time()
+        while not condition():
+            if self.loop.time() - began_s > seconds:
+                raise TimeoutError(f"not within {seconds} virtual seconds")
+            await asyncio.sleep(step_s)
+        return self.loop.time() - began_s
+
+    def _pick(self, machines: Sequence[Machine], count: int) -> list[Contact]:
+        return [machine.contact for machine in self.rng.sample(machines, min(count, len(machines)))]
