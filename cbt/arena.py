@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import mmap
 
-PAGE_BYTES = 4096
+PAGE_BYTES = mmap.PAGESIZE
 #: A segment has as many pages as all before it, within these bounds.
 _SEGMENT_PAGES_MIN = 8
 _SEGMENT_PAGES_MAX = 256
+#: Pages that may lie idle, and the share of those in use that may besides: asking the kernel for one anew costs more
+#: than copying it.
+_IDLE_PAGES = 64
+_IDLE_SHARE = 32
 
-#: A page: the segment, and the place of its first byte.
-Page = tuple["Segment", int]
-
-
-class Segment:
-    """Neighbouring pages."""
-
-    __slots__ = ("free", "memory", "pages")
-
-    def __init__(self, pages: int) -> None:
-        self.memory = mmap.mmap(-1, pages * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self.pages = pages
-        self.free = list(range((pages - 1) * PAGE_BYTES, -1, -PAGE_BYTES))
+#: A page: the segment's memory, and the place of its first byte.
+Page = tuple[mmap.mmap, int]
 
 
 class Slot:
@@ -42,20 +35,20 @@ class Arena:
     """Not safe for use from several threads at once."""
 
     def __init__(self) -> None:
-        self._segments: list[Segment] = []
-        #: Those with free pages, the one to take from last.
-        self._open: list[Segment] = []
-        self._pages = self._free = 0
+        self._pages = self._used = 0
+        #: Free pages: those the kernel still holds for us, and those it took back.
+        self._idle: list[Page] = []
+        self._bare: list[Page] = []
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of all segments, used or not."""
-        return self._pages * PAGE_BYTES
+        """Bytes of memory held, used or not."""
+        return (self._used + len(self._idle)) * PAGE_BYTES
 
     @property
     def used_bytes(self) -> int:
         """Bytes of the pages in use."""
-        return (self._pages - self._free) * PAGE_BYTES
+        return self._used * PAGE_BYTES
 
     def put(self, data: bytes) -> Slot:
         """Copy bytes in."""
@@ -63,47 +56,37 @@ class Arena:
         view = memoryview(data)
         for start in range(0, len(data), PAGE_BYTES):
             part = view[start : start + PAGE_BYTES]
-            segment, at = page = self._take()
-            segment.memory[at : at + len(part)] = part
+            memory, at = page = self._take()
+            memory[at : at + len(part)] = part
             pages.append(page)
         return Slot(len(data), tuple(pages))
 
     def get(self, slot: Slot) -> bytes:
         """Copy the bytes of a slot out."""
         if len(slot.pages) == 1:
-            segment, at = slot.pages[0]
-            return segment.memory[at : at + slot.length]
-        parts = [segment.memory[at : at + PAGE_BYTES] for segment, at in slot.pages]
+            memory, at = slot.pages[0]
+            return memory[at : at + slot.length]
+        parts = [memory[at : at + PAGE_BYTES] for memory, at in slot.pages]
         return b"".join(parts)[: slot.length]
 
     def free(self, slot: Slot) -> None:
         """Give a slot's pages back."""
-        for segment, at in slot.pages:
-            if not segment.free:
-                self._open.append(segment)
-            segment.free.append(at)
-            self._free += 1
-            # A quarter of the memory may lie idle: it costs more to ask the kernel for it again.
-            if len(segment.free) == segment.pages and self._free - segment.pages > self._pages // 4:
-                self._drop(segment)
+        self._used -= len(slot.pages)
+        self._idle += slot.pages
+        room = _IDLE_PAGES + self._used // _IDLE_SHARE
+        for memory, at in self._idle[room:]:
+            memory.madvise(mmap.MADV_DONTNEED, at, PAGE_BYTES)
+        self._bare += self._idle[room:]
+        del self._idle[room:]
+        if not self._used:
+            # The last reference to a segment unmaps it.
+            self._idle, self._bare, self._pages = [], [], 0
 
     def _take(self) -> Page:
-        if not self._open:
+        if not self._idle and not self._bare:
             pages = min(max(self._pages, _SEGMENT_PAGES_MIN), _SEGMENT_PAGES_MAX)
-            segment = Segment(pages)
-            self._segments.append(segment)
-            self._open.append(segment)
+            memory = mmap.mmap(-1, pages * PAGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._bare = [(memory, at) for at in range((pages - 1) * PAGE_BYTES, -1, -PAGE_BYTES)]
             self._pages += pages
-            self._free += pages
-        segment = self._open[-1]
-        at = segment.free.pop()
-        self._free -= 1
-        if not segment.free:
-            self._open.pop()
-        return segment, at
-
-    def _drop(self, segment: Segment) -> None:
-        self._segments.remove(segment)
-        self._open.remove(segment)
-        self._pages -= segment.pages
-        self._free -= segment.pages
+        self._used += 1
+        return (self._idle or self._bare).pop()
