@@ -1,7 +1,7 @@
 """What this agent answers when another one asks: each request of `agents.requests` and who here knows the answer.
 
 A request about a job is answered by the job's master; any other agent that knows the job points there, and one that
-does not lets the overlay route on toward the job's id.
+does not lets the overlay route on toward the candidate key (`agents.locating` asks toward both).
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from agents.requests import (
     Introduce,
     JobRecord,
     ListJobs,
+    Locate,
+    Located,
     Member,
     Query,
     Reply,
     Spread,
     Stop,
     ViewTree,
+    Weigh,
     contact_at,
     decode_request,
     encode,
@@ -105,6 +108,10 @@ class Answers:
                 if app not in self._masters:
                     return self._elsewhere(app)
                 return (await self._master(request),)
+            case Locate():
+                return await self._locate(request)
+            case Weigh() if here:
+                return (msgspec.to_builtins(self._masters.weigh(request, self._now_ms())),)
             case Install(job, roster) if here:
                 return (self._masters.install(job, roster).encode(),)
             case Spread():
@@ -146,14 +153,28 @@ class Answers:
                 return await self._masters.enlist(app, agent_id, address)
             case Stop(app):
                 # Told first, dropped then: a stop that did not reach the agents can be asked for again.
-                if not await self._spread_job(self._masters.job(app).tombstone(self._now_ms())):
+                tombstone = self._masters.job(app).tombstone(self._now_ms())
+                if not await self._spread_job(tombstone):
                     raise UnavailableError(
                         "the job was published again at the same time; stop it again if it should end"
                     )
-                self._masters.stop(app)
+                self._masters.stop(tombstone)
                 return None
             case _:
                 raise AssertionError(request)
+
+    async def _locate(self, request: Locate) -> tuple[Any] | None:
+        """Name a job's master; if that is us, answer the question too."""
+        if request.app in self._masters:
+            located = Located(job=self._masters.job(request.app))
+            if request.question is not None:
+                answer = await self._master(request.question)
+                located = msgspec.structs.replace(located, answered=True, answer=answer)
+            return (msgspec.to_builtins(located),)
+        known = self._catalogue.job(request.app)
+        if known is None or known.stopped or known.master.id == self._node.contact.id:
+            return None
+        return (msgspec.to_builtins(Located(job=known)),)
 
     def _elsewhere(self, app: bytes) -> Contact | None:
         """Point to the master of a job that is known here but not mastered here."""

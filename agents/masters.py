@@ -1,7 +1,7 @@
 """The masters this agent is: installing and stopping jobs, taking their commits, answering for them.
 
-A job's master is the agent its publisher's lookup found closest to the job's id (paper, section 2.3). It need not have
-the job's source.
+A job's master is the less loaded of the two agents that its publisher's lookups found closest to the job's candidate
+keys (paper, section 2.3; `overlay.placement`). It need not have the job's source.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from agents.candidates import Holds
 from agents.errors import JobConflictError, JobError, UnknownJobError
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.master import Enlisted, Master, MasterState
-from agents.requests import JobRecord
+from agents.requests import JobRecord, Weigh, Weight
 from agents.results import Json, Span
 from agents.store.panes import Panes
 from agents.windows import Last, Latest, parse_window
@@ -48,6 +49,7 @@ class Masters:
         self._news: dict[bytes, asyncio.Event] = {}
         #: Tree -> job.
         self._apps: dict[bytes, bytes] = {}
+        self._holds = Holds()
 
     def __contains__(self, app: bytes) -> bool:
         return app in self._masters
@@ -69,6 +71,11 @@ class Masters:
         """Take up the masters of the last run."""
         for app, body, state in self._store.masters():
             self._start(JobRecord.decode(body), state, self._store.panes(app))
+
+    def weigh(self, request: Weigh, now_ms: int) -> Weight:
+        """Tell a publisher our load, and keep the job for it meanwhile."""
+        holder = self._holds.take(request, now_ms)
+        return Weight(roots=self._node.roots(), job=self._jobs.get(request.app), holder=holder)
 
     def install(self, job: JobRecord, roster: Mapping[str, str]) -> JobRecord:
         """Become a job's master and return the job; publishing the same definition again changes nothing.
@@ -121,9 +128,13 @@ class Masters:
         await asyncio.to_thread(master.enlist, agent, entry, lost)
         return entry.counted
 
-    def stop(self, app: bytes) -> None:
+    def stop(self, tombstone: JobRecord) -> None:
         """Stop mastering a job and drop its panes."""
-        tree = self.job(app).tree
+        app, tree = tombstone.definition.app_id, tombstone.tree
+        self.job(app)
+        # Forwarders know the job from its own tree only; the next publication may have another master.
+        self._learn(tombstone)
+        self._node.add_record(tree, Record(JOB_KEY, tombstone.stamp_ms, tombstone.encode()))
         self._node.leave_tree(tree)
         del self._apps[tree]
         self._store.forget(app)

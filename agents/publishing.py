@@ -6,13 +6,16 @@ does not.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import secrets
+import weakref
 from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec.structs import replace
 
+from agents.candidates import Candidates, Placement
 from agents.catalogue import job_record
 from agents.errors import ElfError, JobSpecError, UnavailableError, did_you_mean, nearest
 from agents.jobs.definition import Definition
@@ -41,13 +44,17 @@ class Publisher:
 
     def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]]) -> None:
         self._node, self._known_sources = node, known_sources
+        self._candidates = Candidates(node)
+        #: Job -> lock: a candidate cannot tell two publications by one agent apart.
+        self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
         """Publish a definition; see `_publish`. A stop on its way may overtake it: then it is published anew."""
-        for _ in range(OVERTAKEN_MAX):
-            job = await self._publish(definition, now_ms)
-            if await self.spread(job):
-                return job
+        async with self._locks.setdefault(definition.app_id, asyncio.Lock()):
+            for _ in range(OVERTAKEN_MAX):
+                job = await self._publish(definition, now_ms)
+                if await self.spread(job):
+                    return job
         raise UnavailableError(f"job {definition.key} is being stopped and published at the same time; try again")
 
     async def _publish(self, definition: Definition, now_ms: int) -> JobRecord:
@@ -66,18 +73,21 @@ class Publisher:
         definition = replace(definition, columns=_typed(definition, read, source), version=version)
         compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
         try:
-            # A running job keeps its master, whoever is closest by now.
+            # A running job keeps its master, whoever is closest or less loaded by now.
             running = known if known is not None and not known.stopped else None
-            master = running.master if running else (await self._node.closest(definition.app_id))[0]
+            chosen = (
+                Placement(running.master, running.salt) if running else await self._candidates.choose(definition.app_id)
+            )
             job = JobRecord(
                 definition=definition,
-                master_host=master.host,
-                master_port=master.port,
+                master_host=chosen.master.host,
+                master_port=chosen.master.port,
+                salt=chosen.salt,
                 published_ms=now_ms,
                 instance=secrets.token_hex(8),
                 stamp_ms=now_ms if known is None else max(now_ms, known.stamp_ms + 1),
             )
-            answer = await self._node.ask(master, encode(Install(job, source["members"])))
+            answer = await self._node.ask(chosen.master, encode(Install(job, source["members"])))
             job = JobRecord.decode(value_of(answer))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from agents.errors import (
 )
 from agents.jobs.definition import Definition
 from overlay.ids import Contact, parse_address
+from overlay.placement import SALTS, candidate_key
 
 #: Longest list of names one reply carries.
 NAMES_MAX = 10_000
@@ -40,20 +41,22 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     #: clock, because whoever publishes anew may not have heard of the stop yet.
     stamp_ms: int
     stopped: bool = False
+    #: Which of the job's two candidate keys the master was found by; records from before there were two have none.
+    salt: Annotated[int, msgspec.Meta(ge=SALTS[0], le=SALTS[-1])] = 0
 
     @property
     def master(self) -> Contact:
-        """The agent that the publisher's lookup found closest to the job's id."""
+        """The agent that the publisher's lookup found closest to the candidate key of `salt`."""
         return Contact.at(self.master_host, self.master_port)
 
     @property
     def tree(self) -> bytes:
         """The key of this publication's reducer tree.
 
-        It shares the job id's first 96 bits, which decide who is near, and differs in the rest: an agent that missed a
-        stop cannot bring old snapshots into the tree of the next publication.
+        It shares the first 96 bits of the candidate key that the master is closest to, which decide who is near, and
+        differs in the rest: an agent that missed a stop cannot bring old snapshots into the next publication's tree.
         """
-        return self.definition.app_id[:12] + hashlib.sha1(self.instance.encode()).digest()[:8]
+        return candidate_key(self.definition.app_id, self.salt)[:12] + hashlib.sha1(self.instance.encode()).digest()[:8]
 
     def tombstone(self, now_ms: int) -> JobRecord:
         """Return the record that stops this job."""
@@ -80,6 +83,27 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
 
 class Request(msgspec.Struct, frozen=True, tag_field="ask"):
     """The base of all questions."""
+
+
+class Weigh(Request, frozen=True, tag="weigh"):
+    """Tell how many trees you are root of; asked of a candidate for a job's master. The answer is a `Weight`.
+
+    With `hold` the candidate keeps the job for this publisher (an agent's address) for a few seconds, so that no other
+    one installs the same job on the other candidate meanwhile; without, it gives back what it kept.
+    """
+
+    app: bytes
+    publisher: str
+    hold: bool = True
+
+
+class Weight(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate's load, and what stands against a new master: the job runs there, or is held for somebody else."""
+
+    roots: int
+    #: The job, if it runs there.
+    job: JobRecord | None = None
+    holder: str | None = None
 
 
 class Install(Request, frozen=True, tag="install"):
@@ -135,6 +159,24 @@ class Stop(Request, frozen=True, tag="stop"):
     app: bytes
 
 
+class Locate(Request, frozen=True, tag="locate"):
+    """Find a job's master; routed toward both candidate keys, answered with a `Located` by the first who knows.
+
+    The master answers `question` at once. Only what changes nothing may ride along: it may be asked twice.
+    """
+
+    app: bytes
+    question: Describe | Query | Follow | None = None
+
+
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """The running job, from whoever knows it; `answered` if the master added its `answer`."""
+
+    job: JobRecord
+    answered: bool = False
+    answer: Any = None
+
+
 class Spread(Request, frozen=True, tag="spread"):
     """Add a job record to its source's tree; asked of whoever is closest to the source's id."""
 
@@ -170,7 +212,19 @@ class ViewTree(Request, frozen=True, tag="tree"):
 
 
 AnyRequest = (
-    Install | Enlist | Describe | Query | Follow | Stop | Spread | DescribeSource | ListJobs | Introduce | ViewTree
+    Weigh
+    | Install
+    | Enlist
+    | Describe
+    | Query
+    | Follow
+    | Stop
+    | Locate
+    | Spread
+    | DescribeSource
+    | ListJobs
+    | Introduce
+    | ViewTree
 )
 
 

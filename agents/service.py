@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from agents.errors import ElfError, UnavailableError, UnknownJobError, UnknownSourceError
+from agents.errors import ElfError, UnavailableError, UnknownSourceError
 from agents.http.service import Json
 from agents.jobs.definition import load_definition
+from agents.locating import JobRequest, Locator
 from agents.masters import summary
 from agents.metrics import render_metrics
 from agents.requests import (
@@ -25,7 +26,7 @@ from agents.requests import (
     encode,
     value_of,
 )
-from overlay.errors import NotFoundError, OverlayError
+from overlay.errors import OverlayError
 from overlay.ids import app_id
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Service:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
+        self._locator = Locator(agent.node, agent.catalogue, agent.masters, self.jobs)
 
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
         """Publish a job from the text of its file."""
@@ -176,15 +178,9 @@ class Service:
         return render_metrics(self._agent)
 
     async def _ask_master(
-        self, creator: str, name: str, request: AnyRequest, timeout_ms: int = 5_000
+        self, creator: str, name: str, request: JobRequest, timeout_ms: int = 5_000
     ) -> tuple[Any, list[str]]:
-        try:
-            answer = await self._agent.node.route(app_id(name, creator), encode(request), timeout_ms)
-            return value_of(answer.body), list(answer.path)
-        except (NotFoundError, UnknownJobError):
-            raise UnknownJobError(f"{creator}/{name}", await self._known_jobs()) from None
-        except OverlayError as error:
-            raise UnavailableError(f"the master of {creator}/{name} cannot be reached: {error}") from None
+        return await self._locator.ask(f"{creator}/{name}", request, timeout_ms)
 
     async def _ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""
@@ -202,6 +198,3 @@ class Service:
             return value_of(await node.ask(contact_at(address), encode(request), ASK_MS))
         except (OverlayError, ElfError):
             return None
-
-    async def _known_jobs(self) -> Iterable[str]:
-        return [f"{job['creator']}/{job['name']}" for job in await self.jobs()]

@@ -16,13 +16,44 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
-from agents.requests import Describe, Follow, Query, Reply, contact_at, decode_request, encode, reply_of_error, value_of
+from agents.requests import (
+    Describe,
+    Follow,
+    JobRecord,
+    Locate,
+    Query,
+    Reply,
+    Stop,
+    Weigh,
+    contact_at,
+    decode_request,
+    encode,
+    reply_of_error,
+    value_of,
+)
+from overlay.ids import prefix_bits
+from overlay.placement import candidate_key
+from tests.agents.plans import plan_of
+
+JOB = JobRecord(
+    definition=plan_of().definition, master_host="127.0.0.1", master_port=1, published_ms=1, instance="i", stamp_ms=1
+)
+APP = JOB.definition.app_id
 
 
 @pytest.mark.parametrize(
-    "request_", [Query(b"a" * 20, "latest"), Follow(b"a" * 20, 3, 0, 1_000), Describe(b"a" * 20)], ids=repr
+    "request_",
+    [
+        Query(b"a" * 20, "latest"),
+        Follow(b"a" * 20, 3, 0, 1_000),
+        Describe(b"a" * 20),
+        Weigh(b"a" * 20, "127.0.0.1:1", hold=False),
+        Locate(b"a" * 20),
+        Locate(b"a" * 20, Query(b"a" * 20, "latest")),
+    ],
+    ids=repr,
 )
-def test_requests_round_trip(request_: Query | Follow | Describe) -> None:
+def test_requests_round_trip(request_: Query | Follow | Describe | Weigh | Locate) -> None:
     assert decode_request(encode(request_)) == request_
 
 
@@ -56,3 +87,30 @@ def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
 def test_values_come_back() -> None:
     assert value_of(encode(Reply(value={"rows": [1, None, "é"]}))) == {"rows": [1, None, "é"]}
     assert contact_at("127.0.0.1:4250").address == "127.0.0.1:4250"
+
+
+@pytest.mark.parametrize("question", [Stop(APP), Locate(APP), Locate(APP, Describe(APP))], ids=["stop", "self", "deep"])
+def test_nothing_that_changes_a_job_and_no_further_search_rides_in_a_search(question: Stop | Locate) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        decode_request(encode(Locate(APP, question)))  # type: ignore[arg-type]
+
+
+def test_a_record_from_before_there_were_two_candidates_is_of_the_first() -> None:
+    fields = msgspec.to_builtins(JOB)
+    assert fields.pop("salt") == 0
+    old = JobRecord.decode(msgspec.msgpack.encode(fields))
+    assert old == JOB
+    assert old.tree == JOB.tree
+
+
+@pytest.mark.parametrize("salt", [-1, 2, "0", None])
+def test_a_record_of_a_third_candidate_is_refused(salt: object) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        JobRecord.decode(msgspec.msgpack.encode(msgspec.to_builtins(JOB) | {"salt": salt}))
+
+
+@pytest.mark.parametrize("salt", [0, 1])
+def test_the_tree_of_a_publication_lies_by_the_candidate_key_that_won(salt: int) -> None:
+    job = msgspec.structs.replace(JOB, salt=salt)
+    assert [prefix_bits(job.tree, candidate_key(APP, one)) >= 96 for one in (0, 1)] == [salt == 0, salt == 1]
+    assert JobRecord.decode(job.encode()) == job

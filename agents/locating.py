@@ -1,0 +1,142 @@
+"""Finding a job's master from any agent, whichever of the two candidate keys it was placed by, and asking it.
+
+An agent that knows the job asks its master straight away. Any other asks toward both candidate keys at once: the first
+who knows names the master, and the master itself answers on the spot, so two keys cost no more time than one, and one
+candidate that is down costs nothing. Last come the agents we know, asked for the jobs they know: a newcomer nearer to
+the key than the master has not heard of it. Paper: §2.3 (a query is routed to the key of the job).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from agents.catalogue import Catalogue
+from agents.errors import UnavailableError, UnknownJobError
+from agents.masters import Masters
+from agents.requests import Describe, Follow, Locate, Located, Query, Stop, contact_at, encode, value_of
+from agents.results import Json
+from overlay.errors import NotFoundError, OverlayError
+from overlay.ids import Contact
+from overlay.node import OverlayNode
+from overlay.placement import SALTS, candidate_key
+
+JobRequest = Describe | Query | Follow | Stop
+#: What is left for later ways when an earlier one took all the time.
+LEFT_MS_MIN = 1_000
+
+Found = tuple[Any, list[str]]
+
+
+class Locator:
+    """Asks masters on behalf of one agent.
+
+    Args:
+        node: the overlay.
+        catalogue: the jobs known here.
+        masters: the jobs mastered here.
+        jobs: lists the jobs of all agents we know, rows as `masters.summary` makes them.
+    """
+
+    def __init__(
+        self, node: OverlayNode, catalogue: Catalogue, masters: Masters, jobs: Callable[[], Awaitable[Sequence[Json]]]
+    ) -> None:
+        self._node, self._catalogue, self._masters, self._jobs = node, catalogue, masters, jobs
+
+    async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Found:
+        """Ask a job's master; return its answer and the agents that the question went through.
+
+        Args:
+            key: the job as people write it, for messages.
+            request: the question; `Stop` reaches the master once, the others may twice.
+            timeout_ms: for each way that is tried; a later one gets what is left, and a second at least.
+
+        Raises:
+            UnknownJobError: nobody knows the job.
+            UnavailableError: its master, or whoever may know it, cannot be reached.
+            ElfError: what the master answered.
+        """
+        search = _Search(self._node, request, timeout_ms)
+        known = self._known(request.app)
+        found = await search.straight(known, []) if known is not None else None
+        if found is None:
+            found = await search.toward_keys()
+        if found is None:
+            jobs = await self._jobs()
+            for row in jobs:
+                if row["app_id"] == request.app.hex() and found is None:
+                    found = await search.straight(contact_at(row["master"]), [])
+            if found is None:
+                if search.trouble is not None:
+                    raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
+                raise UnknownJobError(key, [f"{row['creator']}/{row['name']}" for row in jobs])
+        return found
+
+    def _known(self, app: bytes) -> Contact | None:
+        if app in self._masters:
+            return self._node.contact
+        job = self._catalogue.job(app)
+        return None if job is None or job.stopped else job.master
+
+
+class _Search:
+    """One question on its way: the time left, the masters tried, the first trouble met."""
+
+    def __init__(self, node: OverlayNode, request: JobRequest, timeout_ms: int) -> None:
+        self._node, self._request = node, request
+        self._tried: set[Contact] = set()
+        self._loop = asyncio.get_running_loop()
+        self._end_s = self._loop.time() + timeout_ms / 1000
+        self.trouble: Exception | None = None
+
+    async def straight(self, master: Contact, path: list[str]) -> Found | None:
+        """Ask an agent said to be the master; None if it is not, or cannot be reached, or was asked before."""
+        if master in self._tried:
+            return None
+        self._tried.add(master)
+        try:
+            answer = value_of(await self._node.ask(master, encode(self._request), self._left_ms()))
+        except (NotFoundError, UnknownJobError):
+            return None
+        except OverlayError as error:
+            self.trouble = self.trouble or error
+            return None
+        way = [] if master == self._node.contact else [master.address]
+        return answer, path if path[-1:] == way else path + way
+
+    async def toward_keys(self) -> Found | None:
+        """Route toward both candidate keys at once; the first who knows the job counts."""
+        app = self._request.app
+        question = None if isinstance(self._request, Stop) else self._request
+        body = encode(Locate(app, question))
+        routes = [asyncio.create_task(self._locate(candidate_key(app, salt), body)) for salt in SALTS]
+        try:
+            for route in asyncio.as_completed(routes):
+                located, path = await route or (None, [])
+                if located is not None and located.answered:
+                    return located.answer, path
+                if located is not None:
+                    found = await self.straight(located.job.master, path)
+                    if found is not None:
+                        return found
+        finally:
+            for task in routes:
+                task.cancel()
+            await asyncio.gather(*routes, return_exceptions=True)
+        return None
+
+    async def _locate(self, key: bytes, body: bytes) -> tuple[Located, list[str]] | None:
+        try:
+            answer = await self._node.route(key, body, self._left_ms())
+            return msgspec.convert(value_of(answer.body), Located), list(answer.path)
+        except (NotFoundError, UnknownJobError):
+            return None
+        except (OverlayError, UnavailableError, msgspec.ValidationError) as error:
+            self.trouble = self.trouble or error
+            return None
+
+    def _left_ms(self) -> int:
+        return max(round((self._end_s - self._loop.time()) * 1000), LEFT_MS_MIN)

@@ -1,0 +1,196 @@
+"""A question reaches the job's master whichever candidate key it was placed by, and whichever candidate is down."""
+
+import asyncio
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from agents.catalogue import Catalogue
+from agents.errors import JobError, UnavailableError, UnknownJobError
+from agents.locating import Locator
+from agents.requests import (
+    JobRecord,
+    Locate,
+    Located,
+    Query,
+    Reply,
+    Stop,
+    decode_request,
+    encode,
+    reply_of_error,
+)
+from overlay.contract import Answer
+from overlay.errors import NotFoundError, UnreachableError
+from overlay.ids import Contact
+from overlay.placement import candidate_key
+from tests.agents.plans import plan_of
+
+DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
+APP = DEFINITION.app_id
+ME, MASTER, KNOWER, OLD = (Contact.at("127.0.0.1", port) for port in (4000, 4001, 4002, 4003))
+JOB = JobRecord(
+    definition=DEFINITION,
+    master_host=MASTER.host,
+    master_port=MASTER.port,
+    published_ms=1,
+    instance="i",
+    stamp_ms=5,
+    salt=1,
+)
+QUERY = Query(APP, "latest")
+LATE = 0.05
+
+
+class Overlay:
+    """What the agents on the way toward each key say; the master is `MASTER`."""
+
+    contact = ME
+
+    def __init__(self) -> None:
+        self.ways: dict[int, Located | Exception] = {0: NotFoundError("no"), 1: NotFoundError("no")}
+        self.late: set[int] = set()
+        self.masters: dict[Contact, object] = {MASTER: "rows"}
+        self.asked: list[tuple[Contact, object]] = []
+
+    async def route(self, key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
+        salt = next(salt for salt in (0, 1) if candidate_key(APP, salt) == key)
+        request = decode_request(body)
+        assert isinstance(request, Locate)
+        await asyncio.sleep(LATE if salt in self.late else 0)
+        said = self.ways[salt]
+        if isinstance(said, Exception):
+            raise said
+        if said.answered and request.question is None:
+            said = replace(said, answered=False, answer=None)
+        way = (KNOWER.address, MASTER.address) if said.answered else (KNOWER.address,)
+        return Answer(encode(Reply(value=msgspec.to_builtins(said))), way)
+
+    async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 0) -> bytes:
+        self.asked.append((contact, decode_request(body)))
+        said = self.masters.get(contact, NotFoundError("no"))
+        if isinstance(said, JobError):
+            return encode(reply_of_error(said))
+        if isinstance(said, Exception):
+            raise said
+        return encode(Reply(value=said))
+
+
+class Site:
+    def __init__(self) -> None:
+        self.overlay, self.catalogue = Overlay(), Catalogue()
+        self.rows: list[dict[str, str]] = []
+        self.mastered: set[bytes] = set()
+        self.locator = Locator(self.overlay, self.catalogue, self.mastered, self.jobs)  # type: ignore[arg-type]
+
+    async def jobs(self) -> list[dict[str, str]]:
+        return self.rows
+
+    def ask(self, request: Query | Stop = QUERY):  # type: ignore[no-untyped-def]
+        return self.locator.ask("shop/top", request, 2_000)
+
+
+@pytest.mark.parametrize("salt", [0, 1])
+async def test_the_master_answers_on_the_way_to_either_key(salt: int) -> None:
+    site = Site()
+    site.overlay.ways[salt] = Located(job=JOB, answered=True, answer="rows")
+    assert await site.ask() == ("rows", [KNOWER.address, MASTER.address])
+    assert site.overlay.asked == [], "no further way than before there were two keys"
+
+
+@pytest.mark.parametrize("salt", [0, 1])
+@pytest.mark.parametrize("other", [NotFoundError("no"), UnreachableError("down")], ids=["absent", "down"])
+async def test_whoever_knows_the_job_points_to_its_master(salt: int, other: Exception) -> None:
+    site = Site()
+    site.overlay.ways = {salt: Located(job=JOB), 1 - salt: other}
+    assert await site.ask() == ("rows", [KNOWER.address, MASTER.address])
+    assert site.overlay.asked == [(MASTER, QUERY)]
+
+
+async def test_the_slower_key_is_not_waited_for() -> None:
+    site = Site()
+    site.overlay.late, site.overlay.ways[1] = {0}, Located(job=JOB)
+    site.overlay.ways[0] = AssertionError("waited for")
+    assert (await site.ask())[0] == "rows"
+
+
+async def test_who_knows_the_job_asks_straight_away() -> None:
+    site = Site()
+    site.catalogue.learn(JOB)
+    assert await site.ask() == ("rows", [MASTER.address])
+
+
+async def test_the_master_asks_itself_without_a_hop() -> None:
+    site = Site()
+    site.mastered.add(APP)
+    site.overlay.masters[ME] = "own rows"
+    assert await site.ask() == ("own rows", [])
+
+
+async def test_an_old_master_that_is_still_named_is_passed_by() -> None:
+    site = Site()
+    old = replace(JOB, master_port=OLD.port, salt=0, instance="old", stamp_ms=1)
+    site.catalogue.learn(old)
+    site.overlay.late = {1}
+    site.overlay.ways = {0: Located(job=old), 1: Located(job=JOB)}
+    assert (await site.ask())[0] == "rows"
+    assert [contact for contact, _ in site.overlay.asked] == [OLD, MASTER], "nobody is asked twice"
+
+
+async def test_a_job_that_neither_key_leads_to_is_found_among_those_the_neighbours_know() -> None:
+    site = Site()
+    site.rows = [{"creator": "shop", "name": "top", "app_id": APP.hex(), "master": MASTER.address}]
+    site.overlay.ways[0] = UnreachableError("down")
+    assert await site.ask() == ("rows", [MASTER.address])
+
+
+async def test_a_stop_reaches_the_master_once() -> None:
+    site = Site()
+    site.overlay.ways = dict.fromkeys((0, 1), Located(job=JOB, answered=True, answer="rows"))
+    await site.ask(Stop(APP))
+    assert site.overlay.asked == [(MASTER, Stop(APP))]
+
+
+async def test_a_job_nobody_knows_is_answered_with_names_like_it() -> None:
+    site = Site()
+    site.rows = [{"creator": "shop", "name": "tops", "app_id": "00", "master": MASTER.address}]
+    with pytest.raises(UnknownJobError) as failure:
+        await site.ask()
+    assert failure.value.nearest == ("shop/tops",)
+
+
+@pytest.mark.parametrize("salt", [0, 1])
+async def test_with_one_candidate_down_and_nobody_who_knows_the_job_may_exist(salt: int) -> None:
+    site = Site()
+    site.overlay.ways[salt] = UnreachableError("no answer from 127.0.0.1:4001")
+    with pytest.raises(UnavailableError, match="shop/top cannot be reached"):
+        await site.ask()
+
+
+async def test_a_master_out_of_reach_is_said_to_be() -> None:
+    site = Site()
+    site.overlay.ways[1] = Located(job=JOB)
+    site.overlay.masters[MASTER] = UnreachableError("the link closed")
+    with pytest.raises(UnavailableError, match="the link closed"):
+        await site.ask()
+
+
+async def test_what_the_master_refuses_is_refused_once() -> None:
+    site = Site()
+    site.overlay.ways = dict.fromkeys((0, 1), Located(job=JOB))
+    site.overlay.masters[MASTER] = JobError("this job has no window")
+    with pytest.raises(JobError, match="no window"):
+        await site.ask()
+    assert len(site.overlay.asked) == 1
+
+
+async def test_an_answer_that_is_no_location_is_trouble_not_a_crash() -> None:
+    site = Site()
+    site.overlay.ways[0] = Located(job=JOB)
+
+    async def nonsense(key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
+        return Answer(encode(Reply(value={"job": 7})), ())
+
+    site.overlay.route = nonsense  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError):
+        await site.ask()
