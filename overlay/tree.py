@@ -1,29 +1,32 @@
 """One node's place in one application's tree: whom it hangs under and who hangs under it.
 
-Owns JOIN, leases and repair; knows nothing of what travels over the edges. Pure. Invariant (I7): a parent is strictly
-closer to the application's id than its child, or it is the root, so the graph has no cycle whatever is lost or
-reordered. Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
+Owns the edges: JOIN, push-down, leases, repair and leaving. The choices are `overlay.tree_policy`'s, the memory of a
+search for a parent is `overlay.seeking`'s; nothing here knows what travels over the edges. Pure. Invariants: I7, a
+parent ranks strictly before its child, so the graph has no cycle whatever is lost, repeated or reordered; I8, at most
+`fan_in_max` children. Both are decided by the end that they protect, so no peer can break them.
+Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
 
 Two kinds of trees. With a *recorded root* (job trees) that contact alone ever becomes root. Without one (source trees)
 a node that knows nobody closer looks the key up, and becomes root if the lookup finds nobody closer either.
+
+Differs from Scribe: no path lists travel; the order of ranks is the loop guard. A silent peer is the link's to notice
+(`PeerLost`); heartbeats of an edge only keep both ends agreed that it exists, and carry news down.
 """
 
 from __future__ import annotations
 
 import enum
 import random
-from dataclasses import dataclass
 
 from overlay.contract import OverlaySettings, TreeView
+from overlay.edges import Edge, Edges
 from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
-from overlay.ids import Contact, distance
-from overlay.messages import Accept, Heartbeat, Join, Redirect, Unlink, contact_of
+from overlay.ids import Contact
+from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
 from overlay.routing import View
+from overlay.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
+from overlay.tree_policy import SendOn, Standing, first_choice, place, rank, refusal
 
-BACKOFF_MS_MIN = 50
-BACKOFF_MS_MAX = 2_000
-#: A contact that failed a JOIN is passed over this long, unless it is the recorded root.
-STRIKE_MS = 5_000
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
 RECHECK_MS = 30_000
 
@@ -37,15 +40,6 @@ class Role(enum.Enum):
     ROOT = "root"
 
 
-@dataclass(slots=True)
-class Edge:
-    """An edge to a peer; `lease_ms` is when it counts as lost unless the peer says something before."""
-
-    peer: Contact
-    epoch: int
-    lease_ms: int
-
-
 class Tree:
     """The tree machine; each method returns the effects of one input."""
 
@@ -56,29 +50,33 @@ class Tree:
         self._view, self._settings, self._rng = view, settings, rng
         self.role = Role.OUT
         self.member = False
-        self.parent: Edge | None = None
-        self.children: dict[bytes, Edge] = {}
         self.epoch = 0
         self.deadline_ms = 0
-        self._asked: Contact | None = None
-        self._asked_until_ms = 0
-        self._retry_ms: int | None = None
-        self._lookup_until_ms: int | None = None
-        self._failures = 0
-        self._struck: dict[bytes, int] = {}
-        self._beat_ms = 0
+        self.edges = Edges(app, me, settings)
+        self.search = Search(rng)
         self._recheck_ms = 0
         self._idle_since_ms: int | None = None
+
+    @property
+    def parent(self) -> Edge | None:
+        """The edge to our parent."""
+        return self.edges.parent
+
+    @property
+    def children(self) -> dict[bytes, Edge]:
+        """The edges to our children, by id."""
+        return self.edges.children
 
     # ---- what the runtime wants
 
     def join(self, member: bool, root: Contact | None, now_ms: int) -> list[Effect]:
         """Enter the tree, or change membership or the recorded root."""
-        self.member = member or self.member
         effects: list[Effect] = []
-        if root is not None and root != self.root:
+        # Without a root the runtime changes nothing, but what a forwarder learned from others yields to what it says.
+        if root != self.root and (root is not None or (member and not self.member)):
             self.root = root
             effects += self._drop_illegal_edges(now_ms)
+        self.member = member or self.member
         if self.role is Role.ROOT and self.root not in (None, self.me):
             effects += self._step_down(now_ms)
         elif self.root == self.me and self.role is not Role.ROOT:
@@ -92,106 +90,110 @@ class Tree:
         self.member = False
         if self.children and not (self.role is Role.ROOT and self.root == self.me):
             return []
-        return self._exit()
+        return self.depart(now_ms)
 
-    def _exit(self) -> list[Effect]:
-        effects: list[Effect] = []
-        for edge in list(self.children.values()):
-            effects += [Send(edge.peer, Unlink(self.app, edge.epoch)), ChildDown(edge.peer)]
-        self.children.clear()
-        if self.parent is not None:
-            effects += [Send(self.parent.peer, Unlink(self.app, self.parent.epoch)), ParentDown()]
+    def depart(self, now_ms: int) -> list[Effect]:
+        """Leave at once and for good, as a node that stops does: children are handed to our parent."""
+        effects = self.edges.dissolve()
         if self.role is Role.ROOT:
             effects.append(RootChanged(False))
-        self.parent = self._asked = None
+        self.search.end()
+        self.member = False
         self.role = Role.OUT
-        return effects
+        return effects + self._schedule(now_ms)
 
-    # ---- messages
+    # ---- messages to a parent
 
     def on_join(self, sender: Contact, join: Join, now_ms: int) -> list[Effect]:
-        """Decide whether the sender may hang under us; only a closer node or the root says yes."""
+        """Decide whether the sender may hang under us: only a node that ranks before it, or the root, takes it in."""
         known = self.children.get(sender.id)
         if known is not None and join.epoch < known.epoch:
             return []
-        if not self._may_adopt(sender, join):
-            return [Send(sender, Redirect(self.app, join.epoch, self._elsewhere(sender)))]
-        effects: list[Effect] = []
+        theirs = contact_of(join.root) if join.root is not None else None
+        if self.root is None and self.role is Role.OUT:
+            self.root = theirs  # we enter as a forwarder and know the tree from this JOIN only
+        standing = Standing(self.me, self.app, self.root, self.role is Role.ROOT)
+        refused = refusal(sender, theirs, standing, self._view)
+        if refused is not None:
+            reason, to = refused
+            return [Send(sender, Redirect(self.app, join.epoch, to.address if to is not None else None, reason))]
+        load = join.load
+        displaced: list[Effect] = []
+        if known is None:
+            choice = place(sender, self.edges.seats(), self._settings.fan_in_max, self.app, self.root)
+            if isinstance(choice, SendOn):
+                self.children[choice.to.id].load += 1  # until its next heartbeat says what it really has
+                return [Send(sender, Redirect(self.app, join.epoch, choice.to.address, Reason.FULL))]
+            if choice.instead_of is not None:
+                edge = self.children.pop(choice.instead_of.id)
+                displaced = [Send(edge.peer, Drop(self.app, edge.epoch, sender.address)), ChildDown(edge.peer)]
+                load += 1
+        above = self.edges.above
+        effects: list[Effect] = [Send(sender, Accept(self.app, join.epoch, above.address if above else None))]
+        effects += displaced
         if known is None or join.epoch > known.epoch:
-            self.children[sender.id] = Edge(sender, join.epoch, now_ms + self._settings.lease_ms)
-            effects += [Send(sender, Accept(self.app, join.epoch)), ChildUp(sender, join.epoch)]
-        else:
-            effects.append(Send(sender, Accept(self.app, join.epoch)))
+            self.edges.add_child(sender, join.epoch, load, now_ms)
+            effects.append(ChildUp(sender, join.epoch))
         if self.role is Role.OUT:
             effects += self._seek(now_ms)
         return effects + self._schedule(now_ms)
 
-    def _may_adopt(self, sender: Contact, join: Join) -> bool:
-        if sender.id == self.me.id:
-            return False
-        theirs = contact_of(join.root) if join.root is not None else None
-        if self.root is not None and theirs is not None and theirs != self.root:
-            return False
-        if self.root is None and theirs is not None and self.role is not Role.ROOT:
-            self.root = theirs
-        if self.root == sender:
-            return False
-        if self.role is Role.ROOT and self.root == self.me:
-            return True
-        if self.root == self.me:
-            return False  # we are the recorded master but not told yet (just restarted): our state is not here
-        return self._distance(self.me) < self._distance(sender)
-
-    def _elsewhere(self, sender: Contact) -> str | None:
-        """Return a legal place to send a refused joiner to: the recorded root, or a contact closer than the joiner."""
-        if self.root is not None and self.root not in (self.me, sender):
-            return self.root.address
-        for contact in self._view(self.app):
-            if contact != sender and self._distance(contact) < self._distance(sender):
-                return contact.address
-        return None
+    # ---- messages to a child
 
     def on_accept(self, sender: Contact, accept: Accept, now_ms: int) -> list[Effect]:
         """Our JOIN was granted; a grant of an older JOIN is given back."""
-        current = self.parent is not None and self.parent.peer == sender and self.parent.epoch == accept.epoch
-        if current:
+        if self.edges.is_parent(sender, accept.epoch):
             return []
-        if self.role is not Role.JOINING or accept.epoch != self.epoch or sender != self._asked:
+        if not self._is_asked(sender, accept.epoch):
             return [Send(sender, Unlink(self.app, accept.epoch))]
-        self._asked = None
-        self._failures = 0
+        self.search.end()
         self.role = Role.MEMBER
-        self.parent = Edge(sender, accept.epoch, now_ms + self._settings.lease_ms)
+        self.edges.set_parent(sender, accept, now_ms)
         return [ParentUp(sender, accept.epoch), *self._schedule(now_ms)]
 
     def on_redirect(self, sender: Contact, redirect: Redirect, now_ms: int) -> list[Effect]:
-        """Follow a redirect that leads closer to the key or to the recorded root; else try the next candidate."""
-        if self.role is not Role.JOINING or redirect.epoch != self.epoch or sender != self._asked:
+        """Follow a redirect that leads to a lower rank than ours; else try the next candidate."""
+        if not self._is_asked(sender, redirect.epoch):
             return []
-        self._asked = None
-        self._strike(sender, now_ms)
+        self.search.asked = None
+        self.search.redirects += 1
         to = contact_of(redirect.to) if redirect.to is not None else None
-        if to is not None and to != self.me and to.id not in self._live_strikes(now_ms):
-            legal = to == self.root or self._distance(to) < self._distance(self.me)
-            if legal:
-                return self._ask(to, now_ms) + self._schedule(now_ms)
+        follow = to is not None and self._is_legal(to, now_ms) and self.search.redirects <= REDIRECTS_MAX
+        if redirect.reason is not Reason.FULL or not follow:
+            self.search.strike(sender, self.root, now_ms)
+        if to is not None and follow:
+            return self._ask(to, now_ms) + self._schedule(now_ms)
         return self._seek(now_ms) + self._schedule(now_ms)
+
+    def on_drop(self, sender: Contact, drop: Drop, now_ms: int) -> list[Effect]:
+        """Our parent gives us to another one; it stays the next best if that one does not take us."""
+        effects: list[Effect] = []
+        if self.edges.is_parent(sender, drop.epoch):
+            self.edges.lose_parent()
+            effects.append(ParentDown())
+        elif self._is_asked(sender, drop.epoch):
+            self.search.asked = None  # the grant comes after its end; it will be given back
+        else:
+            return []
+        self.search.hints = [contact_of(drop.to), sender]
+        return effects + self._seek(now_ms) + self._schedule(now_ms)
+
+    # ---- messages on an edge
 
     def on_heartbeat(self, sender: Contact, beat: Heartbeat, now_ms: int) -> list[Effect]:
         """Renew a lease; a heartbeat on an edge we do not have is answered with Unlink."""
-        edge = self.parent if beat.down else self.children.get(sender.id)
-        if edge is None or edge.peer != sender or edge.epoch != beat.epoch:
-            return [Send(sender, Unlink(self.app, beat.epoch))]
-        edge.lease_ms = now_ms + self._settings.lease_ms
-        return []
+        return self.edges.on_heartbeat(sender, beat, now_ms)
 
     def on_unlink(self, sender: Contact, unlink: Unlink, now_ms: int) -> list[Effect]:
         """Take note that the peer has no such edge."""
         effects: list[Effect] = []
-        if self.parent is not None and self.parent.peer == sender and self.parent.epoch == unlink.epoch:
+        if self.edges.is_parent(sender, unlink.epoch):
             effects += self._lose_parent(now_ms)
-        child = self.children.get(sender.id)
-        if child is not None and child.epoch == unlink.epoch:
+        elif self._is_asked(sender, unlink.epoch):
+            self.search.asked = None
+            self.search.strike(sender, self.root, now_ms)
+            effects += self._seek(now_ms)
+        if self.edges.is_child(sender, unlink.epoch):
             del self.children[sender.id]
             effects.append(ChildDown(sender))
         return effects + self._schedule(now_ms)
@@ -204,17 +206,17 @@ class Tree:
         if self.children.pop(peer.id, None) is not None:
             effects.append(ChildDown(peer))
         if self.parent is not None and self.parent.peer == peer:
-            self._strike(peer, now_ms)
+            self.search.strike(peer, self.root, now_ms)
             effects += self._lose_parent(now_ms)
-        elif self._asked == peer and self.role is Role.JOINING:
-            self._asked = None
-            self._strike(peer, now_ms)
+        elif self.search.asked == peer:
+            self.search.asked = None
+            self.search.strike(peer, self.root, now_ms)
             effects += self._seek(now_ms)
         return effects + self._schedule(now_ms)
 
     def on_contacts_changed(self, now_ms: int) -> list[Effect]:
         """A rendezvous root that learns of a closer agent goes under it; a seeker with nobody to ask asks again."""
-        if self.role is Role.JOINING and self._asked is None and self._candidates(now_ms):
+        if self.role is Role.JOINING and self.search.asked is None and self._candidates(now_ms):
             return self._seek(now_ms) + self._schedule(now_ms)
         if self.role is Role.ROOT and self.root is None and self._candidates(now_ms):
             return self._step_down(now_ms) + self._schedule(now_ms)
@@ -222,63 +224,65 @@ class Tree:
 
     def on_looked_up(self, contacts: tuple[Contact, ...], now_ms: int) -> list[Effect]:
         """The lookup before a root claim, or a root's regular doubt, is answered."""
-        waiting, self._lookup_until_ms = self._lookup_until_ms is not None, None
-        struck = self._live_strikes(now_ms)
-        better = [c for c in contacts if c.id not in struck and self._distance(c) < self._distance(self.me)]
-        if self.root is not None or self.role not in (Role.JOINING, Role.ROOT):
+        search = self.search
+        waiting, search.lookup_until_ms = search.lookup_until_ms is not None, None
+        if self.root is not None or self.role not in (Role.JOINING, Role.ROOT) or search.asked is not None:
             return []
+        struck = search.struck(now_ms)
+        closer = [contact for contact in contacts if self._rank(contact) < self._rank(self.me)]
+        better = [contact for contact in closer if contact.id not in struck]
         effects: list[Effect] = []
-        if better and self.role is Role.ROOT:
-            effects += [RootChanged(False)]
-            self.role = Role.JOINING
+        if better:
+            effects += [RootChanged(False)] if self.role is Role.ROOT else []
             effects += self._ask(better[0], now_ms)
-        elif better and self._asked is None:
-            effects += self._ask(better[0], now_ms)
-        elif not better and waiting and self.role is Role.JOINING and self._asked is None:
+        elif waiting and closer and search.doubts < DOUBTS_MAX:
+            # It answers lookups, so it lives, but no JOIN: a claim now would split the tree, so ask it again first.
+            search.doubts += 1
+            search.forgive(closer[0])
+            search.hints = [closer[0]]
+            search.retry_ms = now_ms + search.backoff_ms()
+        elif waiting and self.role is Role.JOINING:
             effects += self._become_root(now_ms)
         return effects + self._schedule(now_ms)
 
     def on_tick(self, now_ms: int, term: int, committed: int) -> list[Effect]:
         """Time passed: heartbeats, leases, JOIN timeouts, retries."""
-        effects: list[Effect] = []
-        if now_ms >= self._beat_ms:
-            self._beat_ms = now_ms + self._settings.heartbeat_ms
-            effects += self._heartbeats(term, committed)
-        for edge in [edge for edge in self.children.values() if edge.lease_ms <= now_ms]:
-            del self.children[edge.peer.id]
-            effects += [Send(edge.peer, Unlink(self.app, edge.epoch)), ChildDown(edge.peer)]
+        effects = self.edges.expire_children(now_ms)
         if self.parent is not None and self.parent.lease_ms <= now_ms:
-            self._strike(self.parent.peer, now_ms)
-            effects += [Send(self.parent.peer, Unlink(self.app, self.parent.epoch)), *self._lose_parent(now_ms)]
+            self.search.strike(self.parent.peer, self.root, now_ms)
+            effects.append(Send(self.parent.peer, Unlink(self.app, self.parent.epoch)))
+            effects += self._lose_parent(now_ms)
+        effects += self.edges.beat(term, committed, now_ms)
         if self.role is Role.JOINING:
             effects += self._tick_joining(now_ms)
         if self.role is Role.ROOT and self.root is None and now_ms >= self._recheck_ms:
             self._recheck_ms = now_ms + RECHECK_MS
             effects += self._step_down(now_ms) if self._candidates(now_ms) else [Lookup()]
-        effects += self._tick_idle(now_ms)
-        return effects + self._schedule(now_ms)
+        return effects + self._tick_idle(now_ms) + self._schedule(now_ms)
 
     def _tick_joining(self, now_ms: int) -> list[Effect]:
-        if self._asked is not None and now_ms >= self._asked_until_ms:
-            silent, self._asked = self._asked, None
-            self._strike(silent, now_ms)
+        search = self.search
+        if search.asked is not None and now_ms >= search.asked_until_ms:
+            silent, search.asked = search.asked, None
+            search.strike(silent, self.root, now_ms)
             return [Suspect(silent), *self._seek(now_ms)]
-        if self._lookup_until_ms is not None and now_ms >= self._lookup_until_ms:
-            self._lookup_until_ms = None
+        if search.lookup_until_ms is not None and now_ms >= search.lookup_until_ms:
+            search.lookup_until_ms = None
             return self._seek(now_ms)
-        if self._retry_ms is not None and now_ms >= self._retry_ms:
+        if search.retry_ms is not None and now_ms >= search.retry_ms:
             return self._seek(now_ms)
         return []
 
     def _tick_idle(self, now_ms: int) -> list[Effect]:
-        busy = self.member or bool(self.children) or self.role is Role.OUT or self.root == self.me
-        if busy:
+        if self.member or self.children or self.role is Role.OUT or self.root == self.me:
             self._idle_since_ms = None
         elif self._idle_since_ms is None:
             self._idle_since_ms = now_ms
         elif now_ms - self._idle_since_ms >= self._settings.linger_ms:
-            return self._exit()
+            return self.depart(now_ms)
         return []
+
+    # ---- views
 
     def view(self) -> TreeView:
         """Return what this node knows of the tree's shape around it."""
@@ -288,102 +292,106 @@ class Tree:
 
     def check(self) -> None:
         """Assert the machine's invariants (for tests; O(children))."""
-        assert self.parent is None or self.role is Role.MEMBER
-        assert self.role is not Role.MEMBER or self.parent is not None
-        legal_root = self.role is Role.ROOT and self.root == self.me
+        assert (self.role is Role.MEMBER) == (self.parent is not None)
+        assert self.search.asked is None or self.role is Role.JOINING
+        assert self.parent is None or self._rank(self.parent.peer) < self._rank(self.me), "I7: parent not before us"
         for edge in self.children.values():
-            assert legal_root or self._distance(self.me) < self._distance(edge.peer), "I7: child closer than parent"
+            assert self._rank(self.me) < self._rank(edge.peer), "I7: child not after us"
+        assert len(self.children) <= self._settings.fan_in_max, "I8: more children than allowed"
 
     # ---- seeking a parent
 
     def _seek(self, now_ms: int) -> list[Effect]:
         """Ask the best candidate; without one look the key up (rendezvous) or come back later."""
+        search = self.search
         self.role = Role.JOINING
-        self._retry_ms = None
+        search.retry_ms = None
+        while search.hints:
+            hint = search.hints.pop(0)
+            if self._is_legal(hint, now_ms):
+                return self._ask(hint, now_ms)
         candidates = self._candidates(now_ms)
         if candidates:
-            return self._ask(candidates[0], now_ms)
-        if self.root is None:
-            self._lookup_until_ms = now_ms + 10 * self._settings.join_timeout_ms
-            return [Lookup()]
-        self._retry_ms = self._struck.get(self.root.id, now_ms + BACKOFF_MS_MAX)
-        return []
+            return self._ask(first_choice(candidates, self.app, self._rng), now_ms)
+        search.redirects = 0
+        if self.root is not None:
+            search.retry_ms = search.struck(now_ms).get(self.root.id, now_ms + BACKOFF_MS_MAX)
+            return []
+        search.lookup_until_ms = now_ms + 10 * self._settings.join_timeout_ms
+        return [Lookup()]
 
     def _candidates(self, now_ms: int) -> list[Contact]:
         """Return whom to ask, best first: closer contacts, then the recorded root, also if it failed a while ago."""
-        struck = self._live_strikes(now_ms)
+        struck = self.search.struck(now_ms)
         found = [contact for contact in self._view(self.app) if contact.id not in struck and contact != self.me]
         if self.root is not None and self.root != self.me and self.root not in found and self.root.id not in struck:
             found.append(self.root)
         return found
 
-    def _live_strikes(self, now_ms: int) -> dict[bytes, int]:
-        self._struck = {peer: until for peer, until in self._struck.items() if until > now_ms}
-        return self._struck
-
-    def _strike(self, contact: Contact, now_ms: int) -> None:
-        """Pass a contact over for a while; the recorded root, which nobody replaces, only for a jittered back-off."""
-        self._failures += 1
-        wait_ms = STRIKE_MS
-        if contact == self.root:
-            ceiling = min(BACKOFF_MS_MAX, BACKOFF_MS_MIN << min(self._failures, 10))
-            wait_ms = self._rng.randint(BACKOFF_MS_MIN, ceiling)
-        self._struck[contact.id] = now_ms + wait_ms
-
     def _ask(self, to: Contact, now_ms: int) -> list[Effect]:
         # Epochs never repeat, not even over a restart with an empty memory: the clock is their floor.
         self.epoch = max(self.epoch + 1, now_ms)
         self.role = Role.JOINING
-        self._asked = to
-        self._asked_until_ms = now_ms + self._settings.join_timeout_ms
-        return [Send(to, Join(self.app, self.epoch, self.root.address if self.root else None))]
+        self.search.ask(to, now_ms + self._settings.join_timeout_ms)
+        root = self.root.address if self.root is not None else None
+        return [Send(to, Join(self.app, self.epoch, root, len(self.children)))]
+
+    def _is_asked(self, peer: Contact, epoch: int) -> bool:
+        return self.role is Role.JOINING and self.search.asked == peer and self.epoch == epoch
+
+    def _is_legal(self, to: Contact, now_ms: int) -> bool:
+        """Whether a peer may point us there: it ranks before us and did not fail us lately."""
+        return self._rank(to) < self._rank(self.me) and to.id not in self.search.struck(now_ms)
+
+    def _rank(self, contact: Contact) -> int:
+        return rank(contact, self.app, self.root)
+
+    # ---- changes of our own place
 
     def _become_root(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         if self.parent is not None:
             effects += [Send(self.parent.peer, Unlink(self.app, self.parent.epoch)), ParentDown()]
-        self.parent = self._asked = None
+        self.edges.become_root()
         self.role = Role.ROOT
-        self._recheck_ms = now_ms + (STRIKE_MS if self._live_strikes(now_ms) else RECHECK_MS)
+        self._recheck_ms = now_ms + (STRIKE_MS if self.search.struck(now_ms) else RECHECK_MS)
+        self.search.end()
         return [*effects, RootChanged(True)]
 
     def _step_down(self, now_ms: int) -> list[Effect]:
         return [RootChanged(False), *self._seek(now_ms)]
 
     def _lose_parent(self, now_ms: int) -> list[Effect]:
-        self.parent = None
+        """Repair: the grandparent has a free place now, or knows where there is one; then as for a first JOIN."""
+        above = self.edges.lose_parent()
+        self.search.hints = [above] if above is not None else []
         return [ParentDown(), *self._seek(now_ms)]
 
     def _drop_illegal_edges(self, now_ms: int) -> list[Effect]:
-        """A new root is recorded: keep only edges that the distance order alone allows (M12)."""
+        """A new root is recorded: keep only edges that the ranks under it allow (M12)."""
         effects: list[Effect] = []
         for edge in list(self.children.values()):
-            if self.root != self.me and self._distance(self.me) > self._distance(edge.peer):
+            if self._rank(self.me) > self._rank(edge.peer):
                 del self.children[edge.peer.id]
                 effects += [Send(edge.peer, Unlink(self.app, edge.epoch)), ChildDown(edge.peer)]
-        parent = self.parent
-        if parent is not None and parent.peer != self.root and self._distance(parent.peer) > self._distance(self.me):
+        if self.root == self.me:
+            return effects
+        parent, asked = self.parent, self.search.asked
+        if parent is not None and self._rank(parent.peer) > self._rank(self.me):
             effects += [Send(parent.peer, Unlink(self.app, parent.epoch)), *self._lose_parent(now_ms)]
+        elif self.role is Role.JOINING and (asked is None or self._rank(asked) > self._rank(self.me)):
+            self.search.asked = None
+            effects += self._seek(now_ms)
         return effects
 
-    # ---- upkeep
-
-    def _heartbeats(self, term: int, committed: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for edge in self.children.values():
-            effects.append(Send(edge.peer, Heartbeat(self.app, edge.epoch, True, term, committed)))
-        if self.parent is not None:
-            effects.append(Send(self.parent.peer, Heartbeat(self.app, self.parent.epoch, False, 0, committed)))
-        return effects
+    # ---- time
 
     def _schedule(self, now_ms: int) -> list[Effect]:
         """Set when the next tick is due; returns no effects so that callers can chain it."""
-        due = [self._beat_ms]
-        if self.role is Role.JOINING:
-            due += [t for t in (self._retry_ms, self._lookup_until_ms) if t is not None]
-            due += [self._asked_until_ms] if self._asked is not None else []
+        due = [self.edges.beat_ms, *self.search.deadlines()]
+        if self.role is Role.ROOT and self.root is None:
+            due.append(self._recheck_ms)
+        if self._idle_since_ms is not None:
+            due.append(self._idle_since_ms + self._settings.linger_ms)
         self.deadline_ms = max(now_ms + 1, min(due))
         return []
-
-    def _distance(self, contact: Contact) -> int:
-        return distance(contact.id, self.app)

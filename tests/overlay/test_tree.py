@@ -116,7 +116,7 @@ def test_a_lost_parent_is_replaced(how: str) -> None:
         effects = tree.on_unlink(MIDDLE, Unlink(APP, tree.epoch), NOW + 1)
         assert sent(effects, Join) == [MIDDLE]
     else:
-        effects = tree.on_tick(NOW + 3_000, 0, 0)
+        effects = tree.on_tick(NOW + tree.edges.lease_ms, 0, 0)
         assert sent(effects, Join) == [FAR]
     assert ParentDown() in effects
     tree.check()
@@ -126,11 +126,13 @@ def test_silent_children_are_dropped_and_heartbeats_keep_them() -> None:
     tree = make(NEAR)
     tree.on_join(FAR, Join(APP, 1, None), NOW)
     tree.on_join(LAST, Join(APP, 1, None), NOW)
-    assert tree.on_heartbeat(FAR, Heartbeat(APP, 1, False, 0, 0), NOW + 2_000) == []
-    effects = tree.on_tick(NOW + 3_000, 0, 0)
+    assert tree.on_heartbeat(FAR, Heartbeat(APP, 1, False, 0, 0), NOW + tree.edges.heartbeat_ms) == []
+    end = NOW + tree.edges.lease_ms
+    assert ChildDown(LAST) not in tree.on_tick(end - 1, 0, 0)
+    effects = tree.on_tick(end, 0, 0)
     assert ChildDown(LAST) in effects
     assert ChildDown(FAR) not in effects
-    assert sent(tree.on_heartbeat(LAST, Heartbeat(APP, 1, False, 0, 0), NOW + 3_001), Unlink) == [LAST]
+    assert sent(tree.on_heartbeat(LAST, Heartbeat(APP, 1, False, 0, 0), end + 1), Unlink) == [LAST]
 
 
 def test_an_older_join_is_ignored_and_a_newer_one_replaces_the_edge() -> None:

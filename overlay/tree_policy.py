@@ -1,0 +1,107 @@
+"""The choices of one node in a tree: whom it asks for a place, whom it takes in, sends on or gives away.
+
+Owns no state and sends nothing; `overlay.tree` carries the choices out. Everything rests on one order, `rank`: an edge
+always leads from a higher rank to a strictly lower one, so no choice made here, or by a peer, can close a cycle.
+OVERLAY sections 3 (bounded progress) and 4 (order-preserving push-down).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from overlay.ids import Contact, distance, prefix_bits
+from overlay.messages import Reason
+from overlay.routing import View
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One child as a choice sees it."""
+
+    peer: Contact
+    load: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeIn:
+    """Accept the joiner; `instead_of` is the child that goes under it to make room."""
+
+    instead_of: Contact | None
+
+
+@dataclass(frozen=True, slots=True)
+class SendOn:
+    """No room: the joiner goes under this child."""
+
+    to: Contact
+
+
+def rank(contact: Contact, key: bytes, root: Contact | None) -> int:
+    """Return the place of a contact in the order of a tree: the recorded root first, then by distance to the key.
+
+    XOR with a fixed key maps ids one to one, so two contacts never share a rank.
+    """
+    return -1 if contact == root else distance(contact.id, key)
+
+
+def place(
+    joiner: Contact, children: Iterable[Seat], fan_in_max: int, key: bytes, root: Contact | None
+) -> TakeIn | SendOn:
+    """Choose what becomes of a joiner that ranks after us, by order-preserving push-down.
+
+    With no room left it goes under the least loaded child that ranks before it; if it ranks before all children it
+    takes the place of the last of them, which goes under the joiner. O(children).
+    """
+    seats = list(children)
+    if len(seats) < fan_in_max:
+        return TakeIn(None)
+    own = rank(joiner, key, root)
+    ranked = [(rank(seat.peer, key, root), seat) for seat in seats]
+    before = [(seat.load, order, seat.peer) for order, seat in ranked if order < own]
+    if before:
+        return SendOn(min(before, key=lambda entry: entry[:2])[2])
+    return TakeIn(max(ranked, key=lambda entry: entry[0])[1].peer)
+
+
+def first_choice(candidates: Sequence[Contact], key: bytes, rng: random.Random) -> Contact:
+    """Return whom to ask, given at least one candidate in the order of `routing.bounded`.
+
+    One at random of those on the first one's level: agents with the same contacts would otherwise all choose the
+    nearest of them, and the warmer their tables, the more so. O(candidates).
+    """
+    level = prefix_bits(candidates[0].id, key)
+    alike = list(takewhile(lambda contact: prefix_bits(contact.id, key) == level, candidates))
+    return rng.choice(alike)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where we stand when a JOIN comes in; `rooted`: we are the root and hold what a root must."""
+
+    me: Contact
+    key: bytes
+    root: Contact | None
+    rooted: bool
+
+
+def refusal(
+    joiner: Contact, theirs: Contact | None, standing: Standing, view: View
+) -> tuple[Reason, Contact | None] | None:
+    """Return why we may not be the parent of a joiner whatever room there is, and who may; None if we may.
+
+    `theirs`: the recorded root it knows. A joiner is only ever pointed to what ranks before it.
+    """
+    me, key, root = standing.me, standing.key, standing.root
+    other_root = root if root not in (me, joiner) else None
+    if theirs is not None and theirs != root:
+        return Reason.ROOT_IS, other_root
+    if root == me and not standing.rooted:
+        return Reason.NOT_MINE, None  # we are the recorded master but were not told yet (just restarted)
+    own = rank(joiner, key, root)
+    if joiner.id != me.id and rank(me, key, root) < own:
+        return None
+    before = (contact for contact in view(key) if contact != joiner and rank(contact, key, root) < own)
+    return Reason.NOT_MINE, next(before, other_root)
