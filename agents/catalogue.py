@@ -13,6 +13,7 @@ from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.requests import JobRecord, Member
 from overlay.contract import Record
+from overlay.decoding import read_msgpack
 
 _JOB, _MEMBER = "job/", "member/"
 
@@ -35,7 +36,7 @@ class Catalogue:
             JobSpecError: the job cannot run on this release.
         """
         if record.key.startswith(_MEMBER):
-            member = msgspec.msgpack.decode(record.body, type=Member)
+            member = read_msgpack(record.body, Member)
             self._members[member.agent_id] = member
             return None
         job = JobRecord.decode(record.body)

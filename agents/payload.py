@@ -11,6 +11,7 @@ import msgspec
 import polars as pl
 
 from cbt import PaoDecodeError, PaoSchema, decode, encode
+from overlay.decoding import read_msgpack
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,8 +63,8 @@ def unpack(payload: bytes, schema: PaoSchema) -> tuple[Notes, pl.DataFrame]:
         PaoDecodeError: the bytes are not such a payload.
     """
     try:
-        wire = msgspec.msgpack.decode(payload, type=_Wire)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        wire = read_msgpack(payload, _Wire)
+    except msgspec.DecodeError as error:
         raise PaoDecodeError(f"not a payload: {error}") from None
     return wire.notes, decode(wire.block, schema)
 

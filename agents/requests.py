@@ -21,6 +21,7 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import Definition
+from overlay.decoding import read_msgpack
 from overlay.ids import Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
@@ -69,7 +70,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def decode(cls, body: bytes) -> JobRecord:
         """Read a body; raises msgspec.DecodeError on anything else."""
-        return msgspec.msgpack.decode(body, type=cls)
+        return read_msgpack(body, cls)
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -253,7 +254,7 @@ def encode(message: AnyRequest | Reply) -> bytes:
 
 def decode_request(body: bytes) -> AnyRequest:
     """Decode a request; raises msgspec.DecodeError (ValidationError among them) on anything else."""
-    request: AnyRequest = msgspec.msgpack.decode(body, type=AnyRequest)
+    request: AnyRequest = read_msgpack(body, AnyRequest)  # type: ignore[arg-type]  # a union is no `type`
     return request
 
 
@@ -276,7 +277,7 @@ def value_of(body: bytes) -> Any:
         ElfError: the failure the other agent sent, of the same type; UnavailableError when the bytes are no reply.
     """
     try:
-        reply = msgspec.msgpack.decode(body, type=Reply)
+        reply = read_msgpack(body, Reply)
     except msgspec.DecodeError as error:
         raise UnavailableError(f"the other agent sent something that is no reply: {error}") from None
     failure = reply.failure

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from overlay.decoding import read_msgpack
 from overlay.dht.auth import Secret
 from overlay.errors import DecodeError, UnsupportedVersionError
 from overlay.ids import Contact, parse_address
@@ -71,8 +72,8 @@ def read_hello(data: bytes) -> Hello:
         UnsupportedVersionError: the peer speaks another version.
     """
     try:
-        hello = msgspec.msgpack.decode(_capped(data), type=Hello)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        hello = read_msgpack(_capped(data), Hello)
+    except msgspec.DecodeError as error:
         raise DecodeError(f"not a greeting: {error}") from error
     return _checked(hello)
 
@@ -90,8 +91,8 @@ def read_answer(secret: Secret | None, mine: Hello, data: bytes) -> tuple[Hello,
         UnsupportedVersionError: the peer speaks another version.
     """
     try:
-        welcome = msgspec.msgpack.decode(_capped(data), type=Welcome)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        welcome = read_msgpack(_capped(data), Welcome)
+    except msgspec.DecodeError as error:
         raise DecodeError(f"not the answer to a greeting: {error}") from error
     theirs = _checked(welcome.hello)
     _verify(secret, mine, theirs, b"answerer", welcome.proof)
@@ -105,8 +106,8 @@ def check_proof(secret: Secret | None, theirs: Hello, mine: Hello, data: bytes) 
         DecodeError: it is none, or not valid.
     """
     try:
-        proof = msgspec.msgpack.decode(_capped(data), type=Proof)
-    except (msgspec.DecodeError, RecursionError) as error:
+        proof = read_msgpack(_capped(data), Proof)
+    except msgspec.DecodeError as error:
         raise DecodeError(f"not a proof: {error}") from error
     _verify(secret, theirs, mine, b"caller", proof.proof)
 

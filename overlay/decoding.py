@@ -1,0 +1,25 @@
+"""msgpack from others, read as one type or refused with one error.
+
+Owns which exceptions of the decoder are the sender's fault: text that is no UTF-8 and nesting without end are, too, but
+the decoder reports them as `UnicodeDecodeError` and `RecursionError`, which nobody expects.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def read_msgpack(data: bytes, kind: type[T]) -> T:
+    """Read one value.
+
+    Raises:
+        msgspec.DecodeError: the bytes are none of this kind; for any bytes, nothing else is raised.
+    """
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise msgspec.DecodeError(str(error)) from None
