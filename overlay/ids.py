@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 ID_BYTES = 20
@@ -114,7 +114,7 @@ def prefix_bits(a: bytes, b: bytes) -> int:
     return ID_BITS - distance(a, b).bit_length()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Contact:
     """Where an agent is reached: UDP for the DHT and TCP for links share the port number.
 
@@ -124,12 +124,26 @@ class Contact:
     id: bytes
     host: str
     port: int
+    #: The id as a number, kept because distances are asked for far more often than contacts are made.
+    number: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "number", int.from_bytes(self.id))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Contact):
+            return NotImplemented
+        return self.number == other.number and self.port == other.port and self.host == other.host
+
+    def __hash__(self) -> int:
+        return hash(self.number)
 
     @classmethod
     def at(cls, host: str, port: int) -> Contact:
-        """Build the contact of the agent at an address."""
-        name = canonical_host(host)
-        return cls(node_id(name, port), name, port)
+        """Return the contact of the agent at an address; the same object each time, which makes comparing cheap."""
+        return _contact_at(canonical_host(host), port)
 
     @property
     def address(self) -> str:
@@ -143,6 +157,11 @@ class Contact:
 
     def __str__(self) -> str:
         return f"{self.id.hex()[:8]}@{self.address}"
+
+
+@lru_cache(maxsize=16384)
+def _contact_at(name: str, port: int) -> Contact:
+    return Contact(node_id(name, port), name, port)
 
 
 def _part(text: str) -> bytes:

@@ -7,8 +7,9 @@ than we are, so any sequence of hops ends, whatever the tables say (OVERLAY sect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
 
-from overlay.ids import Contact, distance, prefix_bits
+from overlay.ids import ID_BITS, Contact, prefix_bits
 
 #: Answers "whom could I ask next on the way to this key?", best first; all strictly closer than this node.
 View = Callable[[bytes], Sequence[Contact]]
@@ -16,9 +17,7 @@ View = Callable[[bytes], Sequence[Contact]]
 
 def closer(contacts: Iterable[Contact], me: bytes, key: bytes) -> list[Contact]:
     """Return the contacts strictly closer to a key than we are, nearest first: greedy order, fewest hops."""
-    own = distance(me, key)
-    found = [(distance(contact.id, key), contact) for contact in contacts]
-    return [contact for far, contact in sorted(found, key=lambda pair: pair[0]) if far < own]
+    return [contact for _, contact in _closer(contacts, me, key)]
 
 
 def bounded(contacts: Iterable[Contact], me: bytes, key: bytes, bits: int = 4) -> list[Contact]:
@@ -30,6 +29,14 @@ def bounded(contacts: Iterable[Contact], me: bytes, key: bytes, bits: int = 4) -
     reach = prefix_bits(me, key) + bits
     near: list[Contact] = []
     far: list[Contact] = []
-    for contact in closer(contacts, me, key):
-        (near if prefix_bits(contact.id, key) <= reach else far).append(contact)
+    for away, contact in _closer(contacts, me, key):
+        (near if ID_BITS - away.bit_length() <= reach else far).append(contact)
     return near + far[::-1]
+
+
+def _closer(contacts: Iterable[Contact], me: bytes, key: bytes) -> list[tuple[int, Contact]]:
+    target = int.from_bytes(key)
+    own = int.from_bytes(me) ^ target
+    found = [(away, contact) for contact in contacts if (away := contact.number ^ target) < own]
+    found.sort(key=itemgetter(0))
+    return found

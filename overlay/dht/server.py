@@ -327,6 +327,8 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         protocol = self._running()
         lookup = Lookup(self.contact, key, self.table.nearest(key) if start is None else start, width=width)
         waiting: dict[Answer, Contact] = {}
+        # Contacts of another family than ours are dead ends; see `DhtProtocol.reaches`.
+        address_bytes = len(pack(self.contact))
         while not lookup.is_complete:
             waiting |= {protocol.call_find_node(contact, key): contact for contact in lookup.to_ask()}
             if not waiting:
@@ -339,8 +341,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             for answer in [answer for answer in waiting if answer in done]:
                 contact, reply = waiting.pop(answer), answer.result()
                 if isinstance(reply, Found):
-                    found = [unpack(address) for address in reply.addresses]
-                    lookup.on_answer(contact, [contact for contact in found if protocol.reaches(contact)])
+                    lookup.on_answer(contact, [unpack(a) for a in reply.addresses if len(a) == address_bytes])
                 else:
                     lookup.on_failure(contact)
         return lookup.result()

@@ -9,16 +9,15 @@ after `STRIKES_MAX` calls in a row without an answer, never after one lost datag
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from kademlia.node import Node
 from kademlia.routing import KBucket, RoutingTable
 
-from overlay.ids import ID_BITS, ID_BYTES, Contact, distance, prefix_bits
+from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
 
 STRIKES_MAX = 2
 #: Nearest contacts that are checked more often than the rest: as many as answer for a key near us (HINT_COPIES).
@@ -61,16 +60,19 @@ class Table(RoutingTable):  # type: ignore[misc]
         self.own = own
         self._number = int.from_bytes(own.id)
         self.lost: OrderedDict[bytes, Contact] = OrderedDict()
+        self._peers: list[Peer] | None = None
         super().__init__(None, k, Node(own.id, own.host, own.port))
 
     def flush(self) -> None:
         """Forget every contact."""
         self.buckets = []
+        self._peers = None
 
-    def peers(self) -> Iterator[Peer]:
-        """Yield all contacts with their health, farthest level first."""
-        for level in self.buckets:
-            yield from level.nodes.values()
+    def peers(self) -> Sequence[Peer]:
+        """Return all contacts with their health, farthest level first; a list that is ours, made when one changes."""
+        if self._peers is None:
+            self._peers = [peer for level in self.buckets for peer in level.nodes.values()]
+        return self._peers
 
     def contacts(self) -> list[Contact]:
         """Return all contacts, farthest level first."""
@@ -81,6 +83,11 @@ class Table(RoutingTable):  # type: ignore[misc]
 
     def __contains__(self, contact: Contact) -> bool:
         return self._peer(contact.id) is not None
+
+    def remove_contact(self, node: Node) -> None:
+        """Give up a contact; one that waited for its place takes it."""
+        super().remove_contact(node)
+        self._peers = None
 
     def get_bucket_for(self, node: Node) -> int:
         """Return the index of the level of `node`, which must not have our own id."""
@@ -97,6 +104,7 @@ class Table(RoutingTable):  # type: ignore[misc]
         self.lost.pop(contact.id, None)
         peer = self._peer(contact.id)
         if peer is None:
+            self._peers = None
             return bool(self._level(contact.id).add_node(Peer(contact, now_ms)))
         moved = peer.contact != contact
         if moved:
@@ -127,9 +135,11 @@ class Table(RoutingTable):  # type: ignore[misc]
 
     def find_neighbors(self, node: Node, k: int | None = None, exclude: Node | None = None) -> list[Peer]:
         """Return exactly the k contacts nearest to `node`, one with its very id included. O(contacts)."""
+        count = k or self.ksize
         target = int(node.long_id)
-        candidates = (peer for peer in self.peers() if exclude is None or not peer.same_home_as(exclude))
-        return heapq.nsmallest(k or self.ksize, candidates, key=lambda peer: peer.number ^ target)
+        # One more than wanted, for the one left out. Ids differ, so no two peers are ever compared.
+        found = sorted([(peer.number ^ target, peer) for peer in self.peers()])[: count + 1]
+        return [peer for _, peer in found if exclude is None or not peer.same_home_as(exclude)][:count]
 
     def nearest(self, key: bytes, count: int | None = None, *, exclude: Contact | None = None) -> list[Contact]:
         """Return the `count` contacts nearest to `key` (default k), nearest first. O(contacts)."""
@@ -231,4 +241,5 @@ class Table(RoutingTable):  # type: ignore[misc]
 
 def by_distance(contacts: Iterable[Contact], key: bytes) -> list[Contact]:
     """Return the contacts ordered by distance to `key`, nearest first."""
-    return sorted(contacts, key=lambda contact: distance(contact.id, key))
+    target = int.from_bytes(key)
+    return sorted(contacts, key=lambda contact: contact.number ^ target)

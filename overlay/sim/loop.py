@@ -12,6 +12,7 @@ import asyncio
 import contextvars
 import errno
 import functools
+import gc
 import hashlib
 import heapq
 import random
@@ -129,9 +130,14 @@ class SimLoop(base_events.BaseEventLoop):
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run `main` to its end in virtual time, then end what it left behind and close the loop."""
+        # A thousand agents are millions of objects that live to the end: looking for dead ones among them all the time
+        # takes longer than the simulation.
+        thresholds = gc.get_threshold()
+        gc.set_threshold(100_000, 50, 100)
         try:
             return self.run_until_complete(main)
         finally:
+            gc.set_threshold(*thresholds)
             left = asyncio.all_tasks(self)
             for task in left:
                 task.cancel()
