@@ -29,10 +29,11 @@ from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
 from agents.store.checkpoints import Checkpoints
+from agents.store.controls import Controls
 from agents.store.database import Database
 from agents.store.panes import Panes
 from agents.store.records import Records
-from overlay.contract import Commit, OverlaySettings, Record, Verdict
+from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
@@ -71,7 +72,10 @@ class Agent:
         )
         self.node = OverlayNode(settings, self)
         self.catalogue = Catalogue()
-        self.masters = Masters(self.node, Panes(self.database), self.catalogue.name_of, self.catalogue.learn)
+        self._controls = Controls(self.database)
+        self.masters = Masters(
+            self.node, Panes(self.database), self._controls, self.catalogue.name_of, self.catalogue.learn
+        )
         self.intakes: dict[str, Intake] = {}
         self.joined = not overlay.join
         self._records = Records(self.database)
@@ -88,7 +92,7 @@ class Agent:
             now_ms,
         )
         self.attachments = Attachments(
-            self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints
+            self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints, self._controls
         )
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -175,6 +179,10 @@ class Agent:
         if job is not None and job.definition.source in self.intakes:
             await self.intakes[job.definition.source].settle(app, verdict)
 
+    async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+        """Note durably how far a tree's control log was handled."""
+        await asyncio.to_thread(self._controls.put, app, entry)
+
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""
         return payload.merge(payloads, self.catalogue.plan(app).schema)
@@ -199,7 +207,7 @@ class Agent:
     async def _enter_source(self, source: str) -> None:
         """Join a source's tree with what we knew of it, and announce ourselves there."""
         tree = source_id(source)
-        self.node.join_tree(tree, member=True)
+        self.node.join_tree(tree, member=True, control=self._controls.state(tree))
         for record in self._records.all(tree):
             self.node.add_record(tree, record)
             job = self.catalogue.learn_record(record)

@@ -17,6 +17,7 @@ from agents.intake import Intake
 from agents.masters import Masters
 from agents.requests import Enlist, JobRecord, encode, value_of
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
+from agents.store.controls import Controls
 from agents.worker import Worker
 from overlay.contract import NEVER, RollupState
 from overlay.errors import OverlayError
@@ -37,6 +38,7 @@ class Attachments:
         catalogue: the jobs known here; what it says now counts.
         masters: the jobs mastered here.
         checkpoints: where workers were left.
+        controls: how far control logs were handled.
     """
 
     def __init__(
@@ -47,14 +49,21 @@ class Attachments:
         catalogue: Catalogue,
         masters: Masters,
         checkpoints: Checkpoints,
+        controls: Controls,
     ) -> None:
         self._agent_id, self._node, self._intakes = agent_id, node, intakes
         self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
+        self._controls = controls
         self._locks: dict[bytes, asyncio.Lock] = {}
         #: Job -> tree of the publication worked on.
         self._trees: dict[bytes, bytes] = {}
         #: Jobs that should be worked on and are not yet, with the reason; for `/readyz`.
         self.pending: dict[str, str] = {}
+
+    def progress(self) -> list[tuple[str, int]]:
+        """Return each job worked on here, and the position of the last control entry handled for it."""
+        jobs = [job for job in map(self._catalogue.job_of_tree, self._trees.values()) if job is not None]
+        return [(job.definition.key, self._node.control_mark(job.tree).position) for job in jobs]
 
     async def follow(self, job: JobRecord) -> None:
         """Do what a job's newest record says, one change of a job at a time, until it is done or superseded."""
@@ -93,6 +102,7 @@ class Attachments:
         await asyncio.to_thread(self._checkpoints.forget, tree)
         if not self._masters.has_tree(tree):
             self._node.leave_tree(tree)
+            await asyncio.to_thread(self._controls.forget, tree)
         del self._trees[app]
 
     async def _attach(self, job: JobRecord, intake: Intake) -> None:
@@ -112,6 +122,7 @@ class Attachments:
             root=job.master,
             state=None if self._masters.has_tree(tree) else RollupState(committed=settled),
             leap_after_ms=job.definition.options.leap_after_ms,
+            control=self._controls.state(tree),
         )
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.
         for snapshot in self._checkpoints.snapshots(tree, after=settled):

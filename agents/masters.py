@@ -19,6 +19,7 @@ from agents.jobs.types import SqlType
 from agents.master import Enlisted, Master, MasterState
 from agents.requests import JobRecord, Weigh, Weight
 from agents.results import Json, Span
+from agents.store.controls import Controls
 from agents.store.panes import Panes
 from agents.windows import Last, Latest, parse_window
 from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
@@ -36,14 +37,20 @@ class Masters:
     Args:
         node: the overlay.
         store: where they live on disk.
+        controls: where the control logs of their trees live.
         names: turns an agent id into a name for people.
         learn: told of each job before its tree is joined, so that payloads of it can be merged here.
     """
 
     def __init__(
-        self, node: OverlayNode, store: Panes, names: Callable[[str], str], learn: Callable[[JobRecord], None]
+        self,
+        node: OverlayNode,
+        store: Panes,
+        controls: Controls,
+        names: Callable[[str], str],
+        learn: Callable[[JobRecord], None],
     ) -> None:
-        self._node, self._store, self._names, self._learn = node, store, names, learn
+        self._node, self._store, self._controls, self._names, self._learn = node, store, controls, names, learn
         self._jobs: dict[bytes, JobRecord] = {}
         self._masters: dict[bytes, Master] = {}
         self._news: dict[bytes, asyncio.Event] = {}
@@ -138,6 +145,7 @@ class Masters:
         self._node.leave_tree(tree)
         del self._apps[tree]
         self._store.forget(app)
+        self._controls.forget(tree)
         del self._masters[app], self._jobs[app]
         self._news.pop(app).set()
 
@@ -164,6 +172,7 @@ class Masters:
             "through_ms": master.through_ms,
             "roster": sorted(self._names(agent) for agent in roster),
             "too_late": master.state.too_late,
+            "control": self._node.control_mark(job.tree).position,
         }
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
@@ -200,6 +209,7 @@ class Masters:
             root=self._node.contact,
             state=master.state.rollup,
             leap_after_ms=definition.options.leap_after_ms,
+            control=self._controls.state(job.tree),
         )
         for agent, enlisted in master.state.enlisted.items():
             if enlisted.lost:

@@ -1,20 +1,22 @@
-"""One node's part in one application: its tree, the records flooded over the tree, and the roll-up of a job.
+"""One node's part in one application: its tree, and what travels over it: records, control entries, a job's roll-up.
 
-Owns only the wiring: which machine an input goes to, and that edge events of the tree reach the other two. Pure; the
+Owns only the wiring: which machine an input goes to, and that edge events of the tree reach the other three. Pure; the
 node (`overlay.node`) and the tests' harness drive the same object. DESIGN section 2: `handle(input, now_ms)`.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 
-from overlay.contract import OverlaySettings, Record, RollupState
+from overlay.contract import ControlState, OverlaySettings, Record, RollupState
+from overlay.control import Control
 from overlay.effects import (
-    Apply,
     ChildDown,
     ChildUp,
     Committed,
     ContactsChanged,
+    Delivered,
     Effect,
     Input,
     LookedUp,
@@ -28,34 +30,55 @@ from overlay.effects import (
     Send,
     Tick,
 )
+from overlay.errors import OverlayError
+from overlay.flood import Flood
 from overlay.ids import Contact
-from overlay.messages import Accept, Digest, Heartbeat, Join, Records, Redirect, TreeMessage, Unlink
-from overlay.records import RecordMap
+from overlay.messages import (
+    PAYLOAD_BYTES_MAX,
+    Accept,
+    Compare,
+    ControlAsk,
+    ControlEntries,
+    ControlSeen,
+    Digest,
+    Drop,
+    Heartbeat,
+    Join,
+    Records,
+    Redirect,
+    Settle,
+    TreeMessage,
+    Unlink,
+)
 from overlay.rollup import Rollup
 from overlay.routing import View
 from overlay.tree import Role, Tree
 
-#: Bodies in one `Records` message; well below the frame limit, so a large map goes in several.
-BATCH_BYTES = 4 << 20
-
 
 class Application:
-    """Tree, records and roll-up of one application on one node."""
+    """Tree, records, control log and roll-up of one application on one node."""
 
     def __init__(
         self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
     ) -> None:
         self.app = app
         self.tree = Tree(app, me, view, settings, rng, root)
-        self.records = RecordMap()
+        self.flood = Flood(app, rng)
+        self.control = Control(app, rng)
         self.rollup: Rollup | None = None
         self._settings, self._rng = settings, rng
         self._agent = settings.agent_id or me.address
+        self._rollup_ms = 0
 
     @property
     def deadline_ms(self) -> int:
         """When the next `Tick` is due."""
-        return self.tree.deadline_ms
+        due = [self.tree.deadline_ms]
+        if self.rollup is not None:
+            due.append(self._rollup_ms)
+        if self.flood.deadline_ms is not None:
+            due.append(self.flood.deadline_ms)
+        return min(due)
 
     @property
     def is_idle(self) -> bool:
@@ -72,38 +95,65 @@ class Application:
         *,
         state: RollupState | None = None,
         leap_after_ms: int | None = None,
+        control: ControlState | None = None,
     ) -> list[Effect]:
         """Enter the tree, or change membership, root or settings."""
+        # What the runtime stored of the log comes first, for we may become the root in the next line.
+        effects = self.control.enrol(control)
         if root is not None:
             rollup = self._rollup_of_job()
             if state is not None and rollup.ledger is None:
                 rollup.state = state
             if leap_after_ms is not None:
                 rollup.set_patience(leap_after_ms)
-        effects = self._spread(self.tree.join(member, root, now_ms), now_ms)
+        effects += self._spread(self.tree.join(member, root, now_ms), now_ms)
         if member and self.rollup is not None:
             effects += self.rollup.enrol(now_ms)
         return effects
 
     def leave(self, now_ms: int, *, retire: bool) -> list[Effect]:
         """End membership; the node stays a forwarder while it has children."""
+        self.control.withdraw()
         effects = self.rollup.withdraw(retire) if self.rollup is not None else []
         return effects + self._spread(self.tree.leave(now_ms), now_ms)
 
+    def stop(self, now_ms: int) -> list[Send]:
+        """The node stops: hand the children to our parent, so that they need not find out that we are gone."""
+        return [effect for effect in self.tree.depart(now_ms) if isinstance(effect, Send)]
+
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot of a member; False if it is settled already or we are no member of a job."""
-        return self.rollup.seal(through, payload, now_ms) if self.rollup is not None else (False, [])
+        if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
+            raise OverlayError(f"a snapshot of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES_MAX}")
+        if self.rollup is None or not self.tree.member:
+            return False, []
+        return self.rollup.seal(through, payload, now_ms)
 
     def add_record(self, record: Record) -> tuple[bool, list[Effect]]:
         """Apply a record of the runtime and flood it; False if ours is the same or newer."""
-        if not self.records.apply(record):
-            return False, []
-        return True, self._flood((record,), None)
+        return self.flood.add(record)
+
+    def multicast(self, body: bytes, now_ms: int) -> tuple[int, list[Effect]]:
+        """Append to the control log (root only); returns the entry's position."""
+        return self.control.append(body, now_ms)
 
     # ---- the network and the clock
 
     def handle(self, event: Input, now_ms: int) -> list[Effect]:
         """Handle one input."""
+        return self._tell(self._handle(event, now_ms))
+
+    def _tell(self, effects: list[Effect]) -> list[Effect]:
+        """Let children hear at once what is new above them, unless a verdict on its way to them says the same."""
+        rollup, edges = self.rollup, self.tree.edges
+        if rollup is None:
+            return effects + edges.tell(0, 0)
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Settle):
+                edges.has_heard(effect.to, effect.message.term, effect.message.through)
+        return effects + edges.tell(rollup.term, rollup.committed)
+
+    def _handle(self, event: Input, now_ms: int) -> list[Effect]:
         match event:
             case Received(sender=sender, message=message):
                 return self._on_message(sender, message, now_ms)
@@ -113,6 +163,8 @@ class Application:
                 return self._spread(self.tree.on_contacts_changed(now_ms), now_ms)
             case LookedUp(contacts=contacts):
                 return self._spread(self.tree.on_looked_up(contacts, now_ms), now_ms)
+            case Delivered(mark=mark):
+                return self.control.on_delivered(mark)
             case Tick():
                 return self._on_tick(now_ms)
         rollup = self.rollup
@@ -135,58 +187,40 @@ class Application:
                 return self._spread(tree.on_accept(sender, message, now_ms), now_ms)
             case Redirect():
                 return self._spread(tree.on_redirect(sender, message, now_ms), now_ms)
+            case Drop():
+                return self._spread(tree.on_drop(sender, message, now_ms), now_ms)
             case Unlink():
                 return self._spread(tree.on_unlink(sender, message, now_ms), now_ms)
             case Heartbeat():
                 effects = self._spread(tree.on_heartbeat(sender, message, now_ms), now_ms)
                 return effects + (self.rollup.on_heartbeat(sender, message, now_ms) if self.rollup is not None else [])
-            case Digest(marks=marks):
-                return self._send_records(sender, self.records.newer_than(marks)) if self._is_edge(sender) else []
-            case Records(records=records):
-                return self._on_records(sender, records) if self._is_edge(sender) else []
+            case Compare() | Digest() | Records():
+                return self.flood.on_message(sender, message)
+            case ControlAsk() | ControlSeen() | ControlEntries():
+                return self.control.on_message(sender, message, now_ms)
         return self.rollup.on_message(sender, message, now_ms) if self.rollup is not None else []
 
     def _on_tick(self, now_ms: int) -> list[Effect]:
         rollup = self.rollup
+        compared = self.flood.on_tick(now_ms)
         if rollup is None:
-            return self._spread(self.tree.on_tick(now_ms, 0, 0), now_ms)
-        return self._spread(self.tree.on_tick(now_ms, rollup.term, rollup.committed), now_ms) + rollup.on_tick(now_ms)
-
-    # ---- records
-
-    def _on_records(self, sender: Contact, records: tuple[Record, ...]) -> list[Effect]:
-        fresh = tuple(record for record in records if self.records.apply(record))
-        return [*(Apply(record) for record in fresh), *self._flood(fresh, sender)]
-
-    def _flood(self, records: tuple[Record, ...], source: Contact | None) -> list[Effect]:
-        """Pass new records on over every edge but the one they came from."""
-        return [effect for peer in self._edges() if peer != source for effect in self._send_records(peer, records)]
-
-    def _send_records(self, peer: Contact, records: tuple[Record, ...]) -> list[Effect]:
-        effects: list[Effect] = []
-        batch: list[Record] = []
-        size_bytes = 0
-        for record in records:
-            if batch and size_bytes + len(record.body) > BATCH_BYTES:
-                effects.append(Send(peer, Records(self.app, tuple(batch))))
-                batch, size_bytes = [], 0
-            batch.append(record)
-            size_bytes += len(record.body)
-        return [*effects, Send(peer, Records(self.app, tuple(batch)))] if batch else effects
+            return self._spread(self.tree.on_tick(now_ms, 0, 0), now_ms) + compared
+        self._rollup_ms = now_ms + self._settings.heartbeat_ms
+        effects = self._spread(self.tree.on_tick(now_ms, rollup.term, rollup.committed), now_ms) + compared
+        return effects + rollup.on_tick(now_ms)
 
     # ---- edges
 
     def _spread(self, effects: list[Effect], now_ms: int) -> list[Effect]:
-        """Let the records and the roll-up see the tree's edge events, in order; everything else passes through."""
+        """Let the machines above see the tree's edge events, in order; everything else passes through."""
         if self.tree.root is not None:
             self._rollup_of_job()
         spread: list[Effect] = []
         for effect in effects:
             match effect:
-                case ParentUp(parent=peer) | ChildUp(child=peer):
-                    spread.append(Send(peer, Digest(self.app, self.records.marks())))
-                    spread += self.rollup.on_edge(effect, now_ms) if self.rollup is not None else []
-                case ParentDown() | ChildDown() | RootChanged():
+                case ParentUp() | ParentDown() | ChildUp() | ChildDown() | RootChanged():
+                    spread += self.flood.on_edge(effect, now_ms)
+                    spread += self.control.on_edge(effect, now_ms)
                     spread += self.rollup.on_edge(effect, now_ms) if self.rollup is not None else []
                 case _:
                     spread.append(effect)
@@ -197,9 +231,14 @@ class Application:
             self.rollup = Rollup(self.app, self._agent, self._settings, self._rng)
         return self.rollup
 
-    def _edges(self) -> list[Contact]:
-        parent = [self.tree.parent.peer] if self.tree.parent is not None else []
-        return parent + [self.tree.children[key].peer for key in sorted(self.tree.children)]
 
-    def _is_edge(self, peer: Contact) -> bool:
-        return peer in self._edges()
+def count(applications: Collection[Application]) -> dict[str, int]:
+    """Return the statistics of all applications of one node, summed; names are stable."""
+    rollups = [application.rollup for application in applications if application.rollup is not None]
+    ledgers = [rollup.ledger for rollup in rollups if rollup.ledger is not None]
+    bags = [rollup.barrier.bag for rollup in rollups] + [ledger.bag for ledger in ledgers]
+    return {
+        "claims_overlapping": sum(bag.overlaps for bag in bags),
+        "leaps": sum(ledger.leaps for ledger in ledgers),
+        "records_refused": sum(application.flood.map.refused for application in applications),
+    }

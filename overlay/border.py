@@ -1,4 +1,4 @@
-"""Calls from the overlay into the runtime: merges in a thread, commits and verdicts until they succeed.
+"""Calls from the overlay into the runtime: merges in a thread; commits, verdicts and control until they succeed.
 
 Owns the tasks and the retries; each answer goes back to the machines as an input. Shell.
 """
@@ -10,8 +10,8 @@ import logging
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from typing import Any
 
-from overlay.contract import Commit, Handler, Record, Verdict
-from overlay.effects import Committed, Input, Merged, Notified
+from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
+from overlay.effects import Committed, Delivered, Input, Merged, Notified
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Border:
     """
 
     def __init__(self, handler: Handler, feed: Callable[[bytes, Input], None], joined: Container[bytes]) -> None:
-        self.counters = {"commits": 0, "merge_failures": 0, "handler_errors": 0}
+        self.counters = {"commits": 0, "control_entries": 0, "merge_failures": 0, "handler_errors": 0}
         self._handler, self._feed, self._joined = handler, feed, joined
         self._verdicts: dict[bytes, asyncio.Queue[Verdict]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,6 +64,10 @@ class Border:
             queue = self._verdicts[app] = asyncio.Queue()
             self._spawn(self._notify_in_order(app, queue))
         queue.put_nowait(verdict)
+
+    def deliver(self, app: bytes, entry: ControlEntry) -> None:
+        """Have a control entry handled durably; answers with `Delivered`."""
+        self._spawn(self._deliver(app, entry))
 
     async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
         payload, bad = await asyncio.to_thread(self._merge_tolerant, app, payloads)
@@ -104,6 +108,14 @@ class Border:
             if await self._insist(app, f"verdict through {verdict.through}", attempt):
                 self._feed(app, Notified(verdict.through))
         del self._verdicts[app]
+
+    async def _deliver(self, app: bytes, entry: ControlEntry) -> None:
+        async def attempt() -> None:
+            await self._handler.on_control(app, entry)
+
+        if await self._insist(app, f"control entry {entry.mark.position}", attempt):
+            self.counters["control_entries"] += 1
+            self._feed(app, Delivered(entry.mark))
 
     async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
         """Call the runtime until it succeeds: nothing may go on before this is durable. False if the tree was left."""

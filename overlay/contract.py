@@ -7,15 +7,21 @@ never looks into. DESIGN section 2: imports run one way, so the runtime's decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
+from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError
 from overlay.ids import Contact
 
 #: "Nothing was ever committed": lower than any interval index.
 NEVER = -(1 << 62)
+#: Largest body of a control entry: a filter, a switch, a short list; larger content belongs in a record.
+CONTROL_BYTES_MAX = 256 << 10
+#: Most entries a tree's control log retains, and most bytes in their bodies: a day of one entry every 90 s.
+CONTROL_ENTRIES_MAX = 1_024
+CONTROL_LOG_BYTES_MAX = 4 << 20
 
 
 class Record(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +67,7 @@ class RollupState(msgspec.Struct, frozen=True, array_like=True):
         Raises:
             msgspec.DecodeError: the bytes are no such state.
         """
-        return msgspec.msgpack.decode(data, type=cls)
+        return read_msgpack(data, cls)
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -89,6 +95,53 @@ class Verdict(msgspec.Struct, frozen=True):
     previous: int
     through: int
     missing: bool
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A place in a tree's control log. Terms rise with each new root, so marks never repeat and order all entries."""
+
+    term: Annotated[int, msgspec.Meta(ge=0, le=1 << 61)] = 0
+    position: Annotated[int, msgspec.Meta(ge=0, le=1 << 61)] = 0
+
+
+#: Where every control log begins: before its first entry.
+ORIGIN = Mark()
+
+
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
+    """One entry of a control log, as it travels and as a root stores it; its predecessor has `position` - 1."""
+
+    mark: Mark
+    body: Annotated[bytes, msgspec.Meta(max_length=CONTROL_BYTES_MAX)]
+
+
+class ControlEntry(msgspec.Struct, frozen=True):
+    """One control entry as it reaches the runtime.
+
+    `skipped`: entries before this one did not reach this agent and never will; what they said must be read from the
+    records. `retain_above`: at the root, store this entry, and of those before keep only the ones above this mark; None
+    elsewhere: the mark is all that must be kept. An empty body is the overlay's own: it only carries the mark.
+    """
+
+    mark: Mark
+    body: bytes
+    skipped: bool = False
+    retain_above: Mark | None = None
+
+
+class ControlState(msgspec.Struct, frozen=True):
+    """The durable part of a control log: the last entry handled; at the root also those retained, above `floor`."""
+
+    mark: Mark = ORIGIN
+    floor: Mark = ORIGIN
+    entries: tuple[LogEntry, ...] = ()
+
+    def after(self, entry: ControlEntry) -> ControlState:
+        """Return what is to be stored once an entry was handled; O(entries retained)."""
+        if entry.retain_above is None:
+            return ControlState(entry.mark, entry.mark)
+        kept = [old for old in self.entries if old.mark > entry.retain_above]
+        return ControlState(entry.mark, entry.retain_above, (*kept, LogEntry(entry.mark, entry.body)))
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -150,7 +203,7 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Handler(Protocol):
-    """What the overlay asks of the runtime. Exceptions are logged; `on_commit` and `on_verdict` are then retried."""
+    """What the overlay asks of the runtime. Exceptions are logged; commits, verdicts and control are then retried."""
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
         """Answer a request: bytes are the answer, a contact sends it there, None says "not ours, route on"."""
@@ -166,6 +219,14 @@ class Handler(Protocol):
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
         """Settle own snapshots durably, then return; members only, ascending, each once in a run of the process."""
+        ...
+
+    async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+        """Heed a control entry and store its mark, in one transaction, then return; in order, one at a time.
+
+        Only where the runtime joined the tree, and at its root, where entries go down only after this returns. An entry
+        at or below the stored mark is a repetition (we crashed before the answer): to be ignored.
+        """
         ...
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
@@ -209,11 +270,13 @@ class Overlay(Protocol):
         root: Contact | None = None,
         state: RollupState | None = None,
         leap_after_ms: int | None = None,
+        control: ControlState | None = None,
     ) -> None:
         """Take part in an application's tree; calling again updates membership and root.
 
         `root`: the recorded master (job trees, which roll up); None: whoever is closest to `app` (source trees, records
-        only). `state`: at the root what its last durable commit carried; None elsewhere.
+        only). `state`: at the root what its last durable commit carried; None elsewhere. `control`: what `on_control`
+        stored; None begins with the oldest entry that the tree retains.
         """
         ...
 
@@ -250,6 +313,22 @@ class Overlay(Protocol):
 
     def records(self, app: bytes) -> list[Record]:
         """Return the records of an application that we hold, by key."""
+        ...
+
+    def multicast(self, app: bytes, body: bytes) -> int:
+        """Append an entry to the tree's control log and send it to every agent of the tree; returns its position.
+
+        It goes down once our own `on_control` has made it durable. Each agent handles it at most once and in order; one
+        that is away catches up when it is back, or is told that it missed some (`ControlEntry.skipped`).
+
+        Raises:
+            NotJoinedError: this node is not the root.
+            OverlayError: the body is empty or over `CONTROL_BYTES_MAX`, or too many entries wait to become durable.
+        """
+        ...
+
+    def control_mark(self, app: bytes) -> Mark:
+        """Return the last control entry that our runtime has handled (ORIGIN before the first)."""
         ...
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from overlay.contract import Commit, Record, Verdict
+from overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
 from overlay.ids import Contact
 from overlay.messages import TreeMessage
 
@@ -63,6 +63,13 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliver:
+    """Let the runtime handle a control entry durably; the answer is `Delivered`. One at a time per application."""
+
+    entry: ControlEntry
+
+
+@dataclass(frozen=True, slots=True)
 class ParentUp:
     """The edge to the parent is up; for the machines above the tree, as are the next four."""
 
@@ -98,7 +105,7 @@ class RootChanged:
 
 
 EdgeEvent: TypeAlias = ParentUp | ParentDown | ChildUp | ChildDown | RootChanged
-Effect: TypeAlias = Send | Lookup | Suspect | Merge | Persist | Notify | Apply | EdgeEvent
+Effect: TypeAlias = Send | Lookup | Suspect | Merge | Persist | Notify | Apply | Deliver | EdgeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +163,11 @@ class Notified:
     through: int
 
 
-Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Merged | Committed | Notified
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The runtime made the control entry with this mark durable."""
+
+    mark: Mark
+
+
+Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Merged | Committed | Notified | Delivered

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.contract import Absence, Record
+from overlay.contract import CONTROL_ENTRIES_MAX, Absence, LogEntry, Mark, Record
 from overlay.errors import DecodeError
 from overlay.ids import ID_BYTES, Contact, parse_address
 
@@ -140,10 +140,21 @@ class RecordMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Digest(_Message, frozen=True, tag=6):
-    """All records the sender holds; the receiver answers with those the sender lacks."""
+    """All records the sender holds; the receiver answers with those the sender lacks.
+
+    `mutual`: and with its own digest, if it lacks some itself.
+    """
 
     app: AppId
     marks: Annotated[tuple[RecordMark, ...], msgspec.Meta(max_length=1 << 16)]
+    mutual: bool
+
+
+class Compare(_Message, frozen=True, tag=23):
+    """A number over all records the sender holds; a receiver with another number answers with a mutual `Digest`."""
+
+    app: AppId
+    summary: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 
 class Records(_Message, frozen=True, tag=7):
@@ -244,9 +255,43 @@ class Ping(_Message, frozen=True, tag=15):
     """The link is alive; nothing else to say."""
 
 
+class ControlAsk(_Message, frozen=True, tag=20):
+    """A child wants the control entries after this mark, and all later ones as they come; once per edge."""
+
+    app: AppId
+    epoch: Serial
+    after: Mark
+
+
+class ControlSeen(_Message, frozen=True, tag=21):
+    """Some agent in the sender's subtree has handled an entry that the sender does not know."""
+
+    app: AppId
+    epoch: Serial
+    mark: Mark
+
+
+class ControlEntries(_Message, frozen=True, tag=22):
+    """A run of the control log, down the edge of that epoch; `after` is the entry before the first."""
+
+    app: AppId
+    epoch: Serial
+    after: Mark
+    entries: Annotated[tuple[LogEntry, ...], msgspec.Meta(min_length=1, max_length=CONTROL_ENTRIES_MAX)]
+
+    def __post_init__(self) -> None:
+        previous = self.after
+        for entry in self.entries:
+            if entry.mark.position != previous.position + 1 or entry.mark.term < max(previous.term, 1):
+                raise ValueError(f"entry {entry.mark} cannot follow {previous}")
+            previous = entry.mark
+
+
 _EdgeMessage: TypeAlias = Join | Accept | Redirect | Heartbeat | Unlink | Drop
 _RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire
-TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | Digest | Records
+ControlMessage: TypeAlias = ControlAsk | ControlSeen | ControlEntries
+FloodMessage: TypeAlias = Compare | Digest | Records
+TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | ControlMessage | FloodMessage
 Message: TypeAlias = TreeMessage | Request | Reply | Ping
 
 _encoder = msgspec.msgpack.Encoder()

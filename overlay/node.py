@@ -15,13 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from overlay.alarm import Alarm
-from overlay.application import Application
+from overlay.application import Application, count
 from overlay.border import Border
-from overlay.contract import NEVER, Answer, Handler, OverlaySettings, Record, RollupState, TreeView
+from overlay.contract import (
+    NEVER,
+    ORIGIN,
+    Answer,
+    ControlState,
+    Handler,
+    Mark,
+    OverlaySettings,
+    Record,
+    RollupState,
+    TreeView,
+)
 from overlay.dht import Dht, Secret
 from overlay.effects import (
     Apply,
     ContactsChanged,
+    Deliver,
     Effect,
     Input,
     LookedUp,
@@ -37,7 +49,7 @@ from overlay.effects import (
 )
 from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact, parse_address
-from overlay.messages import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, Join, Message, Ping, Reply, Request, contact_of
+from overlay.messages import Accept, Heartbeat, Join, Message, Ping, Reply, Request, Unlink, contact_of
 from overlay.network import LinkLayer, Network
 from overlay.requests import Requests
 from overlay.routing import bounded, closer
@@ -143,6 +155,10 @@ class OverlayNode:
         if self._requests is not None:
             await self._requests.stop()
         if self._links is not None:
+            linked = set(self._links.connected())  # a good-bye is worth no new link
+            for goodbye in [send for application in self._apps.values() for send in application.stop(self._clock())]:
+                if goodbye.to in linked:
+                    self._links.send(goodbye.to, goodbye.message)
             await self._links.stop()
         if self._dht is not None:
             self._dht.stop()
@@ -175,10 +191,12 @@ class OverlayNode:
         root: Contact | None = None,
         state: RollupState | None = None,
         leap_after_ms: int | None = None,
+        control: ControlState | None = None,
     ) -> None:
         """Take part in an application's tree; see `contract.Overlay`."""
         application = self._application(app, root)
-        effects = application.join(member, root, self._clock(), state=state, leap_after_ms=leap_after_ms)
+        now_ms = self._clock()
+        effects = application.join(member, root, now_ms, state=state, leap_after_ms=leap_after_ms, control=control)
         self._execute(app, effects)
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
@@ -190,10 +208,8 @@ class OverlayNode:
 
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
         """Hand over a durable snapshot; see `contract.Overlay`."""
-        if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
-            raise OverlayError(f"a snapshot of {len(payload)} bytes is over the limit of {PAYLOAD_BYTES_MAX}")
         application = self._apps.get(app)
-        if application is None or not application.tree.member:
+        if application is None:
             return False
         taken, effects = application.seal(through, payload, self._clock())
         self._execute(app, effects)
@@ -222,14 +238,10 @@ class OverlayNode:
         """Return of how many trees this node is the root."""
         return sum(application.tree.role is Role.ROOT for application in self._apps.values())
 
-    # ---- records
+    # ---- records and control
 
     def add_record(self, app: bytes, record: Record) -> bool:
         """Apply a control record here and flood it; False if we hold the same or a newer one."""
-        if len(record.body) > RECORD_BYTES_MAX or not 1 <= len(record.key) <= 256 or record.version < 0:
-            raise OverlayError(
-                f"record {record.key[:64]!r}: body over {RECORD_BYTES_MAX} bytes, or illegal key or version"
-            )
         added, effects = self._application(app, None).add_record(record)
         self._execute(app, effects)
         return added
@@ -237,7 +249,21 @@ class OverlayNode:
     def records(self, app: bytes) -> list[Record]:
         """Return the records of an application that we hold, by key."""
         application = self._apps.get(app)
-        return application.records.all() if application is not None else []
+        return application.flood.map.all() if application is not None else []
+
+    def multicast(self, app: bytes, body: bytes) -> int:
+        """Append an entry to the tree's control log; see `contract.Overlay`."""
+        application = self._apps.get(app)
+        if application is None:
+            raise NotJoinedError("only a tree's root can multicast")
+        position, effects = application.multicast(body, self._clock())
+        self._execute(app, effects)
+        return position
+
+    def control_mark(self, app: bytes) -> Mark:
+        """Return the last control entry that our runtime has handled (ORIGIN before the first)."""
+        application = self._apps.get(app)
+        return application.control.delivered if application is not None else ORIGIN
 
     # ---- requests
 
@@ -256,18 +282,14 @@ class OverlayNode:
         totals["requests_served"] = self._requests.served if self._requests is not None else 0
         if self._dht is not None:
             totals |= {f"dht_{name}": value for name, value in dataclasses.asdict(self._dht.counters).items()}
-        rollups = [app.rollup for app in self._apps.values() if app.rollup is not None]
-        bags = [rollup.barrier.bag for rollup in rollups]
-        ledgers = [rollup.ledger for rollup in rollups if rollup.ledger is not None]
-        totals["claims_overlapping"] = sum(bag.overlaps for bag in bags + [ledger.bag for ledger in ledgers])
-        totals["leaps"] = sum(ledger.leaps for ledger in ledgers)
-        totals["records_refused"] = sum(app.records.refused for app in self._apps.values())
+        totals |= count(self._apps.values())
         totals["trees"] = len(self._apps)
         return totals
 
     # ---- inputs
 
     def _on_message(self, sender: Contact, message: Message) -> None:
+        assert self._links is not None
         match message:
             case Request():
                 self._running_requests().on_request(sender, message)
@@ -278,6 +300,8 @@ class OverlayNode:
                     self._application(app, contact_of(root) if root is not None else None)
                     self._feed(app, Received(sender, message))
                     self._forget_if_idle(app)
+            case Accept(app=app, epoch=epoch) | Heartbeat(app=app, epoch=epoch) if app not in self._apps:
+                self._links.send(sender, Unlink(app, epoch))  # of an edge that we forgot with the tree
             case Ping():
                 pass
             case _:
@@ -321,6 +345,8 @@ class OverlayNode:
                     self._border.notify(app, verdict)
                 case Apply(record=record):
                     self._border.apply(app, record)
+                case Deliver(entry=entry):
+                    self._border.deliver(app, entry)
                 case Lookup():
                     self._spawn(self._look_up(app))
                 case Suspect(contact=contact):

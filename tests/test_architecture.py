@@ -20,10 +20,13 @@ PURE = [
     "cbt/blocks.py", "cbt/patching.py", "cbt/root.py", "cbt/nodes.py", "cbt/arena.py", "cbt/settings.py",
     "cbt/checks.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/tree.py",
+    "overlay/tree_policy.py", "overlay/seeking.py", "overlay/edges.py",
     "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
     "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
+    "overlay/dht/pace.py",
     "overlay/placement.py",
+    "overlay/control.py", "overlay/control_log.py", "overlay/flood.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip

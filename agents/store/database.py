@@ -17,10 +17,12 @@ from collections.abc import Iterator
 
 from agents.errors import ConfigError
 
-#: Version of the tables below; an older or newer file is refused, never guessed at.
-SCHEMA_VERSION = 1
+#: Version of the tables below; an older file is brought up to it, a newer one is refused, never guessed at.
+SCHEMA_VERSION = 2
 
-_SCHEMA = """
+#: What each version added to the one before.
+_STEPS = (
+    """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE sources (source TEXT PRIMARY KEY, positions BLOB NOT NULL, counters BLOB NOT NULL,
                       sequence INTEGER NOT NULL) WITHOUT ROWID;
@@ -32,7 +34,14 @@ CREATE TABLE panes (app BLOB NOT NULL, interval INTEGER NOT NULL, block BLOB NOT
                     PRIMARY KEY (app, interval)) WITHOUT ROWID;
 CREATE TABLE records (app BLOB NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL,
                       PRIMARY KEY (app, key)) WITHOUT ROWID;
-"""
+""",
+    """
+CREATE TABLE controls (tree BLOB PRIMARY KEY, term INTEGER NOT NULL, position INTEGER NOT NULL,
+                       floor_term INTEGER NOT NULL, floor_position INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE control_entries (tree BLOB NOT NULL, term INTEGER NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL,
+                              PRIMARY KEY (tree, term, position)) WITHOUT ROWID;
+""",
+)
 
 
 class StoreError(ConfigError):
@@ -71,18 +80,19 @@ class Database:
 
     def _prepare(self) -> None:
         version = int(self._sql.execute("PRAGMA user_version").fetchone()[0])
-        if version == 0:
-            with self.transaction() as sql:
-                for statement in _SCHEMA.split(";"):
-                    sql.execute(statement)
-                sql.execute("INSERT INTO meta VALUES ('agent_id', ?)", (secrets.token_hex(8),))
-                sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
-        elif version != SCHEMA_VERSION:
+        if version > SCHEMA_VERSION:
             self.close()
             raise StoreError(
                 f"{self.path}: written by another release (state version {version}, this one has {SCHEMA_VERSION}); "
                 "run the release that wrote it, or move the file away to start without its state"
             )
+        with self.transaction() as sql:
+            for step in _STEPS[version:]:
+                for statement in step.split(";"):
+                    sql.execute(statement)
+            if version == 0:
+                sql.execute("INSERT INTO meta VALUES ('agent_id', ?)", (secrets.token_hex(8),))
+            sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
 
     @property
     def agent_id(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from overlay.contract import NEVER, Commit, Record, RollupState, Verdict
+from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState, Verdict
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 
@@ -37,6 +37,8 @@ class Runtime:
         self.seen_records: list[Record] = []
         self.commits: list[Commit] = []
         self.verdicts: list[Verdict] = []
+        self.controls: list[tuple[bytes, ControlEntry]] = []
+        self.control: dict[bytes, ControlState] = {}
         self.state: RollupState | None = None
         self.settled = NEVER
         self.snapshots: dict[int, list[str]] = {}
@@ -66,6 +68,13 @@ class Runtime:
             if verdict.missing:
                 self.carry += items
 
+    async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+        """Keep the entry, and what the log begins with after a restart, in one step."""
+        state = self.control.get(app, ControlState())
+        if entry.mark > state.mark:
+            self.controls.append((app, entry))
+            self.control[app] = state.after(entry)
+
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Put all items together."""
         return pack([item for payload in payloads for item in unpack(payload)])
@@ -84,7 +93,7 @@ class Runtime:
     def after_crash(self) -> Runtime:
         """Return a runtime with the same disk; the process that still holds this one writes to nowhere."""
         heir = copy.copy(self)
-        for name in ("commits", "verdicts", "snapshots", "carry"):
+        for name in ("commits", "verdicts", "controls", "control", "snapshots", "carry"):
             setattr(self, name, copy.copy(getattr(self, name)))
         return heir
 

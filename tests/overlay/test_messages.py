@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay import messages
-from overlay.contract import Absence, Record
+from overlay.contract import CONTROL_BYTES_MAX, CONTROL_ENTRIES_MAX, ORIGIN, Absence, LogEntry, Mark, Record
 from overlay.errors import DecodeError
 from overlay.messages import Claim, Message, RecordMark
 
@@ -24,7 +24,11 @@ EXAMPLES: list[Message] = [
     messages.Heartbeat(APP, 3, False, 0, 0, 16, None),
     messages.Drop(APP, 3, "127.0.0.1:9"),
     messages.Unlink(APP, 3),
-    messages.Digest(APP, (RecordMark("k", 1, b"d" * 16),)),
+    messages.Digest(APP, (RecordMark("k", 1, b"d" * 16),), True),
+    messages.Compare(APP, b"s" * 16),
+    messages.ControlAsk(APP, 3, Mark(5, 7)),
+    messages.ControlSeen(APP, 3, Mark(5, 7)),
+    messages.ControlEntries(APP, 3, ORIGIN, (LogEntry(Mark(5, 1), b"x"), LogEntry(Mark(6, 2), b""))),
     messages.Records(APP, (Record("k", 1, b"body"),)),
     messages.Contribution(APP, 3, Claim(1, 2, ("x", "y"), b"p")),
     messages.Announce(APP, "x", 1, 2, True),
@@ -60,6 +64,15 @@ def test_messages_survive_the_wire(message: Message) -> None:
         [7, APP, [["k", -1, b""]]],
         [7, APP, [["k", 1, b"x" * (messages.RECORD_BYTES_MAX + 1)]]],
         [13, b"i" * 8, APP, b"", ["127.0.0.1:1"] * 33, False, 10],
+        [20, APP, 3, [-1, 0]],
+        [20, APP, 3, [1 << 62, 0]],
+        [22, APP, 3, [5, 1], []],
+        [22, APP, 3, [5, 1], [[[5, 3], b""]]],
+        [22, APP, 3, [5, 1], [[[4, 2], b""]]],
+        [22, APP, 3, [0, 0], [[[0, 1], b""]]],
+        [22, APP, 3, [5, 1], [[[5, 2], b"x" * (CONTROL_BYTES_MAX + 1)]]],
+        [22, APP, 3, [5, 1], [[[5, 2 + i], b""] for i in range(CONTROL_ENTRIES_MAX + 1)]],
+        [23, APP, b"s" * 15],
         [99],
         [[[[]]]],
     ],

@@ -1,0 +1,59 @@
+"""How far each tree's control log was handled here and, where this agent is the root, the entries it must offer again.
+
+What an entry does must be written in the transaction that writes its mark: then it is done once, whatever crashes.
+"""
+
+from __future__ import annotations
+
+from agents.store.database import Database
+from overlay.contract import ControlEntry, ControlState, LogEntry, Mark
+
+
+class Controls:
+    """Reads and writes control logs in a database, by tree."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, tree: bytes, entry: ControlEntry) -> bool:
+        """Store an entry's mark and what a root must retain; False if it, or a later one, was handled already."""
+        mark, floor = entry.mark, entry.retain_above
+        kept = floor if floor is not None else mark
+        with self._database.transaction() as sql:
+            row = sql.execute("SELECT term, position FROM controls WHERE tree = ?", (tree,)).fetchone()
+            if row is not None and Mark(*row) >= mark:
+                return False
+            sql.execute(
+                "INSERT OR REPLACE INTO controls VALUES (?, ?, ?, ?, ?)",
+                (tree, mark.term, mark.position, kept.term, kept.position),
+            )
+            if floor is not None:
+                sql.execute(
+                    "INSERT INTO control_entries VALUES (?, ?, ?, ?)", (tree, mark.term, mark.position, entry.body)
+                )
+            sql.execute(
+                "DELETE FROM control_entries WHERE tree = ? AND (term, position) <= (?, ?)",
+                (tree, kept.term, kept.position),
+            )
+        return True
+
+    def state(self, tree: bytes) -> ControlState | None:
+        """Return what a tree's log begins with after a restart; None if it never had an entry."""
+        with self._database.transaction() as sql:
+            query = "SELECT term, position, floor_term, floor_position FROM controls WHERE tree = ?"
+            row = sql.execute(query, (tree,)).fetchone()
+            if row is None:
+                return None
+            query = "SELECT term, position, body FROM control_entries WHERE tree = ? ORDER BY term, position"
+            entries = sql.execute(query, (tree,)).fetchall()
+        return ControlState(
+            Mark(row[0], row[1]),
+            Mark(row[2], row[3]),
+            tuple(LogEntry(Mark(term, position), body) for term, position, body in entries),
+        )
+
+    def forget(self, tree: bytes) -> None:
+        """Drop what is kept of a stopped job's tree."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM controls WHERE tree = ?", (tree,))
+            sql.execute("DELETE FROM control_entries WHERE tree = ?", (tree,))
