@@ -117,10 +117,6 @@ class Application:
         effects = self.rollup.withdraw(retire) if self.rollup is not None else []
         return effects + self._spread(self.tree.leave(now_ms), now_ms)
 
-    def stop(self, now_ms: int) -> list[Send]:
-        """The node stops: hand the children to our parent, so that they need not find out that we are gone."""
-        return [effect for effect in self.tree.depart(now_ms) if isinstance(effect, Send)]
-
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot of a member; False if it is settled already or we are no member of a job."""
         if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:

@@ -155,10 +155,6 @@ class OverlayNode:
         if self._requests is not None:
             await self._requests.stop()
         if self._links is not None:
-            linked = set(self._links.connected())  # a good-bye is worth no new link
-            for goodbye in [send for application in self._apps.values() for send in application.stop(self._clock())]:
-                if goodbye.to in linked:
-                    self._links.send(goodbye.to, goodbye.message)
             await self._links.stop()
         if self._dht is not None:
             self._dht.stop()
