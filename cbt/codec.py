@@ -8,10 +8,10 @@ against caps before it allocates, so bytes from a hostile peer cost at most `BLO
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import lz4.frame
-import msgpack
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -23,6 +23,8 @@ VERSION = 1
 #: Largest decompressed block; a snapshot of a few million keys.
 BLOCK_BYTES_MAX = 256 << 20
 ROWS_MAX = 16 << 20
+#: A job has a few columns for each aggregate.
+COLUMNS_MAX = 1 << 16
 
 _NUMPY: dict[type[pl.DataType], str] = {
     pl.Int64: "<i8",
@@ -35,6 +37,27 @@ _NUMPY: dict[type[pl.DataType], str] = {
 _WIDTHS = ("|i1", "<i2", "<i4", "<i8")
 
 
+class _Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """`text` only where `values` are the lengths of strings in it."""
+
+    validity: bytes | None
+    code: Annotated[str, msgspec.Meta(max_length=3)]
+    values: memoryview
+    text: bytes | None = None
+
+
+class _Block(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Typed down to the leaves: a reader of any msgpack makes gigabytes of objects from a block of empty lists."""
+
+    version: int
+    height: Annotated[int, msgspec.Meta(ge=0, le=ROWS_MAX)]
+    names: Annotated[list[Annotated[str, msgspec.Meta(max_length=256)]], msgspec.Meta(max_length=COLUMNS_MAX)]
+    columns: Annotated[list[_Column], msgspec.Meta(max_length=COLUMNS_MAX)]
+
+
+_decoder = msgspec.msgpack.Decoder(_Block)
+
+
 class PaoDecodeError(Exception):
     """Bytes that are not a block of the expected schema: the sender's fault."""
 
@@ -42,7 +65,7 @@ class PaoDecodeError(Exception):
 def encode(frame: pl.DataFrame) -> bytes:
     """Encode a frame; O(rows)."""
     columns = [_encode_column(series) for series in frame]
-    body = msgpack.packb([VERSION, frame.height, frame.columns, columns])
+    body = msgspec.msgpack.encode((VERSION, frame.height, frame.columns, columns))
     return bytes(lz4.frame.compress(body, store_size=True))
 
 
@@ -53,13 +76,13 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         PaoDecodeError: anything about the bytes is not as `encode` of such a frame makes it.
     """
     try:
-        version, height, names, columns = msgpack.unpackb(_decompress(data))
-        if version != VERSION:
-            raise PaoDecodeError(f"block version {version!r}, expected {VERSION}")
-        if names != list(schema.columns) or len(columns) != len(names) or not 0 <= height <= ROWS_MAX:
-            raise PaoDecodeError(f"block columns {names!r} are not the job's {list(schema.columns)!r}")
-        pairs = zip(schema.columns.items(), columns, strict=True)
-        frame = pl.DataFrame([_decode_column(name, dtype, column, height) for (name, dtype), column in pairs])
+        block = _decoder.decode(_decompress(data))
+        if block.version != VERSION:
+            raise PaoDecodeError(f"block version {block.version!r}, expected {VERSION}")
+        if block.names != list(schema.columns) or len(block.columns) != len(block.names):
+            raise PaoDecodeError(f"block columns {block.names[:20]!r} are not the job's {list(schema.columns)!r}")
+        pairs = zip(schema.columns.items(), block.columns, strict=True)
+        frame = pl.DataFrame([_decode_column(name, dtype, column, block.height) for (name, dtype), column in pairs])
         for name in schema.states:
             if frame[name].null_count():
                 raise PaoDecodeError(f"state column {name!r} has nulls")
@@ -73,7 +96,6 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         RuntimeError,
         EOFError,
         OverflowError,
-        msgpack.UnpackException,
     ) as error:
         raise PaoDecodeError(f"not a PAO block: {error}") from None
     except pl.exceptions.PolarsError as error:
@@ -81,10 +103,13 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
 
 
 def _decompress(data: bytes) -> bytes:
+    size = int(lz4.frame.get_frame_info(data)["content_size"])
+    if size > BLOCK_BYTES_MAX:
+        raise PaoDecodeError(f"a block of {size} bytes is over the limit of {BLOCK_BYTES_MAX}")
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    body = bytes(decompressor.decompress(data, max_length=BLOCK_BYTES_MAX))
+    body = bytes(decompressor.decompress(data, max_length=size))
     if not decompressor.eof or decompressor.unused_data:
-        raise PaoDecodeError("the block is cut short, too large or followed by other bytes")
+        raise PaoDecodeError("the block is cut short, larger than it says or followed by other bytes")
     return body
 
 
@@ -111,10 +136,12 @@ def _narrow(values: npt.NDArray[np.int64]) -> tuple[str, bytes]:
     raise AssertionError("every int64 fits the last width")
 
 
-def _decode_column(name: str, dtype: pl.DataType, column: list[Any], height: int) -> pl.Series:
-    validity, code, raw, *rest = column
-    if dtype in (pl.String, pl.Binary):
-        series = _decode_binary(_array(code, raw, height, _WIDTHS).astype(np.int64), rest[0]).cast(dtype)
+def _decode_column(name: str, dtype: pl.DataType, column: _Column, height: int) -> pl.Series:
+    validity, code, raw, text = column.validity, column.code, column.values, column.text
+    if (text is not None) != (dtype in (pl.String, pl.Binary)):
+        raise PaoDecodeError(f"column {name!r} is no column of {dtype}")
+    if text is not None:
+        series = _decode_binary(_array(code, raw, height, _WIDTHS).astype(np.int64), text).cast(dtype)
     else:
         own = _NUMPY[dtype.base_type()]
         allowed = _WIDTHS if own in ("<i4", "<i8") else (own,)
@@ -132,7 +159,7 @@ def _decode_column(name: str, dtype: pl.DataType, column: list[Any], height: int
     return series.alias(name)
 
 
-def _array(code: str, raw: bytes, height: int, allowed: tuple[str, ...]) -> npt.NDArray[Any]:
+def _array(code: str, raw: memoryview, height: int, allowed: tuple[str, ...]) -> npt.NDArray[Any]:
     if code not in allowed:
         raise PaoDecodeError(f"value type {code!r} is not one of {allowed}")
     array = np.frombuffer(raw, dtype=code)
