@@ -37,6 +37,7 @@ class Machine:
         self.runtime = Runtime(f"a{index}")
         self.node: OverlayNode | None = None
         self.links: SimLinks | None = None
+        self.starting: asyncio.Task[None] | None = None
         self.is_paused = False
         self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
         self.context = contextvars.copy_context()
@@ -52,6 +53,11 @@ class Machine:
         """Whether there is a process, paused or not."""
         return self.node is not None
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether a process has been started that has not joined yet."""
+        return self.starting is not None and not self.starting.done()
+
     def clock(self) -> int:
         """Return this machine's time in ms, which nobody keeps in step."""
         return EPOCH_MS + self.skew_ms + self.cluster.loop.now_ms
@@ -65,7 +71,7 @@ class Machine:
         return self.cluster.loop.create_task(work, context=self.context)
 
     def join_tree(self, app: bytes, *, member: bool, root: Contact | None = None) -> None:
-        """Take part in a tree now and after every restart."""
+        """Take part in a tree now and after every restart; of trees with a recorded root, which roll up, in one."""
         self.trees[app] = (member, root)
         self._enter(app)
 
@@ -73,15 +79,25 @@ class Machine:
         node, (member, root) = self.node, self.trees[app]
         if node is None:
             return
-        state = self.runtime.state if root == self.contact else None
-        self.call(node.join_tree, app, member=member, root=root, state=state)
-        for through in sorted(self.runtime.snapshots):
-            self.call(self.runtime.hand_over, node, app, through)
+        runtime = self.runtime
+        state = runtime.state if root == self.contact else None
+        self.call(node.join_tree, app, member=member, root=root, state=state, control=runtime.control.get(app))
+        if root is not None:
+            for through in sorted(runtime.snapshots):
+                self.call(runtime.hand_over, node, app, through)
 
-    async def start(self, seeds: Sequence[Contact]) -> None:
-        """Start a process: join by way of some agents, then enter the trees that the disk remembers."""
+    def start(self, seeds: Sequence[Contact]) -> asyncio.Task[None]:
+        """Start a process: join by way of some agents, then enter the trees that the disk remembers.
+
+        The task is done when the agent has joined; a crash cancels it.
+        """
         assert self.node is None
-        await self.task(self._start(seeds))
+        self.starting = self.task(self._start(seeds))
+        return self.starting
+
+    def restart(self) -> asyncio.Task[None]:
+        """Start again with what is on disk, by way of two random agents that are up."""
+        return self.start(self.cluster.some_up(2))
 
     async def _start(self, seeds: Sequence[Contact]) -> None:
         cluster = self.cluster
@@ -92,8 +108,9 @@ class Machine:
         network = Network(
             clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
         )
-        self.node = node = OverlayNode(settings, self.runtime, rng, network=network)
+        node = OverlayNode(settings, self.runtime, rng, network=network)
         await node.start()
+        self.node = node
         while seeds and self.node is node and not await node.join():  # noqa: ASYNC110  # polls the network, not a flag
             await asyncio.sleep(1.0)
         if self.node is node:
@@ -113,6 +130,9 @@ class Machine:
         if node is None or links is None:
             return
         self.node = self.links = None
+        if self.starting is not None:
+            self.starting.cancel()
+            self.starting = None
         self.resume()
         links.crash(silent=silent)
         transport = self.cluster.loop.sockets.get(self.address)
@@ -123,10 +143,6 @@ class Machine:
         # What is left are tasks without a network; the runtime hears of nothing any more.
         self.runtime = self.runtime.after_crash()
         self.cluster.loop.create_task(node.stop())
-
-    async def restart(self) -> None:
-        """Start again with what is on disk, by way of two random agents that are up."""
-        await self.start(self.cluster.some_up(2))
 
     def pause(self) -> None:
         """Stop the process as SIGSTOP does."""
@@ -173,7 +189,7 @@ class Cluster:
             size = min(BATCH_MAX, max(1, present // 2), end - present)
             seeds = self.up()
             fresh = [self.add() for _ in range(size)]
-            await asyncio.gather(*(machine.start(self._pick(seeds, 2)) for machine in fresh))
+            await asyncio.gather(*[machine.start(self._pick(seeds, 2)) for machine in fresh])
         return self.machines[first:]
 
     def up(self) -> list[Machine]:
@@ -191,11 +207,6 @@ class Cluster:
     def closest(self, key: bytes) -> Machine:
         """Return the machine that is up and nearest to a key, which only we can know."""
         return min(self.up(), key=lambda machine: distance(machine.contact.id, key))
-
-    def seal(self, machine: Machine, app: bytes, through: int, items: Sequence[str]) -> None:
-        """Let an agent seal a snapshot."""
-        if machine.node is not None:
-            machine.call(machine.runtime.seal, machine.node, app, through, items)
 
     async def wait(self, condition: Callable[[], bool], seconds: float, step_s: float = 0.05) -> float:
         """Let virtual time pass until a condition holds; returns the seconds it took.

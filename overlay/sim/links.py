@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -76,6 +77,8 @@ class SimLinks:
         self.counters = dict.fromkeys(
             ("frames_in", "frames_out", "bytes_in", "bytes_out", "links_opened", "links_lost", "links_refused"), 0
         )
+        #: Messages sent, by the name of their type.
+        self.sent: Counter[str] = Counter()
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
         self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
@@ -128,6 +131,7 @@ class SimLinks:
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
         data = encode(message)
+        self.sent[type(message).__name__] += 1
         if not peer.queue and peer.link is not None:
             self._flush_soon(peer)
         peer.queue.append(data)

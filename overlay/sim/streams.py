@@ -95,7 +95,7 @@ class StreamEnd:
 class Streams:
     """All connections of one simulated network.
 
-    `up` holds the machines that answer at all; `counts` the frames and bytes each agent has sent.
+    `up` holds the machines that answer at all.
     """
 
     def __init__(self, loop: SimLoop) -> None:
