@@ -38,6 +38,9 @@ from overlay.ids import Contact, distance
 from overlay.routing import bounded
 
 APP = bytes(range(20))
+EDGE_MESSAGES = (
+    messages.Join, messages.Accept, messages.Redirect, messages.Heartbeat, messages.Unlink, messages.Drop,
+)  # fmt: skip
 
 
 @dataclass
@@ -70,7 +73,9 @@ class Machine:
 
     def start(self) -> None:
         world = self.world
-        settings = OverlaySettings(agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100)
+        settings = OverlaySettings(
+            agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100, fan_in_max=world.fan_in_max
+        )
         self.app = Application(APP, self.contact, self.view, settings, world.rng, None)
         state = self.store.state if self.index == world.root else None
         root = world.machines[world.root].contact if world.root is not None else None
@@ -161,6 +166,10 @@ class World:
         self.now_ms = 1_000_000
         self.leap_after_ms = 3_000
         self.crash_at_commit = 0.0
+        self.fan_in_max = 16
+        #: How often a message about edges, sent at some time over some link, arrives once more, whatever came between.
+        self.echoes = 0.0
+        self.sent: deque[tuple[int, int, bytes]] = deque(maxlen=200)
         self.root = root
         self.members = set(range(count) if members is None else members)
         self.machines = [Machine(self, index) for index in range(count)]
@@ -187,6 +196,8 @@ class World:
         target = self.index_of[to.id]
         if None in self.links.get((target, source.index), ()):
             return  # the link is dead and its end has not heard yet
+        if self.echoes and isinstance(message, EDGE_MESSAGES):
+            self.sent.append((source.index, target, messages.encode(message)))
         queue = self.links.setdefault((source.index, target), deque())
         if self.machines[target].app is None:
             self._lost(target, source.index)
@@ -199,6 +210,12 @@ class World:
         if None not in queue:
             queue.clear()
             queue.append(None)
+
+    def echo(self) -> None:
+        """Let an old message about edges arrive again: links never do that, but the tree must stand it."""
+        source, target, data = self.rng.choice(self.sent)
+        if None not in self.links.get((source, target), ()):
+            self.links.setdefault((source, target), deque()).append(data)
 
     def cut(self, a: int, b: int) -> None:
         self._lost(a, b)
@@ -248,6 +265,8 @@ class World:
     def step(self) -> None:
         """Do one of the things that may happen next."""
         draw = self.rng.random()
+        if self.echoes and self.sent and self.rng.random() < self.echoes:
+            self.echo()
         if draw < 0.6 and self.deliver():
             return
         machine = self.rng.choice(self.machines)
