@@ -53,6 +53,40 @@ async def test_records_flood_to_members_of_a_source_tree_also_late_ones() -> Non
         assert sum(node.tree(source).role == "root" for node in nodes) == 1
 
 
+async def test_multicast_reaches_every_agent_once_and_one_that_was_away_catches_up() -> None:
+    async with cluster(4, grace_ms=100, heartbeat_ms=100, lease_ms=600) as (nodes, runtimes):
+        master = nodes[2].contact
+
+        def enter(index: int) -> None:
+            nodes[index].join_tree(APP, member=True, root=master, control=runtimes[index].control.get(APP))
+
+        def heard(index: int) -> list[bytes]:
+            return [entry.body for _, entry in runtimes[index].controls]
+
+        for index in range(4):
+            enter(index)
+        await wait_until(lambda: all(node.tree(APP).role in ("member", "root") for node in nodes))
+        with pytest.raises(NotJoinedError):
+            nodes[0].multicast(APP, b"x")
+        with pytest.raises(NotJoinedError):
+            nodes[0].multicast(source_id("nothing"), b"x")
+        assert [nodes[2].multicast(APP, body) for body in (b"a", b"b")] == [1, 2]
+        await wait_until(lambda: all(heard(index) == [b"a", b"b"] for index in range(4)))
+        for victim, body, others in ((1, b"c", (0, 2, 3)), (2, b"d", ())):
+            await nodes[victim].stop()
+            if victim != 2:
+                nodes[2].multicast(APP, body)
+            await wait_until(lambda others=others, body=body: all(body in heard(index) for index in others))
+            nodes[victim] = await start_again(nodes[victim], runtimes[victim], 70 + victim)
+            await nodes[victim].join()
+            enter(victim)
+        nodes[2].multicast(APP, b"d")
+        await wait_until(lambda: all(heard(index) == [b"a", b"b", b"c", b"d"] for index in range(4)))
+        assert not any(entry.skipped for runtime in runtimes for _, entry in runtime.controls)
+        assert len({node.control_mark(APP) for node in nodes}) == 1
+        assert nodes[0].counters()["control_entries"] == 4
+
+
 async def test_route_goes_hop_by_hop_and_follows_a_recorded_master() -> None:
     async with cluster(5) as (nodes, runtimes):
         order = sorted(range(5), key=lambda i: int.from_bytes(nodes[i].contact.id) ^ int.from_bytes(APP))

@@ -5,10 +5,12 @@ import sqlite3
 
 import pytest
 
+from agents.store import database as database_module
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
+from agents.store.controls import Controls
 from agents.store.database import Database, StoreError
 from agents.store.records import Records
-from overlay.contract import Record
+from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
 
 APP = b"a" * 20
 
@@ -43,6 +45,45 @@ def test_a_damaged_file_and_another_version_are_refused_with_the_way_out(tmp_pat
     database.close()
     with pytest.raises(StoreError, match="state version 99"):
         Database(tmp_path / "state.db")
+
+
+def test_a_file_of_the_release_before_is_brought_up_to_date(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(database_module, "SCHEMA_VERSION", 1)
+        before.setattr(database_module, "_STEPS", database_module._STEPS[:1])
+        database = Database(tmp_path / "state.db")
+        Records(database).put(APP, Record("job/a", 1, b"x"))
+        agent_id = database.agent_id
+        database.close()
+    database = Database(tmp_path / "state.db")
+    assert database.agent_id == agent_id
+    assert Records(database).all(APP) == [Record("job/a", 1, b"x")]
+    assert Controls(database).state(APP) is None
+    database.close()
+
+
+def test_a_control_entry_is_stored_once_and_a_root_retains_what_it_is_told(tmp_path: pathlib.Path) -> None:
+    database = Database(tmp_path / "state.db")
+    controls = Controls(database)
+    expected = ControlState()
+    for position in range(1, 6):
+        floor = ORIGIN if position < 4 else Mark(1, position - 3)
+        entry = ControlEntry(Mark(1, position), b"%d" % position, retain_above=floor)
+        assert controls.put(APP, entry)
+        assert not controls.put(APP, entry), "handled already"
+        expected = expected.after(entry)
+        assert controls.state(APP) == expected
+    assert [kept.body for kept in expected.entries] == [b"3", b"4", b"5"]
+    assert controls.put(APP, ControlEntry(Mark(2, 4), b"of another root", skipped=True))
+    assert controls.state(APP) == ControlState(Mark(2, 4), Mark(2, 4))
+    assert not controls.put(APP, ControlEntry(Mark(1, 6), b"late"))
+    assert controls.put(b"b" * 20, ControlEntry(Mark(1, 1), b"x", retain_above=ORIGIN))
+    controls.forget(APP)
+    assert controls.state(APP) is None
+    assert controls.state(b"b" * 20) == ControlState(Mark(1, 1), ORIGIN, (LogEntry(Mark(1, 1), b"x"),))
+    database.close()
 
 
 def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
