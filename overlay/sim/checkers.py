@@ -1,22 +1,98 @@
-"""What must hold of a simulated cluster, looked at from outside: all agents at once, and only what they would answer.
+"""What must hold of a cluster, looked at from outside: all agents at once, and only what they would answer.
 
-Owns the properties of OVERLAY 6.7 that concern trees, multicast and counting; knows nothing of how agents keep them.
-Each check returns sentences about what is wrong, none when all is well.
+Owns the properties of OVERLAY 6.7 that concern trees, multicast and counting; knows nothing of how agents keep them, nor
+whether they are simulated. Each check returns sentences about what is wrong, none when all is well.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from overlay.contract import TreeView
+from overlay.contract import Commit, ControlEntry, TreeView
 from overlay.ids import Contact, distance
-from overlay.sim.agents import Cluster, Machine
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10
+
+
+class Node(Protocol):
+    """What a running agent answers; see `contract.Overlay`."""
+
+    def tree(self, app: bytes) -> TreeView:
+        """Return its place in a tree."""
+        ...
+
+    def contacts(self) -> list[Contact]:
+        """Return whom it knows."""
+        ...
+
+
+class Disk(Protocol):
+    """What an agent has stored; see `sim.runtime.Runtime`."""
+
+    @property
+    def commits(self) -> Sequence[Commit]:
+        """As a root, the intervals it committed."""
+        ...
+
+    @property
+    def controls(self) -> Sequence[tuple[bytes, ControlEntry]]:
+        """The control entries it got, with their trees."""
+        ...
+
+    def counted(self) -> Counter[str]:
+        """Return how often each item is in a commit."""
+        ...
+
+
+class Agent(Protocol):
+    """One agent, running or not."""
+
+    @property
+    def contact(self) -> Contact:
+        """Its address and id."""
+        ...
+
+    @property
+    def node(self) -> Node | None:
+        """None while it is down."""
+        ...
+
+    @property
+    def runtime(self) -> Disk:
+        """Its disk."""
+        ...
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process."""
+        ...
+
+
+class Agents(Protocol):
+    """All agents there are."""
+
+    @property
+    def machines(self) -> Sequence[Agent]:
+        """Running or not."""
+        ...
+
+    @property
+    def by_id(self) -> Mapping[bytes, Agent]:
+        """The same, by the agents' ids."""
+        ...
+
+    def up(self) -> Sequence[Agent]:
+        """Return those that run."""
+        ...
+
+    def closest(self, key: bytes) -> Agent:
+        """Return the running agent nearest to a key."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +131,12 @@ class Routes:
     hops_max: int
 
 
-def views(cluster: Cluster, app: bytes) -> dict[bytes, TreeView]:
+def views(cluster: Agents, app: bytes) -> dict[bytes, TreeView]:
     """Ask every agent that is up for its place in a tree."""
     return {machine.contact.id: machine.node.tree(app) for machine in cluster.machines if machine.node is not None}
 
 
-def check_edges(cluster: Cluster, app: bytes, fan_in_max: int) -> list[str]:
+def check_edges(cluster: Agents, app: bytes, fan_in_max: int) -> list[str]:
     """Check what holds at any moment: fan-in within the cap (I8), parents closer than their children (I7)."""
     wrong: list[str] = []
     for machine in cluster.up():
@@ -79,7 +155,7 @@ def check_edges(cluster: Cluster, app: bytes, fan_in_max: int) -> list[str]:
     return wrong[:SENTENCES_MAX]
 
 
-def check_settled(cluster: Cluster, app: bytes, root: Contact | None = None) -> list[str]:
+def check_settled(cluster: Agents, app: bytes, root: Contact | None = None) -> list[str]:
     """Check what holds once the faults have stopped: every live member reaches the one true root, nobody is an orphan.
 
     The true root is the recorded `root`, without one the live agent closest to `app`.
@@ -103,7 +179,7 @@ def check_settled(cluster: Cluster, app: bytes, root: Contact | None = None) -> 
     return wrong[:SENTENCES_MAX]
 
 
-def _climb(cluster: Cluster, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
+def _climb(cluster: Agents, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
     """Follow parents from an agent to one that is known to reach the root; all on the way then do."""
     way: list[bytes] = []
     key = start
@@ -125,7 +201,7 @@ def _climb(cluster: Cluster, start: bytes, found: dict[bytes, TreeView], rooted:
     return []
 
 
-def is_attached(cluster: Cluster, machine: Machine, app: bytes) -> bool:
+def is_attached(cluster: Agents, machine: Agent, app: bytes) -> bool:
     """Tell whether an agent reaches a root over live edges that both ends agree on."""
     seen: set[bytes] = set()
     node = machine.node
@@ -143,7 +219,7 @@ def is_attached(cluster: Cluster, machine: Machine, app: bytes) -> bool:
     return False
 
 
-def measure(cluster: Cluster, app: bytes) -> Shape:
+def measure(cluster: Agents, app: bytes) -> Shape:
     """Measure a settled tree."""
     found = views(cluster, app)
     hops: dict[bytes, int] = {key: 0 for key, view in found.items() if view.role == "root"}
@@ -165,7 +241,7 @@ def measure(cluster: Cluster, app: bytes) -> Shape:
     )
 
 
-def follow_routes(cluster: Cluster, keys: Sequence[bytes]) -> Routes:
+def follow_routes(cluster: Agents, keys: Sequence[bytes]) -> Routes:
     """Follow every agent's next hops toward each key, to the agent that knows nobody closer."""
     numbers = {machine.contact.id: machine.contact.number for machine in cluster.up()}
     known = {
@@ -194,7 +270,7 @@ def follow_routes(cluster: Cluster, keys: Sequence[bytes]) -> Routes:
     return Routes(false, under, hops_sum / max(1, len(keys) * len(numbers)), hops_max)
 
 
-def check_counted(root: Machine, produced: Counter[str], *, complete: bool) -> list[str]:
+def check_counted(root: Agent, produced: Counter[str], *, complete: bool) -> list[str]:
     """Check the roll-up at a job's root: nothing counted twice or never produced; all of it, if `complete`."""
     counted = root.runtime.counted()
     wrong = [f"counted {count} times: {item}" for item, count in counted.items() if count > 1]
@@ -210,7 +286,7 @@ def check_counted(root: Machine, produced: Counter[str], *, complete: bool) -> l
     return wrong[:SENTENCES_MAX]
 
 
-def check_multicast(cluster: Cluster, app: bytes, root: Machine, *, complete: bool) -> list[str]:
+def check_multicast(cluster: Agents, app: bytes, root: Agent, *, complete: bool) -> list[str]:
     """Check control entries: every agent got the root's, in its order, each once, no gap that it was not told of.
 
     With `complete`, also that everybody who is up has the last one. The root is recorded and never changes.
