@@ -26,6 +26,9 @@ from overlay.sim.streams import Streams
 
 T = TypeVar("T")
 
+#: Agents that a machine is configured to join through.
+SEEDS = 4
+
 
 class Machine:
     """One agent's machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
@@ -34,7 +37,7 @@ class Machine:
         self.cluster, self.index, self.skew_ms = cluster, index, skew_ms
         host = f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}"
         self.contact = Contact.at(host, PORT)
-        self.runtime = Runtime(f"a{index}")
+        self.runtime = Runtime(f"a{index}", cluster.disk)
         self.node: OverlayNode | None = None
         self.links: SimLinks | None = None
         self.starting: asyncio.Task[None] | None = None
@@ -64,6 +67,8 @@ class Machine:
 
     def call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call something as this agent, so that whatever it starts is this agent's."""
+        if AGENT.get() is self:
+            return function(*args, **options)
         return self.context.run(function, *args, **options)
 
     def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -96,8 +101,8 @@ class Machine:
         return self.starting
 
     def restart(self) -> asyncio.Task[None]:
-        """Start again with what is on disk, by way of two random agents that are up."""
-        return self.start(self.cluster.some_up(2))
+        """Start again with what is on disk, by way of a few random agents, some of which may be down themselves."""
+        return self.start(self.cluster.some(SEEDS, self))
 
     async def _start(self, seeds: Sequence[Contact]) -> None:
         cluster = self.cluster
@@ -111,11 +116,13 @@ class Machine:
         node = OverlayNode(settings, self.runtime, rng, network=network)
         await node.start()
         self.node = node
-        while seeds and self.node is node and not await node.join():  # noqa: ASYNC110  # polls the network, not a flag
-            await asyncio.sleep(1.0)
+        joined = not seeds or await node.join()
         if self.node is node:
             for app in list(self.trees):
                 self._enter(app)
+        while not joined and self.node is node:
+            await asyncio.sleep(1.0)
+            joined = await node.join()
 
     async def _bind(self, bind: str, advertise: str, *, secure: bool) -> Bound:
         return Bound(None, self.address, self.contact)
@@ -162,16 +169,26 @@ class Cluster:
 
     Args:
         skew_ms: machines' clocks differ from the true time by up to so much either way.
+        disk_ms: a runtime's write takes up to so long before and after; 0: no time at all.
         settings: of every node; see `OverlaySettings`.
     """
 
-    def __init__(self, loop: SimLoop, *, skew_ms: int = 0, dht_times: DhtTimes | None = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        loop: SimLoop,
+        *,
+        skew_ms: int = 0,
+        disk_ms: int = 0,
+        dht_times: DhtTimes | None = None,
+        **settings: Any,
+    ) -> None:
         self.loop, self.dht_times, self.settings = loop, dht_times, settings
         self.streams = Streams(loop)
         self.machines: list[Machine] = []
         self.by_id: dict[bytes, Machine] = {}
         self.rng = random.Random(loop.rng.getrandbits(64))
-        self._skew_ms = skew_ms
+        self._skew_ms, self._disk_ms = skew_ms, disk_ms
+        self.disk = self._wait_for_disk if disk_ms else None
 
     def add(self) -> Machine:
         """Add a machine that is not started yet."""
@@ -196,9 +213,9 @@ class Cluster:
         """Return the machines with a process."""
         return [machine for machine in self.machines if machine.is_up]
 
-    def some_up(self, count: int) -> list[Contact]:
-        """Return the contacts of some machines that are up."""
-        return self._pick(self.up(), count)
+    def some(self, count: int, besides: Machine) -> list[Contact]:
+        """Return the contacts of some other machines, up or not."""
+        return self._pick([machine for machine in self.machines if machine is not besides], count)
 
     def keys(self, count: int) -> list[bytes]:
         """Draw keys."""
@@ -220,6 +237,9 @@ class Cluster:
                 raise TimeoutError(f"not within {seconds} virtual seconds")
             await asyncio.sleep(step_s)
         return self.loop.time() - began_s
+
+    async def _wait_for_disk(self) -> None:
+        await asyncio.sleep(self.rng.uniform(0, self._disk_ms) / 1000)
 
     def _pick(self, machines: Sequence[Machine], count: int) -> list[Contact]:
         return [machine.contact for machine in self.rng.sample(machines, min(count, len(machines)))]

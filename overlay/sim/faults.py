@@ -51,7 +51,7 @@ class Faults:
         self._calm = (cluster.loop.loss, cluster.loop.repeats, cluster.loop.delay_ms)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def rage(self, seconds: float, pace_s: float = 0.7) -> None:
+    async def rage(self, seconds: float, pace_s: float = 1.5) -> None:
         """Let a fault happen every `pace_s` or so, for a while."""
         end_s = self.cluster.loop.time() + seconds
         kinds: list[Callable[[], None]] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -28,10 +28,14 @@ def unpack(payload: bytes | None) -> list[str]:
 
 
 class Runtime:
-    """The `Handler` of one agent; its attributes are its disk, so hand the same one to the node after a restart."""
+    """The `Handler` of one agent; its attributes are its disk, so hand the same one to the node after a restart.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    Args:
+        disk: awaited before and after each write, so that a crash may come between a write and what follows from it.
+    """
+
+    def __init__(self, name: str, disk: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.name, self._disk = name, disk
         self.owned: dict[bytes, bytes] = {}
         self.recorded: dict[bytes, Contact] = {}
         self.seen_records: list[Record] = []
@@ -56,24 +60,30 @@ class Runtime:
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
         """Keep the commit and its state, in one step."""
+        await self._touch_disk()
         self.commits.append(commit)
         self.state = RollupState.decode(commit.state.encode())
+        await self._touch_disk()
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
         """Let go of the snapshots that the verdict covers; carry their items if it did not count them."""
+        await self._touch_disk()
         self.verdicts.append(verdict)
         self.settled = verdict.through
         for through in [t for t in self.snapshots if t <= verdict.through]:
             items = self.snapshots.pop(through)
             if verdict.missing:
                 self.carry += items
+        await self._touch_disk()
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
         """Keep the entry, and what the log begins with after a restart, in one step."""
+        await self._touch_disk()
         state = self.control.get(app, ControlState())
         if entry.mark > state.mark:
             self.controls.append((app, entry))
             self.control[app] = state.after(entry)
+        await self._touch_disk()
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Put all items together."""
@@ -96,6 +106,10 @@ class Runtime:
         for name in ("commits", "verdicts", "controls", "control", "snapshots", "carry"):
             setattr(self, name, copy.copy(getattr(self, name)))
         return heir
+
+    async def _touch_disk(self) -> None:
+        if self._disk is not None:
+            await self._disk()
 
     def counted(self) -> Counter[str]:
         """Return how often each item is in a commit."""

@@ -1,0 +1,237 @@
+"""Scenarios in which something fails: churn, a rush of newcomers, and seeded faults of every kind.
+
+Owns what befalls the cluster, what is measured, and the demands once the faults have stopped; the faults themselves are
+in `faults`, the demands' form in `checkers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from overlay.ids import ID_BYTES
+from overlay.sim.agents import Cluster, Machine
+from overlay.sim.checkers import (
+    check_counted,
+    check_edges,
+    check_multicast,
+    check_settled,
+    follow_routes,
+    is_attached,
+)
+from overlay.sim.faults import Faults
+from overlay.sim.report import Outcome, percentile
+from overlay.sim.scenarios import FAN_IN_MAX, enter
+
+#: Repair is looked at so often; the figures are too long by half of this.
+LOOK_S = 0.1
+#: Share of agents that fail within a minute.
+CHURN_SHARE = 0.1
+#: A failed agent is back after this.
+AWAY_S = (5.0, 60.0)
+
+
+@dataclass(slots=True)
+class Repairs:
+    """Failures under repair: who lost a parent, and since when."""
+
+    cluster: Cluster
+    app: bytes
+    waiting: dict[Machine, float] = field(default_factory=dict)
+    took_s: list[float] = field(default_factory=list)
+
+    def orphans(self, machine: Machine) -> list[Machine]:
+        """Return the agents that hang under one that is about to fail."""
+        assert machine.node is not None
+        children = machine.node.tree(self.app).children
+        return [self.cluster.by_id[child.id] for child in children if self.cluster.by_id[child.id].is_up]
+
+    def begin(self, orphans: list[Machine]) -> None:
+        """Take note that they have lost their parent now."""
+        for orphan in orphans:
+            self.waiting.setdefault(orphan, self.cluster.loop.time())
+
+    async def watch(self) -> None:
+        """Look who is attached again, for ever."""
+        loop = self.cluster.loop
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for orphan, since_s in list(self.waiting.items()):
+                if not orphan.is_up:
+                    del self.waiting[orphan]
+                elif is_attached(self.cluster, orphan, self.app):
+                    del self.waiting[orphan]
+                    self.took_s.append(loop.time() - since_s)
+
+
+async def churn(cluster: Cluster, outcome: Outcome, *, minutes: float = 60.0, lookups_per_s: float = 5.0) -> None:
+    """Let agents fail and come back all the time; measure lookups and repairs."""
+    await cluster.grow(outcome.agents)
+    app = cluster.keys(1)[0]
+    await enter(cluster, app, recorded=False)
+    repairs = Repairs(cluster, app)
+    watch = cluster.loop.create_task(repairs.watch())
+    asked = cluster.loop.create_task(_look_up_often(cluster, minutes * 60, lookups_per_s))
+    end_s = cluster.loop.time() + minutes * 60
+    pace_s = 60 / (CHURN_SHARE * outcome.agents)
+    failures = 0
+    while cluster.loop.time() < end_s:
+        await asyncio.sleep(cluster.rng.expovariate(1 / pace_s))
+        victim = cluster.rng.choice(cluster.up())
+        if victim.is_starting:
+            continue
+        orphans = repairs.orphans(victim)
+        victim.crash(silent=cluster.rng.random() < 0.5)
+        repairs.begin(orphans)
+        failures += 1
+        cluster.loop.call_later(cluster.rng.uniform(*AWAY_S), _come_back, victim)
+    right, total = await asked
+    # Whoever fell last has its time, too.
+    await asyncio.sleep(30.0)
+    watch.cancel()
+    outcome.note("failures", failures)
+    outcome.note("lookups", total)
+    outcome.note("lookups right, %", 100 * right / max(1, total), ">= 99.9")
+    outcome.note("orphans repaired", len(repairs.took_s))
+    outcome.note("orphans left after 30 s", len(repairs.waiting), "= 0")
+    outcome.note("s to repair, p50", percentile(repairs.took_s, 0.5))
+    outcome.note("s to repair, p99", percentile(repairs.took_s, 0.99), "<= 3")
+    outcome.note("s to repair, most", max(repairs.took_s, default=0.0))
+    outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
+
+
+def _come_back(machine: Machine) -> None:
+    if not machine.is_up and not machine.is_starting:
+        machine.restart()
+
+
+async def _look_up_often(cluster: Cluster, seconds: float, per_s: float) -> tuple[int, int]:
+    """Look keys up from random agents; returns how many of how many were right.
+
+    Right is whoever was the nearest live agent when the answer came, or when the question went out: an agent that has
+    been gone for less than the lookup took cannot be known to be gone.
+    """
+    rng, loop = cluster.rng, cluster.loop
+    end_s = loop.time() + seconds
+    verdicts: list[bool] = []
+    running: set[asyncio.Task[None]] = set()
+
+    async def ask(machine: Machine) -> None:
+        node = machine.node
+        assert node is not None
+        key = rng.randbytes(ID_BYTES)
+        before = cluster.closest(key).contact
+        found = await machine.task(node.closest(key))
+        if machine.node is node:
+            verdicts.append(bool(found) and found[0] in (before, cluster.closest(key).contact))
+
+    while loop.time() < end_s:
+        await asyncio.sleep(1 / per_s)
+        settled = [machine for machine in cluster.up() if not machine.is_starting]
+        task = loop.create_task(ask(rng.choice(settled)))
+        running.add(task)
+        task.add_done_callback(running.discard)
+    await asyncio.sleep(10.0)
+    return sum(verdicts), len(verdicts)
+
+
+async def rush(cluster: Cluster, outcome: Outcome, *, keys: int = 50, present: int = 20) -> None:
+    """Let everybody start within one second by way of a few agents, and enter one tree."""
+    await cluster.grow(present)
+    app = cluster.keys(1)[0]
+    for machine in cluster.machines:
+        machine.join_tree(app, member=True)
+    seeds = cluster.up()
+    began_s = cluster.loop.time()
+    starts: list[asyncio.Task[None]] = []
+    for _ in range(outcome.agents):
+        await asyncio.sleep(1.0 / outcome.agents)
+        machine = cluster.add()
+        machine.join_tree(app, member=True)
+        starts.append(machine.start([seed.contact for seed in cluster.rng.sample(seeds, 2)]))
+    await asyncio.gather(*starts)
+    outcome.note("s until all have joined", cluster.loop.time() - began_s)
+    await cluster.wait(lambda: not check_settled(cluster, app), 120.0, 0.25)
+    outcome.note("s until the tree is settled", cluster.loop.time() - began_s, "<= 10")
+    routes = follow_routes(cluster, cluster.keys(keys))
+    outcome.note(f"false roots then, {keys} keys", routes.false_roots, "= 0")
+    outcome.note("agents under a wrong root then", routes.misled, "= 0")
+    outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
+
+
+@dataclass(slots=True)
+class Work:
+    """What agents do while faults rage: seal numbered items in a job, hear control entries."""
+
+    cluster: Cluster
+    app: bytes
+    root: Machine
+    produced: Counter[str] = field(default_factory=Counter)
+    intervals: int = 0
+
+    def interval(self, *, items: bool) -> None:
+        """Let every agent that is up seal an interval, two in three with an item; the root multicasts now and then."""
+        self.intervals += 1
+        rng = self.cluster.rng
+        for machine in self.cluster.up():
+            assert machine.node is not None
+            if machine.is_paused or machine.is_starting:
+                continue
+            names = [f"{machine.runtime.name}#{self.intervals}"] if items and rng.random() < 0.67 else []
+            self.produced.update(names)
+            machine.call(machine.runtime.seal, machine.node, self.app, self.intervals, names)
+        node = self.root.node
+        if items and node is not None and node.tree(self.app).role == "root" and rng.random() < 0.5:
+            self.root.call(node.multicast, self.app, b"%d" % self.intervals)
+
+    async def go_on(self, seconds: float, *, items: bool, pace_s: float = 0.5) -> None:
+        """Seal interval after interval for a while."""
+        end_s = self.cluster.loop.time() + seconds
+        while self.cluster.loop.time() < end_s:
+            await asyncio.sleep(pace_s)
+            self.interval(items=items)
+
+    def is_done(self) -> bool:
+        """Tell whether everything produced is counted, as far as agents know."""
+        return all(not m.runtime.carry and not any(m.runtime.snapshots.values()) for m in self.cluster.machines)
+
+
+async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -> None:
+    """Let faults of every kind rage over a working cluster, then heal it and demand that all is well."""
+    await cluster.grow(outcome.agents)
+    job, source = cluster.keys(2)
+    root = cluster.machines[cluster.rng.randrange(len(cluster.machines))]
+    for machine in cluster.machines:
+        machine.join_tree(job, member=True, root=root.contact)
+        machine.join_tree(source, member=True)
+    work = Work(cluster, job, root)
+    storm = Faults(cluster, cluster.rng.getrandbits(64))
+    raging = cluster.loop.create_task(storm.rage(seconds))
+    await work.go_on(seconds, items=True)
+    await raging
+    outcome.failures += check_counted(root, work.produced, complete=False)
+    outcome.failures += check_multicast(cluster, job, root, complete=False)
+    await storm.heal()
+    began_s = cluster.loop.time()
+    settling = cluster.loop.create_task(work.go_on(30.0, items=False))
+    try:
+        await cluster.wait(lambda: not _unsettled(cluster, job, source, root), 60.0, LOOK_S)
+        outcome.note("s until both trees are settled", cluster.loop.time() - began_s)
+        await settling
+        await cluster.wait(work.is_done, 30.0, LOOK_S)
+        await cluster.wait(lambda: not check_multicast(cluster, job, root, complete=True), 10.0, LOOK_S)
+    except TimeoutError:
+        outcome.failures += _unsettled(cluster, job, source, root)
+    outcome.failures += check_multicast(cluster, job, root, complete=True)
+    outcome.failures += check_counted(root, work.produced, complete=True)
+    for app in (job, source):
+        outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
+    outcome.note("faults", sum(storm.counts.values()))
+    outcome.note("items counted once each", len(root.runtime.counted()))
+    outcome.note("commits", len(root.runtime.commits))
+    outcome.note("control entries", len([1 for app, _ in root.runtime.controls if app == job]))
+
+
+def _unsettled(cluster: Cluster, job: bytes, source: bytes, root: Machine) -> list[str]:
+    return check_settled(cluster, job, root.contact) + check_settled(cluster, source)
