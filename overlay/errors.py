@@ -35,5 +35,9 @@ class DecodeError(RemoteProtocolError):
     """Bytes from a peer are not a message; the text says which field is wrong."""
 
 
+class DamagedError(DecodeError):
+    """A frame arrived damaged on its way; the sender may repeat it."""
+
+
 class UnsupportedVersionError(RemoteProtocolError):
     """A peer speaks a version of the wire format that we do not know."""

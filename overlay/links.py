@@ -1,8 +1,9 @@
 """Links to other agents: one WebSocket per pair, used both ways, opened when first needed.
 
-Owns sockets, queues and liveness; no decision about trees. A link is lost as a whole: when it closes, falls silent,
-carries something illegal or its queue overflows, everything queued is dropped and `on_lost` is called once; the
-machines above then send again what matters. Within one link nothing is lost, repeated or reordered. OVERLAY 6.1.
+Owns sockets and tasks; no decision about trees, and what is said when is `overlay.channel`'s. A link is lost as a
+whole: when it closes, falls silent, carries something illegal or its queue overflows, everything queued is dropped and
+`on_lost` is called once; the machines above then send again what matters. Within a lane of one link nothing is lost,
+repeated or reordered. OVERLAY 6.1.
 
 Two agents may call each other at the same moment. Both then prefer the connection that the agent with the lower id
 opened, and the other is closed after a while. Greetings carry how often their sender has lost the receiver, so an end
@@ -15,9 +16,7 @@ import asyncio
 import logging
 import random
 import socket
-from collections import deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import aiohttp
@@ -25,53 +24,26 @@ import msgspec
 from aiohttp import web
 
 from overlay import handshake, wire
+from overlay.channel import Channel, ChannelSettings
 from overlay.clock import now_ms
 from overlay.dht.auth import Secret
 from overlay.errors import RemoteProtocolError
 from overlay.handshake import Hello
 from overlay.ids import Contact
-from overlay.messages import Message, Ping, decode, encode
+from overlay.lanes import is_bulk
+from overlay.messages import Message, decode, encode
+from overlay.peers import COUNTERS, Link, Peer, Socket
 
 log = logging.getLogger(__name__)
 
-PATH = "/overlay/v1"
+PATH = "/overlay/v2"
 HANDSHAKE_S = 5.0
-#: What may wait for a slow peer; past it the link is given up, since its peer would be leapt anyhow.
-QUEUE_BYTES_MAX = 64 << 20
-QUEUE_MESSAGES_MAX = 20_000
+#: Frames made in one go; more are made when the socket has taken these, so what waits can still be overtaken.
+WRITE_BYTES = 256 << 10
 #: A link without any message but pings for this long is closed.
 IDLE_MS = 120_000
 #: A superseded connection may still deliver for this long.
 SUPERSEDED_S = 1.0
-
-_Socket = aiohttp.ClientWebSocketResponse | web.WebSocketResponse
-
-
-@dataclass(eq=False, slots=True)
-class Link:
-    """One connection after its greeting."""
-
-    contact: Contact
-    theirs: Hello
-    opened_by: bytes
-    losses: int
-    socket: _Socket
-    framer: wire.Framer
-    heard_ms: int
-    said_ms: int = 0
-    used_ms: int = 0
-
-
-@dataclass(eq=False, slots=True)
-class Peer:
-    """What waits for one agent, and the connection it goes out on, if there is one."""
-
-    contact: Contact
-    link: Link | None = None
-    queue: deque[bytes] = field(default_factory=deque)
-    queue_bytes: int = 0
-    filled: asyncio.Event = field(default_factory=asyncio.Event)
-    calling: bool = False
 
 
 class Links:
@@ -98,12 +70,10 @@ class Links:
         lease_ms: int,
     ) -> None:
         self.me, self.agent = me, agent
-        self.counters = dict.fromkeys(
-            ("frames_in", "frames_out", "bytes_in", "bytes_out", "links_opened", "links_lost", "links_refused"), 0
-        )
+        self.counters = dict.fromkeys(COUNTERS, 0)
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
-        self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
+        self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer] = {}
         self._open: set[Link] = set()
@@ -147,25 +117,33 @@ class Links:
 
     def send(self, to: Contact, message: Message) -> None:
         """Queue a message; opens a link if there is none. A failure is told by `on_lost`."""
-        self.send_bytes(to, encode(message))
-
-    def send_bytes(self, to: Contact, data: bytes) -> None:
-        """Queue an encoded message."""
         if self._stopping:
             return
         peer = self._peers.get(to.id)
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
-        peer.queue.append(data)
-        peer.queue_bytes += len(data)
-        peer.filled.set()
-        if peer.queue_bytes > QUEUE_BYTES_MAX or len(peer.queue) > QUEUE_MESSAGES_MAX:
-            log.warning("link to %s is too slow: %d bytes waiting; given up", to.address, peer.queue_bytes)
+        self.counters["messages_out"] += 1
+        trouble = peer.offer(encode(message), bulk=is_bulk(message))
+        if trouble is not None:
+            log.warning("link to %s is given up: %s", to.address, trouble)
             # Not from inside a machine's effects: losing the peer is an input of its own.
             asyncio.get_running_loop().call_soon(self._lose, peer)
         elif peer.link is None and not peer.calling:
             peer.calling = True
             self._spawn(self._call(peer))
+
+    def congested(self) -> list[Contact]:
+        """Return the peers that take less than they are sent: whoever produces for them should rest."""
+        return [peer.contact for peer in self._peers.values() if peer.link is not None and peer.link.channel.congested]
+
+    def hold(self, contacts: Iterable[Contact]) -> None:
+        """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
+        held = {contact.id for contact in contacts}
+        for peer in self._peers.values():
+            peer.held = peer.contact.id in held
+            if peer.link is not None:
+                peer.link.channel.hold(peer.held)
+                self._wake(peer.link)
 
     def connected(self) -> list[Contact]:
         """Return the peers with a link."""
@@ -177,23 +155,25 @@ class Links:
         return peer.link.theirs.agent if peer is not None and peer.link is not None else None
 
     async def _write(self, peer: Peer, link: Link) -> None:
-        """Send what is queued for a peer as long as this is its link."""
+        """Send what the channel has to say as long as this is the peer's link."""
+        channel, counters = link.channel, self.counters
         try:
             while peer.link is link:
-                if not peer.queue:
-                    peer.filled.clear()
-                    await peer.filled.wait()
-                    continue
-                data = peer.queue.popleft()
-                peer.queue_bytes -= len(data)
-                frame = link.framer.wrap(data)
-                link.said_ms = now_ms()
-                self.counters["frames_out"] += 1
-                self.counters["bytes_out"] += len(frame)
-                await link.socket.send_bytes(frame)
+                await link.wake.wait()
+                link.wake.clear()
+                for frame in channel.frames(now_ms(), WRITE_BYTES):
+                    counters["frames_out"] += 1
+                    counters["bytes_out"] += len(frame)
+                    await link.socket.send_bytes(frame)
+                if channel.ready:
+                    link.wake.set()
         except (ConnectionError, RuntimeError, aiohttp.ClientError) as error:
             log.debug("link to %s: %s", link.contact.address, error)
             self._drop(link)
+
+    def _wake(self, link: Link) -> None:
+        if link.channel.ready:
+            link.wake.set()
 
     # ---- opening
 
@@ -241,7 +221,7 @@ class Links:
             await ws.close()
             raise
         framer = handshake.framer(self._secret, mine, theirs, calling=True)
-        return Link(to, theirs, self.me.id, mine.losses, ws, framer, now_ms(), used_ms=now_ms())
+        return self._link(to, theirs, self.me.id, mine.losses, ws, framer)
 
     async def _serve(self, request: web.Request) -> web.WebSocketResponse:
         """Answer a call."""
@@ -262,8 +242,14 @@ class Links:
             return ws
         framer = handshake.framer(self._secret, theirs, mine, calling=False)
         contact = theirs.contact
-        await self._run(Link(contact, theirs, contact.id, mine.losses, ws, framer, now_ms(), used_ms=now_ms()))
+        await self._run(self._link(contact, theirs, contact.id, mine.losses, ws, framer))
         return ws
+
+    def _link(
+        self, contact: Contact, theirs: Hello, opened_by: bytes, losses: int, ws: Socket, framer: wire.Framer
+    ) -> Link:
+        now = now_ms()
+        return Link(contact, theirs, opened_by, losses, ws, Channel(framer, self._settings, now), now)
 
     def _adopt(self, link: Link) -> bool:
         """Make a new connection the peer's link, or keep it for reading only; False if it is void already."""
@@ -281,8 +267,12 @@ class Links:
             return True
         if old is not None:
             self._retire(old)
+            peer.take_back(old)
+            old.wake.set()  # its writer ends
         peer.link = link
-        peer.filled.set()  # wakes the old writer, which ends
+        peer.hand_over()
+        link.channel.hold(peer.held)
+        link.wake.set()
         self.counters["links_opened"] += 1
         self._spawn(self._write(peer, link))
         self._on_open(peer.contact)
@@ -304,24 +294,29 @@ class Links:
             log.warning("link with %s ends: %s", link.contact.address, error)
         finally:
             self._open.discard(link)
+            link.count(self.counters, now_ms())
             peer = self._peers.get(link.contact.id)
             if peer is not None and peer.link is link:
                 self._lose(peer)
             await link.socket.close()
 
     async def _read(self, link: Link) -> None:
+        channel, counters = link.channel, self.counters
         async for received in link.socket:
             if received.type is not aiohttp.WSMsgType.BINARY:
                 if received.type is aiohttp.WSMsgType.TEXT:
                     raise RemoteProtocolError("text on a binary link")
                 return
-            link.heard_ms = now_ms()
-            self.counters["frames_in"] += 1
-            self.counters["bytes_in"] += len(received.data)
-            message = decode(link.framer.unwrap(received.data))
-            if not isinstance(message, Ping):
-                link.used_ms = link.heard_ms
-                self._on_message(link.contact, message)
+            counters["frames_in"] += 1
+            counters["bytes_in"] += len(received.data)
+            for data in channel.received(received.data, now_ms()):
+                if link.over:
+                    return  # lost by what came before; nothing may come after `on_lost`
+                counters["messages_in"] += 1
+                self._on_message(link.contact, decode(data))
+            if channel.failure is not None:
+                raise RemoteProtocolError(channel.failure)
+            self._wake(link)
 
     def _drop(self, link: Link) -> None:
         """End one connection; its peer is lost if this was its link."""
@@ -338,9 +333,10 @@ class Links:
         del self._peers[peer.contact.id]
         self._losses[peer.contact.id] = self._losses.get(peer.contact.id, 0) + 1
         link, peer.link = peer.link, None
-        peer.queue.clear()
-        peer.filled.set()
+        peer.waiting.clear()
         if link is not None:
+            link.over = True
+            link.wake.set()  # its writer ends
             self.counters["links_lost"] += 1
             self._spawn(self._close(link), "close")
         if not self._stopping:
@@ -353,22 +349,29 @@ class Links:
             log.debug("closing the link with %s: %s", link.contact.address, error)
 
     async def _watch(self) -> None:
-        """Say something on quiet links, end silent and idle ones."""
-        ping = encode(Ping())
+        """Let quiet channels speak, end silent and idle ones."""
+        pause_ms = self._settings.heartbeat_ms // 2
+        woken = now_ms()
         while True:
-            await asyncio.sleep(self._heartbeat_ms / 1000)
+            await asyncio.sleep(pause_ms / 1000)
             now = now_ms()
+            # After a pause of our own, what was sent to us meanwhile must be read before anybody is called silent.
+            slept, woken = now - woken > 2 * pause_ms, now
             for peer in list(self._peers.values()):
                 link = peer.link
                 if link is None:
                     continue
-                if now - link.heard_ms > self._lease_ms:
-                    log.info("link with %s is silent for %d ms; lost", link.contact.address, now - link.heard_ms)
+                channel = link.channel
+                channel.tick(now)
+                link.count(self.counters, now)
+                if channel.is_lost(now) and not slept:
+                    trouble = channel.failure or f"silent for {now - channel.heard_ms} ms"
+                    log.info("link with %s is lost: %s", link.contact.address, trouble)
                     self._lose(peer)
-                elif now - link.used_ms > IDLE_MS and not peer.queue:
+                elif now - link.used_ms > IDLE_MS and not channel.queued_bytes:
                     self._lose(peer)
-                elif now - link.said_ms >= self._heartbeat_ms:
-                    self.send_bytes(peer.contact, ping)
+                elif channel.ready or now >= channel.due_ms:
+                    link.wake.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str | None = None) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)

@@ -1,45 +1,76 @@
-"""Frames on a link: version, serial number, checksum, compression and, with a cluster secret, a tag.
+"""Frames on a link: a header with numbers, a batch of messages, and what proves both undamaged.
 
-Owns how one message's bytes become one WebSocket message and back; pure. A frame that does not check out ends the
-link, and what was lost is sent again by the machines above when the edge comes up anew: one repair path, not two.
-Layout: msgpack array [version, flags, serial, crc32 of body, body], then the tag if there is a secret.
+Owns how one frame becomes one WebSocket message and back, and how messages are packed and compressed; pure. What the
+numbers mean is `overlay.channel`'s. Layout: version, flags, number, serial, ack, grant (little endian), body, then the
+secret's tag or, without a secret, a CRC-32; either covers everything before it. Body: one message or part of one, or a
+msgpack array of several.
+OVERLAY 6.1, DESIGN section 6.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import lz4.block
 import msgspec
 
 from overlay.dht.auth import TAG_BYTES, Secret
-from overlay.errors import DecodeError, UnsupportedVersionError
-from overlay.messages import MESSAGE_BYTES_MAX
+from overlay.errors import DamagedError, DecodeError, UnsupportedVersionError
 
-VERSION = 1
-#: Room for the frame around the largest message.
-FRAME_BYTES_MAX = MESSAGE_BYTES_MAX + 1024
+#: Version of everything on a link, greeting included; 1 had one message a frame and no acknowledgements.
+VERSION = 2
+#: Most a body may hold before compression, and grow to after it; large messages go in several frames. Small enough
+#: that a frame passes a slow line well within the lease, large enough that a frame's own cost does not count.
+BODY_BYTES_MAX = 128 << 10
 #: Below this, compression costs more than it saves.
 COMPRESS_BYTES_MIN = 512
-_COMPRESSED = 1
+
+#: The frame has a body, whose serial it bears; without, the serial is that of the next one.
+DATA = 1
+COMPRESSED = 2
+#: The body belongs to the lane that needs credit.
+BULK = 4
+#: The last message of the body goes on in the next frame of its lane.
+PARTIAL = 8
+#: The sender lacks the frame with serial `ack` and wants it, and all after it, again.
+RESEND = 16
+#: The body is an array of messages.
+BATCH = 32
+_FLAGS = DATA | COMPRESSED | BULK | PARTIAL | RESEND | BATCH
+
+_HEAD = struct.Struct("<BBQQQQ")
+_SUM = struct.Struct("<I")
 _SIZE = struct.Struct("<I")
+_NUMBER_BITS = 62
+#: What a frame adds to its body at most; lz4 data that did not shrink is not sent.
+FRAME_BYTES_MAX = BODY_BYTES_MAX + _HEAD.size + TAG_BYTES
+
+#: Messages as they arrive: a view of the frame where nothing had to be copied.
+Buffer: TypeAlias = bytes | memoryview
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[bytes])
 
 
-class _Frame(msgspec.Struct, frozen=True, array_like=True):
-    version: int
-    flags: Annotated[int, msgspec.Meta(ge=0, le=255)]
-    serial: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
-    crc: Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
-    body: bytes
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One transmission."""
 
-
-_decoder = msgspec.msgpack.Decoder(_Frame)
+    flags: int
+    #: Counts transmissions of this direction, from 1: what comes twice or late is known by it.
+    number: int
+    serial: int
+    #: The next serial the sender wants; it has all before.
+    ack: int
+    #: How many bytes of bulk bodies the receiver of this frame may have sent over the life of the link.
+    grant: int
+    body: Buffer = b""
 
 
 class Framer:
-    """Both directions of one link; serials make a dropped, repeated or reordered frame an error.
+    """Both directions of one link.
 
     Args:
         secret: the cluster secret, or None.
@@ -49,53 +80,79 @@ class Framer:
 
     def __init__(self, secret: Secret | None, outward: bytes = b"", inward: bytes = b"") -> None:
         self._secret, self._outward, self._inward = secret, outward, inward
-        self._sent = 0
-        self._received = 0
 
-    def wrap(self, message: bytes) -> bytes:
-        """Return the frame that carries a message; call in the order of sending."""
-        body, flags = message, 0
-        if len(message) >= COMPRESS_BYTES_MIN:
-            packed: bytes = lz4.block.compress(message, store_size=True)
-            if len(packed) < len(message):
-                body, flags = packed, _COMPRESSED
-        frame = msgspec.msgpack.encode(_Frame(VERSION, flags, self._sent, zlib.crc32(body), body))
-        self._sent += 1
-        return frame if self._secret is None else frame + self._secret.tag(frame, self._outward)
+    def wrap(self, frame: Frame) -> bytes:
+        """Return the bytes of a frame."""
+        head = _HEAD.pack(VERSION, frame.flags, frame.number, frame.serial, frame.ack, frame.grant)
+        if self._secret is not None:
+            data = head + frame.body
+            return data + self._secret.tag(data, self._outward)
+        return b"".join((head, frame.body, _SUM.pack(zlib.crc32(frame.body, zlib.crc32(head)))))
 
-    def unwrap(self, data: bytes) -> bytes:
-        """Return the message in the next frame.
+    def unwrap(self, data: bytes) -> Frame:
+        """Return the frame in some bytes; its body is not looked into.
 
         Raises:
-            DecodeError: not a frame, damaged, out of order, or without a valid tag.
+            DamagedError: the checksum does not match; may be sent again. With a secret there is no such thing: what
+                bears no valid tag was not sent by our peer.
+            DecodeError: not a frame, too large, or without a valid tag.
             UnsupportedVersionError: a frame of another version of this format.
         """
         if len(data) > FRAME_BYTES_MAX:
             raise DecodeError(f"a frame of {len(data)} bytes is over the limit of {FRAME_BYTES_MAX}")
-        if self._secret is not None:
-            data, tag = data[:-TAG_BYTES], data[-TAG_BYTES:]
-            if not self._secret.verify(data, self._inward, tag):
+        if self._secret is None:
+            end = len(data) - _SUM.size
+            view = memoryview(data)
+            if end < _HEAD.size or zlib.crc32(view[:end]) != _SUM.unpack_from(data, end)[0]:
+                raise DamagedError("a damaged frame: its checksum does not match")
+        else:
+            end = len(data) - TAG_BYTES
+            if end < _HEAD.size or not self._secret.verify(data[:end], self._inward, data[end:]):
                 raise DecodeError("a frame without a valid tag")
-        try:
-            frame = _decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise DecodeError(f"not a frame: {error}") from error
-        if frame.version != VERSION:
-            raise UnsupportedVersionError(f"a frame of version {frame.version}; this agent speaks {VERSION}")
-        if frame.serial != self._received:
-            raise DecodeError(f"frame {frame.serial} where {self._received} was due")
-        if zlib.crc32(frame.body) != frame.crc:
-            raise DecodeError(f"frame {frame.serial} is damaged: its checksum does not match")
-        self._received += 1
-        return _decompress(frame.body) if frame.flags & _COMPRESSED else frame.body
+            view = memoryview(data)
+        version, flags, number, serial, ack, grant = _HEAD.unpack_from(data)
+        if version != VERSION:
+            raise UnsupportedVersionError(f"a frame of version {version}; this agent speaks {VERSION}")
+        if flags & ~_FLAGS or (number | serial | ack | grant) >> _NUMBER_BITS:
+            raise DecodeError(f"a frame with unknown flags {flags} or an illegal number")
+        return Frame(flags, number, serial, ack, grant, view[_HEAD.size : end])
 
 
-def _decompress(body: bytes) -> bytes:
-    """Return the original of a compressed body, whose claimed size is checked before memory is taken for it."""
-    if len(body) < _SIZE.size or _SIZE.unpack_from(body)[0] > MESSAGE_BYTES_MAX:
-        raise DecodeError(f"a compressed message that claims to be over {MESSAGE_BYTES_MAX} bytes")
+def pack(messages: Sequence[bytes]) -> tuple[bytes, int, int]:
+    """Return the body that carries messages, its flags, and how many bytes it was before compression."""
+    body, flags = (messages[0], 0) if len(messages) == 1 else (_encoder.encode(messages), BATCH)
+    size = len(body)
+    if size >= COMPRESS_BYTES_MIN:
+        packed: bytes = lz4.block.compress(body, store_size=True)
+        if len(packed) < size:
+            return packed, flags | COMPRESSED, size
+    return body, flags, size
+
+
+def unpack(frame: Frame) -> tuple[list[Buffer], int]:
+    """Return the messages in a frame's body and how many bytes it had before compression.
+
+    Raises:
+        DecodeError: the body is none.
+    """
+    body = _decompress(frame.body) if frame.flags & COMPRESSED else frame.body
+    if not frame.flags & BATCH:
+        return [body], len(body)
     try:
-        message: bytes = lz4.block.decompress(body)
+        messages: list[Buffer] = [*_decoder.decode(body)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DecodeError(f"not a batch of messages: {error}") from error
+    if not messages:
+        raise DecodeError("a batch without messages")
+    return messages, len(body)
+
+
+def _decompress(body: Buffer) -> bytes:
+    """Return the original of a compressed body, whose claimed size is checked before memory is taken for it."""
+    if len(body) < _SIZE.size or _SIZE.unpack_from(body)[0] > BODY_BYTES_MAX:
+        raise DecodeError(f"a compressed body that claims to be over {BODY_BYTES_MAX} bytes")
+    try:
+        original: bytes = lz4.block.decompress(body)
     except (lz4.block.LZ4BlockError, ValueError, MemoryError) as error:
-        raise DecodeError(f"a damaged compressed message: {error}") from error
-    return message
+        raise DecodeError(f"a damaged compressed body: {error}") from error
+    return original

@@ -20,8 +20,9 @@ from overlay.dht.auth import Secret
 from overlay.errors import RemoteProtocolError
 from overlay.handshake import Hello
 from overlay.ids import Contact
-from overlay.links import HANDSHAKE_S, IDLE_MS, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX, SUPERSEDED_S
+from overlay.links import HANDSHAKE_S, IDLE_MS, SUPERSEDED_S
 from overlay.messages import Message, Ping, decode, encode
+from overlay.peers import QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
 from overlay.sim.streams import StreamEnd, Streams
 
 
