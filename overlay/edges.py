@@ -149,7 +149,10 @@ class Edges:
         """Say something on every edge if it is time to."""
         if now_ms < self.beat_ms:
             return []
+        begins = self.beat_ms == 0
         self.beat_ms = now_ms + self.heartbeat_ms - (now_ms - self._phase_ms) % self.heartbeat_ms
+        if begins:
+            return []  # a new edge has just been agreed on
         self._learn(term, committed)
         self._untold = False
         effects = [self._down(edge) for edge in self.children.values()]

@@ -17,6 +17,7 @@ def make() -> Edges:
     edges.add_child(ONE, 1, 0, NOW)
     edges.add_child(TWO, 2, 4, NOW)
     edges.tell(0, 0)
+    assert edges.beat(0, 0, NOW) == [], "what was just agreed on need not be confirmed"
     return edges
 
 
@@ -27,7 +28,6 @@ def beats(effects: list[Effect]) -> list[tuple[Contact, Heartbeat]]:
 def test_edges_speak_seldom_and_all_at_once() -> None:
     edges = make()
     assert edges.heartbeat_ms == EDGE_BEATS * 500
-    edges.beat(0, 0, NOW)
     spoken = []
     for now_ms in range(NOW, NOW + 20_000, 50):
         said = beats(edges.beat(0, 0, now_ms))

@@ -221,7 +221,8 @@ def test_a_closer_agent_that_answers_lookups_but_no_join_is_asked_again_before_a
     for _ in range(DOUBTS_MAX):
         assert tree.on_peer_lost(PEERS[1], now_ms) == [Lookup()]
         assert tree.on_looked_up(found, now_ms) == []
-        now_ms = tree.deadline_ms
+        assert tree.search.retry_ms is not None
+        now_ms = tree.search.retry_ms
         assert joins(tree.on_tick(now_ms, 0, 0)) == [PEERS[1]]
     assert tree.on_peer_lost(PEERS[1], now_ms) == [Lookup()]
     assert tree.on_looked_up(found, now_ms) == [RootChanged(True)]
