@@ -6,7 +6,7 @@ behaviour is in `binding`, `links` and `clock`, or in `overlay.sim` for the simu
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -34,6 +34,22 @@ class LinkLayer(Protocol):
 
     def send(self, to: Contact, message: Message) -> None:
         """Queue a message; opens a link if there is none. A failure is told by `on_lost`."""
+        ...
+
+    def congested(self) -> list[Contact]:
+        """Return the peers that take less than they are sent."""
+        ...
+
+    def hold(self, contacts: Iterable[Contact]) -> None:
+        """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
+        ...
+
+    def congested(self) -> list[Contact]:
+        """Return the peers that take less than they are sent."""
+        ...
+
+    def hold(self, contacts: Iterable[Contact]) -> None:
+        """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
         ...
 
     def connected(self) -> list[Contact]:

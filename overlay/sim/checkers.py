@@ -1,7 +1,7 @@
 """What must hold of a cluster, looked at from outside: all agents at once, and only what they would answer.
 
-Owns the properties of OVERLAY 6.7 that concern trees, multicast and counting; knows nothing of how agents keep them, nor
-whether they are simulated. Each check returns sentences about what is wrong, none when all is well.
+Owns the properties of OVERLAY 6.7 that concern trees, multicast and counting; knows nothing of how agents keep them,
+nor whether they are simulated. Each check returns sentences about what is wrong, none when all is well.
 """
 
 from __future__ import annotations

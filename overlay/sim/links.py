@@ -1,7 +1,7 @@
 """`SimLinks`: the links of one simulated node, by callbacks instead of a task per connection.
 
 Owns queues, greeting and liveness over `streams`, with the surface and the promises of `overlay.links.Links` (its
-docstring says which): every message is encoded, carried in a frame and decoded; greetings are the real ones.
+docstring says which): every message is encoded, every frame is a real `Channel`'s, greetings are the real ones.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ import asyncio
 import contextvars
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 
 from overlay import handshake, wire
+from overlay.channel import Channel, ChannelSettings
 from overlay.dht.auth import Secret
 from overlay.errors import RemoteProtocolError
 from overlay.handshake import Hello
 from overlay.ids import Contact
+from overlay.lanes import is_bulk
 from overlay.links import HANDSHAKE_S, IDLE_MS, SUPERSEDED_S
-from overlay.messages import Message, Ping, decode, encode
-from overlay.peers import QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
+from overlay.messages import Message, decode, encode
+from overlay.peers import COUNTERS, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
 from overlay.sim.streams import StreamEnd, Streams
 
 
@@ -35,9 +37,10 @@ class Link:
     opened_by: bytes
     losses: int
     end: StreamEnd
-    heard_ms: int
-    said_ms: int = 0
-    used_ms: int = 0
+    channel: Channel
+    used_ms: int
+    messages: int = 0
+    over: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -46,9 +49,13 @@ class Peer:
 
     contact: Contact
     link: Link | None = None
-    queue: list[bytes] = field(default_factory=list)
-    queue_bytes: int = 0
+    #: What waits for a link, with its lane; empty while there is one.
+    waiting: list[tuple[bytes, bool]] = field(default_factory=list)
+    waiting_bytes: int = 0
     calling: bool = False
+    held: bool = False
+    #: Whether it is among those that are written to after the work at hand.
+    due: bool = False
 
 
 class SimLinks:
@@ -75,14 +82,13 @@ class SimLinks:
         clock: Callable[[], int],
     ) -> None:
         self.me, self.agent = me, agent
-        self.counters = dict.fromkeys(
-            ("frames_in", "frames_out", "bytes_in", "bytes_out", "links_opened", "links_lost", "links_refused"), 0
-        )
+        self.counters = dict.fromkeys(COUNTERS, 0)
         #: Messages sent, by the name of their type.
         self.sent: Counter[str] = Counter()
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
-        self._heartbeat_ms, self._lease_ms = heartbeat_ms, lease_ms
+        self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
+        self._pause_s, self._woken_ms = heartbeat_ms / 2000, clock()
         self._streams, self._clock, self._loop = streams, clock, streams.loop
         self._context = contextvars.copy_context()
         self._address = (me.host, me.port)
@@ -90,7 +96,7 @@ class SimLinks:
         self._peers: dict[bytes, Peer] = {}
         self._ends: dict[StreamEnd, Link | None] = {}
         self._losses: dict[bytes, int] = {}
-        self._full: list[Peer] = []
+        self._due: list[Peer] = []
         self._watch_timer: asyncio.TimerHandle | None = None
         self._stopping = False
 
@@ -100,7 +106,7 @@ class SimLinks:
         """Take calls; there is no socket, so `listener` is None."""
         self._streams.listen(self._address, self._accept)
         # Agents that were started together do not look after their links together.
-        self._watch_in(self._heartbeat_ms * self._rng.random())
+        self._watch_in(self._pause_s * self._rng.random())
 
     async def stop(self) -> None:
         """Close all links."""
@@ -131,17 +137,35 @@ class SimLinks:
         peer = self._peers.get(to.id)
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
-        data = encode(message)
         self.sent[type(message).__name__] += 1
-        if not peer.queue and peer.link is not None:
-            self._flush_soon(peer)
-        peer.queue.append(data)
-        peer.queue_bytes += len(data)
-        if peer.queue_bytes > QUEUE_BYTES_MAX or len(peer.queue) > QUEUE_MESSAGES_MAX:
+        self.counters["messages_out"] += 1
+        data, bulk, link = encode(message), is_bulk(message), peer.link
+        if link is not None:
+            link.channel.offer(data, bulk=bulk)
+            self._write_soon(peer)
+            if link.channel.failure is not None:
+                self._loop.call_soon(self._lose, peer, context=self._context)
+            return
+        peer.waiting.append((data, bulk))
+        peer.waiting_bytes += len(data)
+        if peer.waiting_bytes > QUEUE_BYTES_MAX or len(peer.waiting) > QUEUE_MESSAGES_MAX:
             self._loop.call_soon(self._lose, peer, context=self._context)
-        elif peer.link is None and not peer.calling:
+        elif not peer.calling:
             peer.calling = True
             self._context.copy().run(self._streams.connect, self._address, (to.host, to.port), self._caller(peer))
+
+    def congested(self) -> list[Contact]:
+        """Return the peers that take less than they are sent."""
+        return [peer.contact for peer in self._peers.values() if peer.link is not None and peer.link.channel.congested]
+
+    def hold(self, contacts: Iterable[Contact]) -> None:
+        """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
+        held = {contact.id for contact in contacts}
+        for peer in self._peers.values():
+            peer.held = peer.contact.id in held
+            if peer.link is not None:
+                peer.link.channel.hold(peer.held)
+                self._write_soon(peer)
 
     def connected(self) -> list[Contact]:
         """Return the peers with a link."""
@@ -152,25 +176,27 @@ class SimLinks:
         peer = self._peers.get(contact.id)
         return peer.link.theirs.agent if peer is not None and peer.link is not None else None
 
-    def _flush_soon(self, peer: Peer) -> None:
-        # Once for all peers and after the work at hand, as a writer task would.
-        if not self._full:
-            self._loop.call_soon(self._flush, context=self._context)
-        self._full.append(peer)
+    def _write_soon(self, peer: Peer) -> None:
+        # Once for all peers and after the work at hand, as a writer task would: what is said together travels together.
+        if not peer.due:
+            peer.due = True
+            if not self._due:
+                self._loop.call_soon(self._write, context=self._context)
+            self._due.append(peer)
 
-    def _flush(self) -> None:
-        full, self._full = self._full, []
-        for peer in full:
+    def _write(self) -> None:
+        due, self._due = self._due, []
+        now_ms = self._clock()
+        counters = self.counters
+        for peer in due:
+            peer.due = False
             link = peer.link
-            if link is None or self._peers.get(peer.contact.id) is not peer:
+            if link is None:
                 continue
-            link.said_ms = self._clock()
-            frame = _encoder.encode(peer.queue)
-            peer.queue.clear()
-            peer.queue_bytes = 0
-            self.counters["frames_out"] += 1
-            self.counters["bytes_out"] += len(frame)
-            link.end.send(frame)
+            for frame in link.channel.frames(now_ms):
+                counters["frames_out"] += 1
+                counters["bytes_out"] += len(frame)
+                link.end.send(frame)
 
     # ---- greeting
 
@@ -227,7 +253,8 @@ class SimLinks:
             raise RemoteProtocolError(f"{peer.contact.address} says it is {theirs.address}")
         end.send(proof)
         peer.calling = False
-        self._run(Link(peer.contact, theirs, self.me.id, mine.losses, end, self._clock()))
+        framer = handshake.framer(self._secret, mine, theirs, calling=True)
+        self._run(self._link(peer.contact, theirs, self.me.id, mine.losses, end, framer))
 
     def _accept(self, end: StreamEnd) -> None:
         """Answer a call."""
@@ -245,16 +272,21 @@ class SimLinks:
 
         def proven(proof: bytes) -> None:
             handshake.check_proof(self._secret, theirs, mine, proof)
-            contact = theirs.contact
-            self._run(Link(contact, theirs, contact.id, mine.losses, end, self._clock()))
+            framer = handshake.framer(self._secret, theirs, mine, calling=False)
+            self._run(self._link(theirs.contact, theirs, theirs.contact.id, mine.losses, end, framer))
 
         self._greet(end, proven, lambda: None)
+
+    def _link(
+        self, contact: Contact, theirs: Hello, opened_by: bytes, losses: int, end: StreamEnd, framer: wire.Framer
+    ) -> Link:
+        now_ms = self._clock()
+        return Link(contact, theirs, opened_by, losses, end, Channel(framer, self._settings, now_ms), now_ms)
 
     # ---- one link of each peer
 
     def _run(self, link: Link) -> None:
         """Use a connection from now on, if it is not void already."""
-        link.used_ms = link.said_ms = link.heard_ms
         self._ends[link.end] = link
         link.end.on_data = lambda data: self._read(link, data)
         link.end.on_closed = lambda: self._end(link)
@@ -277,10 +309,15 @@ class SimLinks:
             return True
         if old is not None:
             self._retire(old)
+            urgent, bulk = old.channel.drain()
+            peer.waiting = [(message, False) for message in urgent] + [(message, True) for message in bulk]
         peer.link = link
+        for message, is_bulk_message in peer.waiting:
+            link.channel.offer(message, bulk=is_bulk_message)
+        peer.waiting, peer.waiting_bytes = [], 0
+        link.channel.hold(peer.held)
+        self._write_soon(peer)
         self.counters["links_opened"] += 1
-        if peer.queue:
-            self._flush_soon(peer)
         self._on_open(peer.contact)
         return True
 
@@ -288,18 +325,24 @@ class SimLinks:
         self._loop.call_later(SUPERSEDED_S, self._end, link, context=self._context)
 
     def _read(self, link: Link, data: bytes) -> None:
-        link.heard_ms = self._clock()
+        channel = link.channel
         self.counters["frames_in"] += 1
         self.counters["bytes_in"] += len(data)
         try:
-            for part in _decoder.decode(data):
-                message = decode(part)
-                if not isinstance(message, Ping):
-                    link.used_ms = link.heard_ms
-                    self._on_message(link.contact, message)
+            for message in channel.received(data, self._clock()):
+                if link.over:
+                    return  # lost by what came before; nothing may come after `on_lost`
+                self.counters["messages_in"] += 1
+                self._on_message(link.contact, decode(message))
+            if channel.failure is not None:
+                raise RemoteProtocolError(channel.failure)
         except RemoteProtocolError:
             self.counters["links_refused"] += 1
             self._end(link)
+            return
+        peer = self._peers.get(link.contact.id)
+        if peer is not None and peer.link is link and channel.ready:
+            self._write_soon(peer)
 
     def _end(self, link: Link) -> None:
         """End one connection; its peer is lost if this was its link."""
@@ -317,32 +360,33 @@ class SimLinks:
         del self._peers[peer.contact.id]
         self._losses[peer.contact.id] = self._losses.get(peer.contact.id, 0) + 1
         link, peer.link = peer.link, None
-        peer.queue.clear()
+        peer.waiting.clear()
         if link is not None:
+            link.over = True
             self.counters["links_lost"] += 1
             self._end(link)
         if not self._stopping:
             self._on_lost(peer.contact)
 
-    def _watch_in(self, wait_ms: float) -> None:
-        self._watch_timer = self._loop.call_later(wait_ms / 1000, self._watch, context=self._context)
+    def _watch_in(self, wait_s: float) -> None:
+        self._watch_timer = self._loop.call_later(wait_s, self._watch, context=self._context)
 
     def _watch(self) -> None:
-        """Say something on quiet links, end silent and idle ones."""
+        """Let quiet channels speak, end silent and idle ones; as `Links` does."""
         now_ms = self._clock()
+        slept, self._woken_ms = now_ms - self._woken_ms > 4000 * self._pause_s, now_ms
         for peer in list(self._peers.values()):
             link = peer.link
             if link is None:
                 continue
-            idle = now_ms - link.used_ms > IDLE_MS and not peer.queue
-            if idle or now_ms - link.heard_ms > self._lease_ms:
+            channel = link.channel
+            channel.tick(now_ms)
+            if channel.messages != link.messages:
+                link.messages, link.used_ms = channel.messages, now_ms
+            idle = now_ms - link.used_ms > IDLE_MS and not channel.queued_bytes
+            if idle or (channel.is_lost(now_ms) and not slept):
                 self._lose(peer)
-            elif now_ms - link.said_ms >= self._heartbeat_ms:
-                self.send(peer.contact, _PING)
+            elif channel.ready or now_ms >= channel.due_ms:
+                self._write_soon(peer)
         if not self._stopping:
-            self._watch_in(self._heartbeat_ms)
-
-
-_PING = Ping()
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[bytes])
+            self._watch_in(self._pause_s)
