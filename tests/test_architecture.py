@@ -25,7 +25,7 @@ PURE = [
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
     "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
     "overlay/channel.py", "overlay/lanes.py",
-    "overlay/dht/pace.py",
+    "overlay/dht/pace.py", "overlay/decoding.py",
     "overlay/placement.py",
     "overlay/control.py", "overlay/control_log.py", "overlay/flood.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
