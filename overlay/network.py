@@ -44,14 +44,6 @@ class LinkLayer(Protocol):
         """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
         ...
 
-    def congested(self) -> list[Contact]:
-        """Return the peers that take less than they are sent."""
-        ...
-
-    def hold(self, contacts: Iterable[Contact]) -> None:
-        """Take bulk messages of these peers at a trickle, of all others freely; replaces the last call."""
-        ...
-
     def connected(self) -> list[Contact]:
         """Return the peers with a link."""
         ...

@@ -76,6 +76,7 @@ class SimLinks:
         on_message: Callable[[Contact, Message], None],
         on_open: Callable[[Contact], None],
         on_lost: Callable[[Contact], None],
+        on_congested: Callable[[list[Contact]], None] = lambda _: None,
         heartbeat_ms: int,
         lease_ms: int,
         streams: Streams,
@@ -87,6 +88,8 @@ class SimLinks:
         self.sent: Counter[str] = Counter()
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
+        self._on_congested, self._slow = on_congested, False
+        self._on_congested, self._slow = on_congested, False
         self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._pause_s, self._woken_ms = heartbeat_ms / 2000, clock()
         self._streams, self._clock, self._loop = streams, clock, streams.loop
@@ -375,6 +378,13 @@ class SimLinks:
         """Let quiet channels speak, end silent and idle ones; as `Links` does."""
         now_ms = self._clock()
         slept, self._woken_ms = now_ms - self._woken_ms > 4000 * self._pause_s, now_ms
+        if self._slow or self.congested():
+            self._slow = bool(congested := self.congested())
+            self._on_congested(congested)
+        congested = self.congested()
+        if self._slow or congested:
+            self._slow = bool(congested)
+            self._on_congested(congested)
         for peer in list(self._peers.values()):
             link = peer.link
             if link is None:

@@ -1,0 +1,106 @@
+"""Whole agents in virtual time: they join, fall, stand still, come back with their disk, and one seed is one run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from overlay.ids import app_id
+from overlay.sim.agents import Cluster
+from overlay.sim.checkers import check_settled
+from overlay.sim.loop import SimLoop
+from overlay.sim.sweep import run
+
+APP = app_id("job", "shop")
+
+
+def simulate(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], seed: int = 1, **settings: int) -> SimLoop:
+    loop = SimLoop(seed)
+    loop.run(scenario(Cluster(loop, **settings)))
+    assert loop.errors == []
+    return loop
+
+
+async def grown(cluster: Cluster, count: int) -> None:
+    await cluster.grow(count)
+    for machine in cluster.machines:
+        machine.join_tree(APP, member=True)
+    await cluster.wait(lambda: not check_settled(cluster, APP), 5.0)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_a_tree_closes_over_a_dead_root_and_takes_it_back(silent: bool) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await grown(cluster, 12)
+        root = cluster.closest(APP)
+        root.crash(silent=silent)
+        await cluster.wait(lambda: not check_settled(cluster, APP), 20.0)
+        assert cluster.closest(APP) is not root
+        await root.restart()
+        await cluster.wait(lambda: not check_settled(cluster, APP), 60.0)
+        assert cluster.closest(APP) is root
+
+    simulate(scenario)
+
+
+def test_a_paused_agent_is_given_up_and_finds_back() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await grown(cluster, 8)
+        leaf = next(m for m in cluster.machines if m.node is not None and not m.node.tree(APP).children)
+        assert leaf.node is not None
+        parent = leaf.node.tree(APP).parent
+        assert parent is not None
+        above = cluster.by_id[parent.id].node
+        assert above is not None
+        leaf.pause()
+        sent = leaf.links.counters["frames_out"] if leaf.links is not None else 0
+        await cluster.wait(lambda: leaf.contact not in above.tree(APP).children, 10.0)
+        assert leaf.links is not None and leaf.links.counters["frames_out"] == sent, "it says nothing"
+        leaf.resume()
+        await cluster.wait(lambda: not check_settled(cluster, APP), 20.0)
+
+    simulate(scenario)
+
+
+def test_two_halves_are_two_trees_and_then_one_again() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await grown(cluster, 10)
+        left = {machine.address for machine in cluster.machines[:5]}
+        cluster.loop.cut = lambda source, target: (source in left) != (target in left)
+        await asyncio.sleep(30)
+        roots = [m for m in cluster.machines if m.node is not None and m.node.tree(APP).role == "root"]
+        assert {machine.address in left for machine in roots} == {True, False}
+        cluster.loop.cut = None
+        await cluster.wait(lambda: not check_settled(cluster, APP), 120.0)
+
+    simulate(scenario)
+
+
+def test_clocks_apart_by_ten_seconds_change_nothing() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await grown(cluster, 12)
+        assert len({machine.clock() for machine in cluster.machines}) > 1
+        await asyncio.sleep(20)
+        assert check_settled(cluster, APP) == []
+
+    simulate(scenario, skew_ms=10_000)
+
+
+SCRIPT = "from overlay.sim.sweep import run; print(run('faults', 3, agents=7, minutes=0.2).digest)"
+
+
+def test_one_seed_is_one_run_whatever_the_hash_seed() -> None:
+    def digest(hash_seed: str) -> str:
+        environment = dict(os.environ, PYTHONHASHSEED=hash_seed)
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=True, capture_output=True)
+        return done.stdout.decode().strip()
+
+    first = digest("1")
+    assert first == digest("2") == run("faults", 3, agents=7, minutes=0.2).digest
+    assert first != run("faults", 4, agents=7, minutes=0.2).digest
