@@ -243,10 +243,13 @@ class Request(_Message, frozen=True, tag=13):
 
 
 class Reply(_Message, frozen=True, tag=14):
-    """The answer to a `Request`, back along the same links; `status` 0 found, 1 not found, 2 unreachable."""
+    """The answer to a `Request`, back along the same links.
+
+    `status`: 0 found, 1 not found, 2 unreachable; 3 is no answer yet, but a sign that one is being worked on.
+    """
 
     id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
-    status: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    status: Annotated[int, msgspec.Meta(ge=0, le=3)]
     body: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
     path: Path
 

@@ -134,7 +134,8 @@ class OverlayNode:
             heartbeat_ms=settings.heartbeat_ms,
             lease_ms=settings.lease_ms,
         )
-        self._requests = Requests(bound.contact, self._closer, self._handler.on_route, links.send, self._rng)
+        ask = self._handler.on_route
+        self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)
         self._dht, self._links = dht, links
         try:
             await dht.start(bound.udp)
