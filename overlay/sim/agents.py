@@ -34,7 +34,8 @@ class Machine:
     """One agent's machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
 
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
-        self.cluster, self.index, self.skew_ms = cluster, index, skew_ms
+        self.cluster, self.index = cluster, index
+        self._epoch_ms, self._now_s = EPOCH_MS + skew_ms, cluster.loop.time
         host = f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}"
         self.contact = Contact.at(host, PORT)
         self.runtime = Runtime(f"a{index}", cluster.disk)
@@ -63,7 +64,7 @@ class Machine:
 
     def clock(self) -> int:
         """Return this machine's time in ms, which nobody keeps in step."""
-        return EPOCH_MS + self.skew_ms + self.cluster.loop.now_ms
+        return self._epoch_ms + round(self._now_s() * 1000)
 
     def call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call something as this agent, so that whatever it starts is this agent's."""

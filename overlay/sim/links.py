@@ -378,19 +378,15 @@ class SimLinks:
         """Let quiet channels speak, end silent and idle ones; as `Links` does."""
         now_ms = self._clock()
         slept, self._woken_ms = now_ms - self._woken_ms > 4000 * self._pause_s, now_ms
-        if self._slow or self.congested():
-            self._slow = bool(congested := self.congested())
-            self._on_congested(congested)
-        congested = self.congested()
-        if self._slow or congested:
-            self._slow = bool(congested)
-            self._on_congested(congested)
+        congested: list[Contact] = []
         for peer in list(self._peers.values()):
             link = peer.link
             if link is None:
                 continue
             channel = link.channel
             channel.tick(now_ms)
+            if channel.congested:
+                congested.append(peer.contact)
             if channel.messages != link.messages:
                 link.messages, link.used_ms = channel.messages, now_ms
             idle = now_ms - link.used_ms > IDLE_MS and not channel.queued_bytes
@@ -398,5 +394,8 @@ class SimLinks:
                 self._lose(peer)
             elif channel.ready or now_ms >= channel.due_ms:
                 self._write_soon(peer)
+        if self._slow or congested:
+            self._slow = bool(congested)
+            self._on_congested(congested)
         if not self._stopping:
             self._watch_in(self._pause_s)

@@ -17,6 +17,7 @@ import hashlib
 import heapq
 import random
 import socket
+import struct
 from asyncio import base_events, events
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
@@ -29,6 +30,7 @@ Address = tuple[str, int]
 AGENT: contextvars.ContextVar[object] = contextvars.ContextVar("agent", default=None)
 #: Cancelled timers are swept out when there are so many and they are the majority.
 SWEEP_MIN = 1024
+_MOMENT = struct.Struct("<dI")
 
 
 class SimulationStalledError(RuntimeError):
@@ -162,8 +164,8 @@ class SimLoop(base_events.BaseEventLoop):
 
     def trace(self, kind: bytes, source: Address, destination: Address, data: bytes) -> None:
         """Add what is sent now to the digest."""
-        self._trace.update(b"%s %.9f %s %s %d " % (kind, self._now_s, _label(source), _label(destination), len(data)))
-        self._trace.update(data)
+        head = _MOMENT.pack(self._now_s, len(data))
+        self._trace.update(b"".join((kind, head, _label(source), _label(destination), data)))
 
     def carry(self, source: Address, destination: Address, data: bytes) -> None:
         """Take a datagram on its way: it arrives after a drawn delay, perhaps twice, or never."""
@@ -315,4 +317,4 @@ class SimLoop(base_events.BaseEventLoop):
 
 @functools.lru_cache(maxsize=1 << 16)
 def _label(address: Address) -> bytes:
-    return f"{address[0]}:{address[1]}".encode()
+    return f" {address[0]}:{address[1]} ".encode()
