@@ -96,7 +96,7 @@ def refusal(
     """
     me, key, root = standing.me, standing.key, standing.root
     other_root = root if root not in (me, joiner) else None
-    if theirs is not None and theirs != root:
+    if theirs != root:
         return Reason.ROOT_IS, other_root
     if root == me and not standing.rooted:
         return Reason.NOT_MINE, None  # we are the recorded master but were not told yet (just restarted)

@@ -170,6 +170,8 @@ class World:
         #: How often a message about edges, sent at some time over some link, arrives once more, whatever came between.
         self.echoes = 0.0
         self.sent: deque[tuple[int, int, bytes]] = deque(maxlen=200)
+        #: How often an agent says something about edges that is not so, with just the epoch that may be believed.
+        self.lies = 0.0
         self.root = root
         self.members = set(range(count) if members is None else members)
         self.machines = [Machine(self, index) for index in range(count)]
@@ -216,6 +218,28 @@ class World:
         source, target, data = self.rng.choice(self.sent)
         if None not in self.links.get((source, target), ()):
             self.links.setdefault((source, target), deque()).append(data)
+
+    def lie(self) -> None:
+        """Let an agent say anything about edges to any other; as the last word of a link that was just opened too."""
+        liar, victim, third = (self.rng.choice(self.machines) for _ in range(3))
+        if liar is victim or victim.app is None or liar.app is None:
+            return
+        tree = victim.app.tree
+        edges = [edge.epoch for edge in (tree.parent, tree.children.get(liar.contact.id)) if edge is not None]
+        epoch = self.rng.choice([tree.epoch, *edges, self.rng.randint(0, 1 << 62)])
+        to, root = third.contact.address, tree.root.address if tree.root is not None else None
+        message = self.rng.choice(
+            [
+                messages.Join(APP, epoch, self.rng.choice([root, root, to]), self.rng.randint(0, 20)),
+                messages.Accept(APP, epoch, to),
+                messages.Redirect(APP, epoch, to, self.rng.choice(list(messages.Reason))),
+                messages.Drop(APP, epoch, to),
+                messages.Unlink(APP, epoch),
+                messages.Heartbeat(APP, epoch, self.rng.random() < 0.5, 0, 0, self.rng.randint(0, 20), to),
+            ]
+        )
+        if None not in self.links.get((liar.index, victim.index), ()):
+            self.links.setdefault((liar.index, victim.index), deque()).append(messages.encode(message))
 
     def cut(self, a: int, b: int) -> None:
         self._lost(a, b)
@@ -267,6 +291,8 @@ class World:
         draw = self.rng.random()
         if self.echoes and self.sent and self.rng.random() < self.echoes:
             self.echo()
+        if self.lies and self.rng.random() < self.lies:
+            self.lie()
         if draw < 0.6 and self.deliver():
             return
         machine = self.rng.choice(self.machines)

@@ -62,7 +62,7 @@ def test_a_refused_joiner_is_only_pointed_to_what_ranks_before_it(
     refused = refusal(joiner, theirs, standing, lambda key: closer(known, me.id, key))
     if refused is None:
         assert rank(me, KEY, root) < rank(joiner, KEY, root)
-        assert theirs is None or theirs == root
+        assert theirs == root
         assert root != me or rooted
         return
     reason, to = refused

@@ -1,4 +1,4 @@
-"""Trees under random schedules: cut links, crashes, restarts and messages that arrive twice and out of order.
+"""Trees under random schedules: cut links, crashes, restarts, lies, messages that arrive twice and out of order.
 
 After every step each machine asserts its own invariants (I7, I8); once the faults stop there must be one tree.
 """
@@ -30,7 +30,7 @@ def disturb(world: World, steps: int, faults: float) -> None:
 
 
 def heal(world: World) -> None:
-    world.echoes = 0.0
+    world.echoes = world.lies = 0.0
     end_ms = world.now_ms + HEAL_MS
     while world.now_ms < end_ms:
         for _ in range(200):
@@ -75,10 +75,12 @@ def tree_of(machine: Machine):  # type: ignore[no-untyped-def]
     return machine.app.tree
 
 
-def schedule(seed: int, count: int, fan_in_max: int, *, root: int | None, faults: float, echoes: float) -> World:
+def schedule(
+    seed: int, count: int, fan_in_max: int, *, root: int | None, faults: float, echoes: float, lies: float = 0
+) -> World:
     world = World(count, seed, root=root, members=[i for i in range(count) if i % 5 != 4])
     world.fan_in_max = fan_in_max
-    world.echoes = echoes
+    world.echoes, world.lies = echoes, lies
     disturb(world, 4_000, faults)
     heal(world)
     return world
@@ -102,6 +104,12 @@ def test_one_tree_after_messages_that_came_twice_and_out_of_order(seed: int, rec
     schedule(seed, 4 + seed % 8, 2 + seed % 2, root=seed % 4 if recorded else None, faults=0.002, echoes=0.05)
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "rendezvous"])
+@pytest.mark.parametrize("seed", range(20))
+def test_lies_about_edges_make_no_cycle_and_no_lasting_harm(seed: int, recorded: bool) -> None:
+    schedule(seed, 4 + seed % 8, 2 + seed % 2, root=seed % 4 if recorded else None, faults=0.001, echoes=0.02, lies=0.1)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 1 << 32),
@@ -110,8 +118,10 @@ def test_one_tree_after_messages_that_came_twice_and_out_of_order(seed: int, rec
     st.booleans(),
     st.sampled_from((0.0, 0.001, 0.01)),
     st.sampled_from((0.0, 0.02, 0.2)),
+    st.sampled_from((0.0, 0.02, 0.2)),
 )
 def test_one_tree_after_any_schedule(
-    seed: int, count: int, fan_in_max: int, recorded: bool, faults: float, echoes: float
+    seed: int, count: int, fan_in_max: int, recorded: bool, faults: float, echoes: float, lies: float
 ) -> None:
-    schedule(seed, count, fan_in_max, root=seed % count if recorded else None, faults=faults, echoes=echoes)
+    root = seed % count if recorded else None
+    schedule(seed, count, fan_in_max, root=root, faults=faults, echoes=echoes, lies=lies)
