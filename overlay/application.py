@@ -74,11 +74,20 @@ class Application:
     def deadline_ms(self) -> int:
         """When the next `Tick` is due."""
         due = [self.tree.deadline_ms]
-        if self.rollup is not None:
+        if not self._rollup_rests:
             due.append(self._rollup_ms)
         if self.flood.deadline_ms is not None:
             due.append(self.flood.deadline_ms)
         return min(due)
+
+    @property
+    def _rollup_rests(self) -> bool:
+        """Whether time alone changes nothing in the roll-up; most of hundreds of jobs do nothing most of the time."""
+        rollup = self.rollup
+        if rollup is None:
+            return True
+        told = rollup.settlement is None or rollup.settlement.is_current
+        return told and rollup.ledger is None and not any(rollup.barrier.bag.edges.values())
 
     @property
     def is_idle(self) -> bool:
