@@ -10,6 +10,7 @@ import pytest
 from overlay.contract import Commit, OverlaySettings, Record
 from overlay.errors import NotFoundError, NotJoinedError, OverlayError, UnreachableError
 from overlay.ids import app_id, source_id
+from overlay.messages import Join
 from overlay.node import OverlayNode
 
 from .cluster import Runtime, cluster, pack, unpack, wait_until
@@ -246,3 +247,13 @@ async def test_a_taken_port_is_refused() -> None:
         with pytest.raises(OverlayError, match="cannot be bound"):
             await node.start()
         await node.stop()
+
+
+async def test_who_forgot_a_tree_says_so_to_whoever_counts_on_an_edge() -> None:
+    async with cluster(2) as (nodes, _):
+        root, other = nodes
+        root.join_tree(APP, member=True, root=root.contact)
+        root._on_message(other.contact, Join(APP, 1, root.contact.address))
+        assert root.tree(APP).children == (other.contact,)
+        await wait_until(lambda: root.tree(APP).children == ())
+        assert other.tree(APP).role == "out"
