@@ -26,7 +26,7 @@ PURE = [
     "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
     "overlay/channel.py", "overlay/lanes.py",
     "overlay/dht/pace.py", "overlay/decoding.py",
-    "overlay/placement.py",
+    "overlay/placement.py", "overlay/sim/topology.py", "overlay/sim/roots.py",
     "overlay/control.py", "overlay/control_log.py", "overlay/flood.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
