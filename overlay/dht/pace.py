@@ -30,8 +30,8 @@ class DhtTimes:
     #: idle + 2 x (request + keepalive).
     idle_ms: int = 20_000
     #: How many times as long it may be unheard while nobody disappears; also thins out the refresh of the
-    #: neighbourhood. At 4, 1,280 idle agents send 1.5 datagrams a second each, and 45 s after 15 % of the agents died at
-    #: once, one contact in 250 is a dead one; at 8, it takes 90 s.
+    #: neighbourhood. At 4, 1,280 idle agents send under two datagrams a second each, and 45 s after 15 % of the agents
+    #: died at once, one contact in 250 is a dead one; at 8 that takes 90 s.
     calm_max: int = 4
     #: Pace of filling empty levels.
     refresh_ms: int = 60_000

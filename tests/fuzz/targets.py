@@ -41,6 +41,7 @@ from overlay.handshake import Hello
 from overlay.ids import Contact
 from overlay.sim.loop import SimLoop
 from tests.fuzz.examples import draw, kinds
+from tests.fuzz.machines import play, sequences
 from tests.fuzz.pao_examples import SCHEMA, blocks, bodies, definitions, payloads
 
 SECRET = Secret([b"k" * KEY_BYTES])
@@ -189,6 +190,7 @@ def _link_targets(rng: random.Random) -> list[Target]:
         Target("frame, keyed", partial(_frame, SECRET), _conversation(SECRET, samples), wrong),
         Target("frame, good checksum", _checked_frame, [f[:-4] for f in _conversation(None, samples)], wrong),
         *(Target(f"frame body, flags {flags}", partial(_body, flags), found, wrong) for flags, found in bodies.items()),
+        Target("messages to a node", play, sequences(_message, kinds(messages.TreeMessage), rng, 60), wrong),
         Target("channel", _channel, _conversation(None, samples), wrong),
         Target("roll-up state", RollupState.decode, [draw(RollupState, rng).encode() for _ in range(EACH)],
                (msgspec.DecodeError,)),
@@ -211,7 +213,8 @@ def _message(kind: type[messages.Message], rng: random.Random) -> messages.Messa
 
 
 def _hello(contact: Contact, rng: random.Random) -> Hello:
-    return msgspec.structs.replace(draw(Hello, rng), version=wire.VERSION, address=contact.address)
+    drawn: Hello = draw(Hello, rng)
+    return msgspec.structs.replace(drawn, version=wire.VERSION, address=contact.address)
 
 
 def _conversation(secret: Secret | None, samples: Sequence[bytes]) -> list[bytes]:
@@ -282,7 +285,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
 
 
 def _job(definition: Definition, rng: random.Random) -> requests.JobRecord:
-    drawn = draw(requests.JobRecord, rng)
+    drawn: requests.JobRecord = draw(requests.JobRecord, rng)
     return msgspec.structs.replace(drawn, definition=definition, master_host="10.0.0.1", stamp_ms=5)
 
 
