@@ -55,7 +55,7 @@ def test_a_new_record_goes_over_all_edges_but_the_one_it_came_from() -> None:
 
 def test_a_live_edge_compares_now_and_then_and_exchanges_only_on_a_difference() -> None:
     parent, child = make(), Flood(APP, random.Random(2))
-    child.on_edge(ParentUp(UP, 1), NOW)
+    assert [message for _, message in sent(child.on_edge(ParentUp(UP, 1), NOW), Digest)] == [Digest(APP, (), True)]
     for record in (Record("a", 1, b"1"), Record("b", 1, b"2")):
         parent.add(record)
         child.add(record)
