@@ -119,7 +119,9 @@ class Agent:
         data = pathlib.Path(self.config.agent.data)
         for name, source in self.config.sources.items():
             pump, push = make_pump(name, source, self.config, data, self.agent_id, self._checkpoints, self.now_ms)
-            self.intakes[name] = Intake(pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot))
+            self.intakes[name] = Intake(
+                pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot), self.node.congested
+            )
         await self.node.start()
         self.masters.restore()
         for name, intake in self.intakes.items():

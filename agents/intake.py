@@ -35,13 +35,22 @@ class Intake:
         pump: what does the work.
         push: the spool behind `/v1/ingest/{source}`.
         hand_over: gives sealed snapshots to the overlay, on the event loop.
+        congested: tells whether a tree takes less than it is given; while one of this source's does, nothing is read.
     """
 
-    def __init__(self, pump: Pump, push: PushLog, hand_over: Callable[[Sealed], None]) -> None:
+    def __init__(
+        self,
+        pump: Pump,
+        push: PushLog,
+        hand_over: Callable[[Sealed], None],
+        congested: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
         self.pump, self.push = pump, push
+        #: Reading rests because a tree of this source is congested: lines wait in their files, none is dropped.
+        self.resting = False
         #: Why nothing moves, while nothing moves; for `/readyz`.
         self.trouble: str | None = None
-        self._hand_over = hand_over
+        self._hand_over, self._congested = hand_over, congested
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
         self._broken = False
         self._wake = asyncio.Event()
@@ -92,7 +101,8 @@ class Intake:
     async def _run(self) -> None:
         while True:
             try:
-                progressed = await self._in_thread(self.pump.step)
+                self.resting = any(self._congested(tree) for tree in tuple(self.pump.workers))
+                progressed = False if self.resting else await self._in_thread(self.pump.step)
                 self._give(await self._in_thread(self.pump.checkpoint))
                 self._note_troubles(self.pump.troubles)
                 if not progressed:

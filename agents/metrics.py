@@ -42,6 +42,7 @@ class _AgentCollector(Collector):
         lost = CounterMetricFamily("elf_gap_bytes", "Bytes known to be lost by truncation", labels=["source"])
         newest = GaugeMetricFamily("elf_newest_event_timestamp_seconds", "Newest event time", labels=["source"])
         trouble = GaugeMetricFamily("elf_source_trouble", "1 while the source stands still", labels=["source"])
+        resting = GaugeMetricFamily("elf_source_resting", "1 while a job's tree takes no more", labels=["source"])
         for source, intake in sorted(self._agent.intakes.items()):
             counters = intake.pump.counters
             read.add_metric([source], counters.read)
@@ -53,7 +54,8 @@ class _AgentCollector(Collector):
             lost.add_metric([source], intake.pump.tail.gap_bytes)
             newest.add_metric([source], (intake.pump.newest_ms or 0) / 1000)
             trouble.add_metric([source], float(intake.trouble is not None))
-        yield from (read, ends, odd, gaps, lost, newest, trouble)
+            resting.add_metric([source], float(intake.resting))
+        yield from (read, ends, odd, gaps, lost, newest, trouble, resting)
 
     def _jobs(self) -> Iterator[Metric]:
         memory = GaugeMetricFamily("elf_worker_memory_bytes", "PAOs of open intervals", labels=["job"])

@@ -166,7 +166,8 @@ class Service:
             if intake.trouble is not None:
                 reasons.append(f"source {name}: {intake.trouble}")
             elif intake.pump.stalled_ms() > STALLED_MS:
-                reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms")
+                why = " because a job's tree takes no more for now" if intake.resting else ""
+                reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms{why}")
         for job in self._agent.catalogue.running():
             if job.definition.source in self._agent.intakes and self._agent.node.tree(job.tree).role == "joining":
                 reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")

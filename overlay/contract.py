@@ -178,10 +178,10 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     k: int = 20
     #: Name of this agent in contributor lists; must be unique and survive restarts. Empty: the advertised address.
     agent_id: str = ""
-    #: Every edge and link says something at least this often; a sixth of the lease, so five losses in a row are needed.
+    #: Every link says something at least this often; a quarter of the lease, so three losses in a row do no harm.
     heartbeat_ms: int = 500
-    #: An edge or link silent for this long is lost. Shorter repairs faster and suspects busy agents wrongly more often.
-    lease_ms: int = 3_000
+    #: A link silent for this long is lost. Shorter repairs faster and suspects busy agents wrongly more often.
+    lease_ms: int = 2_000
     #: A JOIN unanswered for this long goes to the next candidate.
     join_timeout_ms: int = 1_000
     #: How long a new root collects members before its first commit, so that a fresh job does not start incomplete.
@@ -294,6 +294,14 @@ class Overlay(Protocol):
 
         Raises:
             OverlayError: the payload is over `messages.PAYLOAD_BYTES_MAX` (15 MiB).
+        """
+        ...
+
+    def congested(self, app: bytes) -> bool:
+        """Tell whether an application's tree takes less than this node hands over.
+
+        Too many own snapshots have no verdict yet, or the link to the parent is jammed: do not read on until it is
+        False again. Nothing is refused or dropped meanwhile.
         """
         ...
 

@@ -54,6 +54,7 @@ class Links:
         on_message: called on the loop with each message, in order per link.
         on_open: called when a link to a peer is up.
         on_lost: called once when a peer's link is gone, or could not be opened.
+        on_congested: called now and then while links are congested, with their peers, and once when none is any more.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Links:
         on_message: Callable[[Contact, Message], None],
         on_open: Callable[[Contact], None],
         on_lost: Callable[[Contact], None],
+        on_congested: Callable[[list[Contact]], None] = lambda _: None,
         heartbeat_ms: int,
         lease_ms: int,
     ) -> None:
@@ -73,6 +75,7 @@ class Links:
         self.counters = dict.fromkeys(COUNTERS, 0)
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
+        self._on_congested = on_congested
         self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer] = {}
@@ -351,12 +354,15 @@ class Links:
     async def _watch(self) -> None:
         """Let quiet channels speak, end silent and idle ones."""
         pause_ms = self._settings.heartbeat_ms // 2
-        woken = now_ms()
+        woken, slow = now_ms(), False
         while True:
             await asyncio.sleep(pause_ms / 1000)
             now = now_ms()
             # After a pause of our own, what was sent to us meanwhile must be read before anybody is called silent.
             slept, woken = now - woken > 2 * pause_ms, now
+            if slow or self.congested():
+                slow = bool(congested := self.congested())
+                self._on_congested(congested)
             for peer in list(self._peers.values()):
                 link = peer.link
                 if link is None:

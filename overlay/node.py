@@ -51,6 +51,7 @@ from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact, parse_address
 from overlay.messages import Accept, Heartbeat, Join, Message, Ping, Reply, Request, Unlink, contact_of
 from overlay.network import LinkLayer, Network
+from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
 from overlay.routing import bounded, closer
 from overlay.tree import Role
@@ -119,11 +120,11 @@ class OverlayNode:
             rng=self._rng,
             clock=self._network.wall,
             times=self._network.dht_times,
-            on_change=self._on_contacts_changed,
+            on_change=lambda: self._feed_all(ContactsChanged()),
             linked=lambda: self._links.connected() if self._links is not None else (),
             state_path=state_path,
         )
-        links = self._network.links(
+        links: LinkLayer = self._network.links(
             bound.contact,
             settings.agent_id or bound.contact.address,
             secret,
@@ -131,6 +132,7 @@ class OverlayNode:
             on_message=self._on_message,
             on_open=dht.observe,
             on_lost=self._on_lost,
+            on_congested=lambda slow: links.hold(held_back(self._apps.values(), slow)),
             heartbeat_ms=settings.heartbeat_ms,
             lease_ms=settings.lease_ms,
         )
@@ -211,6 +213,10 @@ class OverlayNode:
         taken, effects = application.seal(through, payload, self._clock())
         self._execute(app, effects)
         return taken
+
+    def congested(self, app: bytes) -> bool:
+        """Tell whether an application's tree takes less than this node hands over; see `contract.Overlay`."""
+        return is_congested(self._apps.get(app), self._links.congested() if self._links is not None else ())
 
     def exclude(self, app: bytes, agent: str) -> int:
         """Never count an agent again; see `contract.Overlay`."""
@@ -309,9 +315,6 @@ class OverlayNode:
         self._running_requests().on_lost(peer)
         self._feed_all(PeerLost(peer))
 
-    def _on_contacts_changed(self) -> None:
-        self._feed_all(ContactsChanged())
-
     def _feed_all(self, event: Input) -> None:
         for app in list(self._apps):
             self._feed(app, event)
@@ -365,8 +368,7 @@ class OverlayNode:
     def _application(self, app: bytes, root: Contact | None) -> Application:
         application = self._apps.get(app)
         if application is None:
-            me = self.contact
-            application = Application(app, me, self._bounded, self.settings, self._rng, root)
+            application = Application(app, self.contact, self._bounded, self.settings, self._rng, root)
             self._apps[app] = application
         return application
 

@@ -38,6 +38,10 @@ from overlay.settlement import Settlement
 #: Own snapshots on their way at a time. Enough to fill a round trip while catching up, and small enough that what is
 #: sent again to a new parent stays bounded.
 WINDOW = 64
+#: Own snapshots without a verdict past which the runtime should rest: 68 minutes of a job with intervals of a second
+#: whose root is away, at 1 MiB of our memory when they are small.
+UNSETTLED_MAX = 4_096
+UNSETTLED_BYTES_MAX = 32 << 20
 
 
 class Rollup:
@@ -57,6 +61,8 @@ class Rollup:
         self._children: dict[bytes, ChildUp] = {}
         self._below: dict[str, bytes] = {}
         self._own: deque[Claim] = deque()
+        self._own_bytes = 0
+        self._congested = False
         self._sealed = NEVER
         self._fed = NEVER
         self._ticket = 0
@@ -83,6 +89,7 @@ class Rollup:
             return []
         self.settlement = None
         self._own.clear()
+        self._own_bytes = 0
         self._sealed = self._fed = NEVER
         self.barrier.bag.drop(OWN)
         if not retire:
@@ -103,9 +110,17 @@ class Rollup:
         if self.settlement is None or through <= max(self.settlement.durable, self._sealed):
             return False, []
         self._own.append(Claim(max(self._sealed, self.settlement.durable), through, (self.agent,), payload))
+        self._own_bytes += _size(payload)
         self._sealed = through
         self._prune_own()
         return True, self._advance(now_ms)
+
+    @property
+    def congested(self) -> bool:
+        """Whether so many own snapshots have no verdict that no more should be made; with a half as hysteresis."""
+        share = 2 if self._congested else 1
+        self._congested = len(self._own) * share > UNSETTLED_MAX or self._own_bytes * share > UNSETTLED_BYTES_MAX
+        return self._congested
 
     # ---- edges
 
@@ -321,7 +336,7 @@ class Rollup:
 
     def _prune_own(self) -> None:
         while self._own and self._own[0].through <= self.committed:
-            self._own.popleft()
+            self._own_bytes -= _size(self._own.popleft().payload)
 
     def _contribute(self, claim: Claim) -> list[Effect]:
         return self._up(Contribution(self.app, self._parent.epoch, claim)) if self._parent is not None else []
@@ -347,3 +362,7 @@ class Rollup:
         assert self.settlement is not None
         announce = Announce(self.app, self.agent, self.settlement.durable, self._sealed, self.settlement.fresh)
         return self._on_announce(announce, now_ms)
+
+
+def _size(payload: bytes | None) -> int:
+    return 0 if payload is None else len(payload)

@@ -24,7 +24,7 @@ PURE = [
     "overlay/rollup.py", "overlay/barrier.py", "overlay/ledger.py", "overlay/claims.py", "overlay/settlement.py",
     "overlay/records.py", "overlay/routing.py", "overlay/dht/table.py", "overlay/dht/hints.py",
     "overlay/application.py", "overlay/wire.py", "overlay/handshake.py", "overlay/dht/lookup.py",
-    "overlay/channel.py", "overlay/lanes.py",
+    "overlay/channel.py", "overlay/lanes.py", "overlay/pressure.py",
     "overlay/dht/pace.py", "overlay/decoding.py",
     "overlay/placement.py", "overlay/sim/topology.py", "overlay/sim/roots.py",
     "overlay/control.py", "overlay/control_log.py", "overlay/flood.py",

@@ -89,7 +89,6 @@ class SimLinks:
         self._secret, self._rng = secret, rng
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
         self._on_congested, self._slow = on_congested, False
-        self._on_congested, self._slow = on_congested, False
         self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._pause_s, self._woken_ms = heartbeat_ms / 2000, clock()
         self._streams, self._clock, self._loop = streams, clock, streams.loop

@@ -1,0 +1,33 @@
+"""Back-pressure: who must rest while a link to a parent takes less than it is sent.
+
+Owns the two questions a node asks about a jam; what a jam is, is `overlay.channel`'s and `overlay.rollup`'s. Pure. The
+jam travels down tree by tree, link by link: a node that cannot send to its parent takes less of its children, whose
+links to it fill up in turn, down to the agents that then stop reading their sources. DESIGN section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from overlay.application import Application
+from overlay.ids import Contact
+
+
+def is_congested(application: Application | None, slow: Sequence[Contact]) -> bool:
+    """Tell whether an application's runtime should rest; `slow` are the peers whose links are jammed."""
+    if application is None:
+        return False
+    if application.rollup is not None and application.rollup.congested:
+        return True
+    return bool(slow) and application.tree.view().parent in slow
+
+
+def held_back(applications: Iterable[Application], slow: Sequence[Contact]) -> list[Contact]:
+    """Return the children of every tree in which our parent is one of the slow."""
+    held: dict[Contact, None] = {}
+    for application in applications if slow else ():
+        view = application.tree.view()
+        if view.parent in slow:
+            held.update(dict.fromkeys(view.children))
+    # A parent that is slow is not held back in the tree in which it is our child: each would wait for the other.
+    return [contact for contact in held if contact not in slow]
