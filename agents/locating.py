@@ -2,8 +2,9 @@
 
 An agent that knows the job asks its master straight away. Any other asks toward both candidate keys at once: the first
 who knows names the master, and the master itself answers on the spot, so two keys cost no more time than one, and one
-candidate that is down costs nothing. Last come the agents we know, asked for the jobs they know: a newcomer nearer to
-the key than the master has not heard of it. Paper: §2.3 (a query is routed to the key of the job).
+candidate that is down costs nothing. The next question goes toward the key that won, and toward the other one only if
+that brings nothing soon. Last come the agents we know, asked for the jobs they know: a newcomer nearer to the key than
+the master has not heard of it. Paper: §2.3 (a query is routed to the key of the job).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from overlay.placement import SALTS, candidate_key
 JobRequest = Describe | Query | Follow | Stop
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
+#: The key that led to a job's master before is given this long before the other one is tried too.
+HEDGE_S = 0.25
+#: Jobs of which we remember the key.
+SALTS_MAX = 4_096
 
 Found = tuple[Any, list[str]]
 
@@ -45,6 +50,8 @@ class Locator:
         self, node: OverlayNode, catalogue: Catalogue, masters: Masters, jobs: Callable[[], Awaitable[Sequence[Json]]]
     ) -> None:
         self._node, self._catalogue, self._masters, self._jobs = node, catalogue, masters, jobs
+        #: Job -> salt of the key that led to its master last time; oldest first. Only a hint.
+        self._salts: dict[bytes, int] = {}
 
     async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Found:
         """Ask a job's master; return its answer and the agents that the question went through.
@@ -63,7 +70,11 @@ class Locator:
         known = self._known(request.app)
         found = await search.straight(known, []) if known is not None else None
         if found is None:
-            found = await search.toward_keys()
+            found = await search.toward_keys(self._salts.pop(request.app, None))
+        if found is not None and search.salt is not None:
+            self._salts[request.app] = search.salt
+            while len(self._salts) > SALTS_MAX:
+                del self._salts[next(iter(self._salts))]
         if found is None:
             jobs = await self._jobs()
             for row in jobs:
@@ -83,7 +94,7 @@ class Locator:
 
 
 class _Search:
-    """One question on its way: the time left, the masters tried, the first trouble met."""
+    """One question on its way: the time left, the masters tried, the first trouble met, the salt that led to one."""
 
     def __init__(self, node: OverlayNode, request: JobRequest, timeout_ms: int) -> None:
         self._node, self._request = node, request
@@ -91,6 +102,7 @@ class _Search:
         self._loop = asyncio.get_running_loop()
         self._end_s = self._loop.time() + timeout_ms / 1000
         self.trouble: Exception | None = None
+        self.salt: int | None = None
 
     async def straight(self, master: Contact, path: list[str]) -> Found | None:
         """Ask an agent said to be the master; None if it is not, or cannot be reached, or was asked before."""
@@ -107,26 +119,35 @@ class _Search:
         way = [] if master == self._node.contact else [master.address]
         return answer, path if path[-1:] == way else path + way
 
-    async def toward_keys(self) -> Found | None:
-        """Route toward both candidate keys at once; the first who knows the job counts."""
-        app = self._request.app
+    async def toward_keys(self, hint: int | None) -> Found | None:
+        """Route toward both candidate keys; the first who knows the job counts. `hint`: the salt to begin with."""
         question = None if isinstance(self._request, Stop) else self._request
-        body = encode(Locate(app, question))
-        routes = [asyncio.create_task(self._locate(candidate_key(app, salt), body)) for salt in SALTS]
+        body = encode(Locate(self._request.app, question))
+        salts = sorted(SALTS, key=lambda salt: salt != hint)
+        routes: list[asyncio.Task[tuple[Located, list[str]] | None]] = []
         try:
-            for route in asyncio.as_completed(routes):
-                located, path = await route or (None, [])
-                if located is not None and located.answered:
-                    return located.answer, path
-                if located is not None:
-                    found = await self.straight(located.job.master, path)
-                    if found is not None:
+            for salt in salts:
+                routes.append(asyncio.create_task(self._locate(candidate_key(self._request.app, salt), body)))
+                if salt == hint:
+                    await asyncio.wait(routes, timeout=HEDGE_S)
+                    if routes[0].done() and (found := await self._follow(routes[0])) is not None:
                         return found
+            for route in asyncio.as_completed(routes):
+                if (found := await self._follow(route)) is not None:
+                    return found
         finally:
             for task in routes:
                 task.cancel()
             await asyncio.gather(*routes, return_exceptions=True)
         return None
+
+    async def _follow(self, route: Awaitable[tuple[Located, list[str]] | None]) -> Found | None:
+        """Take the answer that came along a route, or ask the master that it names."""
+        located, path = await route or (None, [])
+        if located is None:
+            return None
+        self.salt = located.job.salt
+        return (located.answer, path) if located.answered else await self.straight(located.job.master, path)
 
     async def _locate(self, key: bytes, body: bytes) -> tuple[Located, list[str]] | None:
         try:

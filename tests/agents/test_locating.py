@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from agents import locating
 from agents.catalogue import Catalogue
 from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.locating import Locator
@@ -52,11 +53,13 @@ class Overlay:
         self.late: set[int] = set()
         self.masters: dict[Contact, object] = {MASTER: "rows"}
         self.asked: list[tuple[Contact, object]] = []
+        self.routed: list[int] = []
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
         salt = next(salt for salt in (0, 1) if candidate_key(APP, salt) == key)
         request = decode_request(body)
         assert isinstance(request, Locate)
+        self.routed.append(salt)
         await asyncio.sleep(LATE if salt in self.late else 0)
         said = self.ways[salt]
         if isinstance(said, Exception):
@@ -112,6 +115,42 @@ async def test_the_slower_key_is_not_waited_for() -> None:
     site.overlay.late, site.overlay.ways[1] = {0}, Located(job=JOB)
     site.overlay.ways[0] = AssertionError("waited for")
     assert (await site.ask())[0] == "rows"
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_the_next_question_goes_toward_the_key_that_won(answered: bool) -> None:
+    site = Site()
+    site.overlay.ways[1] = Located(job=JOB, answered=answered, answer="rows" if answered else None)
+    for _ in range(3):
+        assert (await site.ask())[0] == "rows"
+    assert site.overlay.routed == [0, 1, 1, 1]
+
+
+async def test_when_that_key_leads_nowhere_any_more_the_other_one_is_tried_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(locating, "HEDGE_S", 0.01)
+    site = Site()
+    site.overlay.ways[1] = Located(job=JOB)
+    await site.ask()
+    moved = replace(JOB, salt=0, stamp_ms=9)
+    for silent in (False, True):
+        site.overlay.ways = {0: Located(job=moved), 1: NotFoundError("no")}
+        site.overlay.late = {1} if silent else set()
+        assert (await site.ask())[0] == "rows"
+        site.overlay.ways[1] = Located(job=JOB)
+        site.overlay.ways[0] = NotFoundError("no")
+        site.overlay.late = set()
+        assert (await site.ask())[0] == "rows"
+
+
+async def test_no_more_keys_are_remembered_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locating, "SALTS_MAX", 0)
+    site = Site()
+    site.overlay.ways[1] = Located(job=JOB)
+    await site.ask()
+    await site.ask()
+    assert sorted(site.overlay.routed) == [0, 0, 1, 1]
 
 
 async def test_who_knows_the_job_asks_straight_away() -> None:
