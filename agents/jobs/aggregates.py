@@ -22,7 +22,6 @@ from agents.jobs.types import ArrayType, SqlType
 from agents.jobs.values import INTEGRAL, NUMERIC, Untyped, Value
 from cbt.aggregates import aggregate
 from cbt.aggregates.contract import Aggregate
-from cbt.aggregates.quantiles import accuracy_of
 
 _TIME = pl.col(TIME_COLUMN).cast(pl.Datetime("us"))
 
@@ -208,6 +207,9 @@ def _approx_count_distinct(call: _Call) -> Aggregated:
 
 
 def _approx_percentile(call: _Call) -> Aggregated:
+    # Few jobs have one: `aggregate`, too, loads what a job asks for.
+    from cbt.aggregates.quantiles import accuracy_of
+
     options: dict[str, Any] = {"percentage": call.literal(1, "percentage")}
     if len(call.arguments) == 3:
         accuracy = call.literal(2, "accuracy")

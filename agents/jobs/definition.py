@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-import tomllib
 from typing import Any, Literal
 
 import msgspec
@@ -156,6 +155,9 @@ def check_definition(definition: Definition) -> None:
 
 
 def _read_toml(text: str) -> dict[str, Any]:
+    # Only who publishes reads files; an agent gets definitions in their wire form.
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -6,9 +6,9 @@ the parts run (see `plan`). DESIGN section 4.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
+import msgspec
 from sqlglot import exp
 
 from agents.jobs.dialect import parse_statement, refused
@@ -48,16 +48,14 @@ class Window(NamedTuple):
     slide_ms: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One output column: its name and its expression."""
 
     name: str
     node: exp.Expr
 
 
-@dataclasses.dataclass(frozen=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """A query taken apart; expressions are unchecked.
 
     Attributes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
+import msgspec
 import polars as pl
 from sqlglot import exp
 
@@ -91,8 +91,7 @@ class RowScope:
         raise refused(node, f"there is no column {name!r}", close or f"columns: {listed}")
 
 
-@dataclasses.dataclass(frozen=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """A group key: its column in PAO frames, its value over raw events, and how it is recognised in other clauses."""
 
     column: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 
+import msgspec
 import polars as pl
 
 
@@ -62,8 +62,7 @@ _SYNONYMS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class ArrayType:
+class ArrayType(msgspec.Struct, frozen=True):
     """An array of one type; only aggregates give one, and only the result takes it.
 
     Attributes:

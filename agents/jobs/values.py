@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from decimal import Decimal
 
+import msgspec
 import polars as pl
 from sqlglot import exp
 
@@ -23,8 +23,7 @@ Type = SqlType | ArrayType | Untyped
 Constant = str | int | float | bool | Decimal
 
 
-@dataclasses.dataclass(frozen=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A compiled expression.
 
     Attributes:

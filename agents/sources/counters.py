@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Self
 
+import msgspec
 import polars as pl
 
 #: Rejected lines kept as a sample, per chunk, and of each line; enough to see what is wrong, too little to fill a disk.
@@ -53,8 +54,7 @@ class Oddities(_Tally):
     mistyped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(msgspec.Struct, frozen=True):
     """One chunk after parsing: a row per event in `events`, and an account of every line.
 
     `rejects` is a sample: at most `REJECTS_MAX` lines of at most `REJECT_BYTES_MAX` bytes, each with its reason.

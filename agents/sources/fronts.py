@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Collection
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,8 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@.-]+")
 _WORD_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Fronts:
+class Fronts(msgspec.Struct, frozen=True):
     """The fronts of a chunk's lines.
 
     Attributes:

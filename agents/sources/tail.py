@@ -15,7 +15,8 @@ import glob
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from agents.sources import rotation
 from agents.sources.followed import DamagedError, Followed, TruncatedError
@@ -28,8 +29,7 @@ ROTATE_WAIT_MS = 5_000
 _READS_PER_LOOK = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(msgspec.Struct, frozen=True):
     """Whole lines of one file, and the place after them; `stream` names the log whose file it is, rotated or not."""
 
     data: bytes
@@ -38,8 +38,7 @@ class Chunk:
     stream: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """Lines that may be lost: a file was truncated. `bytes` is what is known to be lost; 0 if maybe nothing is."""
 
     path: str

@@ -4,7 +4,3 @@
 `panes` what a master must not lose; `records` the control records an agent brings back to its trees; `controls` how far
 it has handled their control logs.
 """
-
-from agents.store.database import Database, StoreError
-
-__all__ = ["Database", "StoreError"]

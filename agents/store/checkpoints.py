@@ -6,13 +6,15 @@ how far a source was read and everything that was made of the lines up to there.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents.store.database import Database
 from overlay.contract import NEVER
+
+if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
+    from agents.store.database import Database
 
 #: Later than any interval.
 FOREVER = (1 << 62) - 1
@@ -37,16 +39,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     gaps: tuple[tuple[int, int], ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """The sealed PAOs of one job up to and including interval `through`; payload None when there were none."""
 
     through: int
     payload: bytes | None
 
 
-@dataclasses.dataclass(frozen=True)
-class WorkerState:
+class WorkerState(msgspec.Struct, frozen=True):
     """One worker's part of a checkpoint.
 
     `tree` names the publication it works on, `open_block` holds its unsealed PAOs.
@@ -58,8 +58,7 @@ class WorkerState:
     sealed: Sequence[Snapshot] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class SourceState:
+class SourceState(msgspec.Struct, frozen=True):
     """One source's part of a checkpoint: positions and counters as JSON, and the checkpoint's number."""
 
     source: str
