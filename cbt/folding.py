@@ -6,7 +6,7 @@ that was met. Merging may have brought rows of zero counts (taken out again): th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -17,34 +17,44 @@ from cbt.schema import INTERVAL, PaoSchema
 _ONE = "__one"
 
 
-def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> pl.DataFrame:
-    """Reduce raw rows to PAO rows. O(rows).
+def creator(schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    """Make the function that reduces raw rows to PAO rows, O(rows).
 
     Args:
-        frame: raw rows, with the columns `interval` and the schema's keys.
         schema: keys and aggregates.
-        inputs: for each aggregate what it reads of the frame, of its input type; None or missing for a count of rows.
+        inputs: for each aggregate what it reads of a frame, of its input type; None or missing for a count of rows.
+
+    Returns:
+        A function of raw rows with the columns `interval` and the schema's keys.
     """
-    rows = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-    first, last = rows[INTERVAL].min(), rows[INTERVAL].max()
-    # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
-    single = first is not None and first == last
-    by = list(schema.key_names) if single else [INTERVAL, *schema.key_names]
     creates = [
         state
         for name, aggregate in schema.aggregates
         if not isinstance(aggregate, Slotted)
         for state in aggregate.create(name, inputs.get(name))
     ]
-    parts = [_grouped(rows, by, creates)]
-    for name, aggregate in _slotted(schema):
-        value = inputs[name]
-        assert value is not None, f"{aggregate.kind} needs an input"
-        items = rows.select_seq(*by, aggregate.item(value).alias(name)).filter(pl.col(name).is_not_null())
-        slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
-        parts.append(_grouped(items, [*by, *slots], aggregate.create(name, pl.col(name))))
-    frames = [_complete(part, schema, {INTERVAL: first}) for part in parts]
-    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+    def reduce(rows: pl.DataFrame) -> pl.DataFrame:
+        first, last = rows[INTERVAL].min(), rows[INTERVAL].max()
+        # Most frames of a log lie in one interval; grouping by one key fewer is a third faster.
+        single = first is not None and first == last
+        by = list(schema.key_names) if single else [INTERVAL, *schema.key_names]
+        parts = [_grouped(rows, by, creates)]
+        for name, aggregate in _slotted(schema):
+            value = inputs[name]
+            assert value is not None, f"{aggregate.kind} needs an input"
+            items = rows.select_seq(*by, aggregate.item(value).alias(name)).filter(pl.col(name).is_not_null())
+            slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
+            parts.append(_grouped(items, [*by, *slots], aggregate.create(name, pl.col(name))))
+        frames = [_complete(part, schema, {INTERVAL: first}) for part in parts]
+        return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+    return reduce
+
+
+def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> pl.DataFrame:
+    """Reduce raw rows to PAO rows once; see `creator`."""
+    return creator(schema, inputs)(frame.collect() if isinstance(frame, pl.LazyFrame) else frame)
 
 
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:

@@ -67,7 +67,8 @@ def _to_state(series: pl.Series) -> State:
         return series
     if series.dtype == pl.Boolean:
         return series.to_numpy().astype(np.uint8)
-    values = series.to_physical().to_numpy()
+    # Numbers as they are: `to_physical` is a query, however little it does.
+    values = (series if series.dtype.is_numeric() else series.to_physical()).to_numpy()
     return values.astype(np.float64 if series.dtype.is_float() else np.int64)
 
 

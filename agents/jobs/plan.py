@@ -6,10 +6,10 @@ syntax tree for the offline planner, which evaluates it with Spark and shares no
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
 import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
@@ -28,7 +28,7 @@ from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowSco
 from agents.jobs.types import ArrayType, SqlType
 from agents.jobs.values import Untyped, Value
 from cbt.aggregates import AggregateLimit, AggregateOverflow
-from cbt.folding import create, finish, nothing
+from cbt.folding import creator, finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
 
 #: The interval of a job without a window: how often its result moves.
@@ -37,8 +37,7 @@ INTERVAL_MS_DEFAULT = 10_000
 _KEY_COLUMNS_MAX = 64
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Order:
+class Order(msgspec.Struct, frozen=True, eq=False):
     """One sort key of the result, as columns that `finish` computes."""
 
     expr: pl.Expr
@@ -46,8 +45,7 @@ class Order:
     nulls_last: bool
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, eq=False):
     """A compiled job.
 
     Attributes:
@@ -73,7 +71,7 @@ class Plan:
     select: exp.Select
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
-    _reads: Mapping[str, pl.Expr | None]
+    _create: Callable[[pl.DataFrame], pl.DataFrame]
     _written: Mapping[str, str]
     _having: pl.Expr | None
     _results: tuple[pl.Expr, ...]
@@ -89,7 +87,7 @@ class Plan:
         if self._where is not None:
             events = self._wanted(events)
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
-        return create(events.select_seq(self._inputs), self.schema, self._reads)
+        return self._create(events.select_seq(self._inputs))
 
     def _wanted(self, events: pl.DataFrame) -> pl.DataFrame:
         """Keep the events that meet WHERE, and of their columns those that are read."""
@@ -181,6 +179,7 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
     inputs += [_normalised(key).alias(key.column) for key in keys]
     inputs += [made.input.alias(name) for name, made in aggregates if made.input is not None]
+    schema = _schema(query, keys, aggregates)
     return Plan(
         definition=definition,
         source=query.source,
@@ -188,12 +187,12 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         literals=literals_of(query, rows),
         interval_ms=interval_ms,
         window=query.window,
-        schema=_schema(query, keys, aggregates),
+        schema=schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
         select=query.select,
         _where=where,
         _inputs=tuple(inputs),
-        _reads={name: None if made.input is None else pl.col(name) for name, made in aggregates},
+        _create=creator(schema, {name: None if made.input is None else pl.col(name) for name, made in aggregates}),
         _written=groups.written,
         _having=having,
         _results=tuple(expr for expr, _ in results),
