@@ -51,11 +51,11 @@ class AccessLog:
 
     def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
         """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
-        lines = clean(chunk)
-        data, filtered, skipped_bad = lines.data, 0, 0
         prefilter = Prefilter(literals, escape=None)  # values are as logged
+        lines = clean(chunk, prefilter.word)
+        data, filtered, skipped_bad = lines.data, 0, 0
         if prefilter.active:
-            data, filtered, skipped_bad = prefilter.keep(data)
+            data, _, filtered, skipped_bad = prefilter.keep(lines)
         raw, bad_encoding = split(data)
         rejects = Rejects()
         events = self._events(raw, extract(raw, self._patterns.strict, self._patterns.exact), wanted, rejects)

@@ -8,8 +8,9 @@ passes over it: memory traffic is what parsing at this speed waits for.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
+import msgspec
+import nanoarrow
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -24,22 +25,84 @@ _WORDS_BYTES = 64
 #: Scanned at a time, so that what a scan writes stays in the processor's near memory; a multiple of the above.
 _SCAN_BYTES = 1 << 20
 
+#: Polars looks at text in pieces of at least so many bytes: a column of one row would be copied again and again.
+PIECE_BYTES = 1 << 20
+
 _BOM = b"\xef\xbb\xbf"
+#: Carriage return: no byte up to this one but the newline is common in logs, so one look finds line ends, NUL and it.
+_LAST_ODD = 13
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """A chunk of whole lines, and apart from them the huge ones, cut to `LINE_BYTES_MAX`."""
+Ends = npt.NDArray[np.int64]
+
+
+class Lines(msgspec.Struct, frozen=True):
+    """A chunk of whole lines, and apart from them the huge ones, cut to `LINE_BYTES_MAX`.
+
+    Attributes:
+        data: the lines.
+        ends: where in the data each line's newline is.
+        huge: the huge ones.
+        oddities: what was repaired.
+        having: which lines have the word that was looked for; None if it was not: then nobody looked at the encoding.
+    """
 
     data: bytes
-    huge: tuple[bytes, ...]
-    oddities: Oddities
+    ends: Ends
+    huge: tuple[bytes, ...] = ()
+    oddities: Oddities = Oddities()
+    having: Ends | None = None
 
 
-def clean(chunk: bytes) -> Lines:
-    """Repair what is not a plain line of text, except for its encoding, which `split` and `valid_utf8` see to."""
+def clean(chunk: bytes, word: str = "") -> Lines:
+    """Repair what is not a plain line of text, except for its encoding, which `split` and `valid_utf8` see to.
+
+    Args:
+        chunk: whole lines; the last newline may be missing.
+        word: a word, without control characters, to be looked for on the way if the lines turn out to be plain.
+    """
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
+    lines = _with_word(chunk, word) if word and chunk else None
+    if lines is not None:
+        return lines
+    ends = _places(chunk, _LAST_ODD, b"\n")
+    return Lines(chunk, ends) if ends is not None and _are_plain(chunk, ends) else _repaired(chunk)
+
+
+def _with_word(chunk: bytes, word: str) -> Lines | None:
+    """Find line ends and a word in one look; None if the lines may need repair."""
+    if 0 in chunk:
+        return None
+    bounds = [0]
+    while bounds[-1] < len(chunk):
+        bounds.append(chunk.index(b"\n", min(bounds[-1] + PIECE_BYTES, len(chunk)) - 1) + 1)
+    try:
+        pieces = rows(chunk, np.array(bounds), pl.Binary()).cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return None
+    # Polars looks for up to three bytes that texts begin with as fast as for one.
+    found = pieces.to_frame().select_seq(pl.col(pieces.name).str.find_many(["\n", "\r", word])).to_series()
+    places = np.concatenate([part.to_numpy() + np.int64(bound) for part, bound in zip(found, bounds, strict=False)])
+    begin = np.frombuffer(chunk, np.uint8)[places]
+    is_end = begin == 10
+    ends = places[is_end]
+    if (begin == 13).any() or not _are_plain(chunk, ends):
+        return None
+    return Lines(chunk, ends, having=np.cumsum(is_end)[~is_end])
+
+
+def _are_plain(chunk: bytes, ends: Ends) -> bool:
+    """Tell whether lines without NUL and carriage returns have no byte order marks either, and none is huge."""
+    if not ends.size:
+        return True
+    first = ends[:-1] + 1
+    marked = chunk.startswith(_BOM) or bool((np.frombuffer(chunk, np.uint8)[first] == _BOM[0]).any())
+    return not marked and max(int(ends[0]), int((ends[1:] - first).max(initial=0))) <= LINE_BYTES_MAX
+
+
+def _repaired(chunk: bytes) -> Lines:
+    """Repair a chunk of whole lines."""
     # Looking for one byte is fifty times faster than for two: most chunks never get to the second look.
     nul_bytes = chunk.count(0) if 0 in chunk else 0
     if nul_bytes:
@@ -54,6 +117,7 @@ def clean(chunk: bytes) -> Lines:
     repaired = [valid_utf8(line) for line in huge]
     return Lines(
         data=chunk,
+        ends=line_ends(chunk),
         huge=tuple(line for line, _ in repaired),
         oddities=Oddities(len(huge), sum(bad for _, bad in repaired), nul_bytes),
     )
@@ -95,24 +159,41 @@ def valid_utf8(data: bytes) -> tuple[bytes, int]:
     return repaired, sum(before != after for before, after in pairs)
 
 
-def line_ends(data: bytes) -> npt.NDArray[np.int64]:
+def line_ends(data: bytes) -> Ends:
     """Return the places of all newlines, ascending."""
+    places = _places(data, 10)
+    assert places is not None
+    return places
+
+
+def _places(data: bytes, last: int, only: bytes = b"") -> Ends | None:
+    """Return the places of newlines: of the byte `last`, or, with `only`, of all bytes up to `last`.
+
+    With `only`, None if one of these is another byte.
+    """
     text = np.frombuffer(data, np.uint8)
     scratch = np.zeros(min(_SCAN_BYTES, -(-len(data) // _WORDS_BYTES) * _WORDS_BYTES), dtype=np.bool_)
-    ends = [_ends_in(text[begin : begin + _SCAN_BYTES], scratch) + begin for begin in range(0, len(text), _SCAN_BYTES)]
-    return np.concatenate(ends) if ends else np.empty(0, dtype=np.int64)
+    flag = np.less_equal if only else np.equal
+    places = []
+    for begin in range(0, len(text), _SCAN_BYTES):
+        part = text[begin : begin + _SCAN_BYTES]
+        flag(part, last, out=scratch[: len(part)])
+        scratch[len(part) :] = False
+        found = _flagged(scratch)
+        if only and (part[found] != only[0]).any():
+            return None
+        places.append(found + begin)
+    return np.concatenate(places) if places else np.empty(0, dtype=np.int64)
 
 
-def _ends_in(text: npt.NDArray[np.uint8], scratch: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Find the newlines in a part: the 64 bytes and in them the eight that hold one, if none hold two of them."""
-    is_end = np.equal(text, 10, out=scratch[: len(text)])
-    scratch[len(text) :] = False
-    eights = scratch.view("<u8")
+def _flagged(flags: npt.NDArray[np.bool_]) -> Ends:
+    """Find the flags: the words of eight words and in them the words that hold one, if none hold two of them."""
+    eights = flags.view("<u8")
     some = eights != 0
     hits = _only_hits(some.view("<u8"))
     hits = np.flatnonzero(some) if hits is None else hits
     ends = _only_within(eights[hits])
-    return np.flatnonzero(is_end) if ends is None else hits * 8 + ends
+    return np.flatnonzero(flags) if ends is None else hits * 8 + ends
 
 
 def _only_hits(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64] | None:
@@ -154,8 +235,13 @@ def split(data: bytes) -> tuple[pl.Series, int]:
     return pl.Series("raw", text.decode().split("\n")[:-1], dtype=pl.String), bad_encoding
 
 
-def join(lines: pl.Series) -> bytes:
-    """Join lines to bytes again, each ended by a newline; the inverse of `split`."""
-    # As bytes right away: a Python text in between would be decoded and encoded again.
-    text: bytes = lines.str.join("\n").cast(pl.Binary).item()
-    return text + b"\n" if lines.len() else b""
+def rows(data: bytes, bounds: Ends, kind: pl.DataType | None = None) -> pl.Series:
+    """Make a column of the bytes from each bound to the next, without copying them.
+
+    Args:
+        data: valid UTF-8, unless the column is to be binary.
+        bounds: one more than rows, ascending, from 0 to the end of the data.
+        kind: the column's type; text unless given.
+    """
+    layout = nanoarrow.large_binary() if kind == pl.Binary else nanoarrow.large_string()
+    return pl.Series(nanoarrow.c_array_from_buffers(layout, len(bounds) - 1, [None, bounds, data], null_count=0))

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import and_, or_
 
+import numpy as np
 import polars as pl
 
-from agents.sources.lines import join, split
+from agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
 
 _BACKSLASHES_MAX = 4_096
+#: Texts of so many characters are looked for together with line ends. Shorter ones may be all over the lines.
+_RARE_CHARS = 3
 
 
 class Prefilter:
@@ -34,32 +37,71 @@ class Prefilter:
         if escape is not None:
             self._jobs.append([escape])
 
-    def keep(self, data: bytes) -> tuple[bytes, int, int]:
-        """Return the lines some job may want, how many were skipped, and how many had invalid UTF-8 (now repaired)."""
-        lines, bad_encoding = split(data)
-        count = lines.len()
+    @property
+    def word(self) -> str:
+        """The text of every wanted line, to be looked for with the line ends; empty if there is none that is long."""
+        longest = max(self._jobs[0], key=len) if self.active and len(self._jobs) == 1 else ""
+        return longest if len(longest) >= _RARE_CHARS and longest.isprintable() else ""
+
+    def keep(self, lines: Lines) -> tuple[bytes, Ends, int, int]:
+        """Keep the lines that some job may want.
+
+        Returns:
+            These lines, where their newlines are, how many others were skipped, and how many had invalid UTF-8 (now
+            repaired).
+        """
+        count = lines.ends.size
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
         longest = [max(words, key=len) for words in self._jobs]
-        lines = _filtered(lines, [[word] for word in longest])
+        if lines.having is not None:
+            wanted, bad_encoding = _chosen(lines.data, lines.ends, lines.having), 0
+        else:
+            wanted, bad_encoding = _texts(lines.data, lines.ends)
+            wanted = _filtered(wanted, [[word] for word in longest])
         if len(self._jobs) == 1:
             others = [[word for word in self._jobs[0] if word != longest[0]]]
         else:
             others = self._jobs if any(len(words) > 1 for words in self._jobs) else [[]]
         if all(others):
-            lines = _filtered(lines, others)
-        return join(lines), count - lines.len(), bad_encoding
+            wanted = _filtered(wanted, others)
+        if not wanted.len():
+            return b"", lines.ends[:0], count, bad_encoding
+        # As bytes right away: a Python text in between would be decoded and encoded again.
+        kept: bytes = wanted.str.join("").cast(pl.Binary).item()
+        kept_ends = np.cumsum(wanted.str.len_bytes().to_numpy(), dtype=np.int64) - 1
+        return kept, kept_ends, count - wanted.len(), bad_encoding
+
+
+def _texts(data: bytes, ends: Ends) -> tuple[pl.Series, int]:
+    """Return all lines with their newlines, and how many had invalid UTF-8 (now repaired)."""
+    try:
+        return rows(data, np.append(0, ends + 1), pl.Binary()).cast(pl.String), 0
+    except pl.exceptions.ComputeError:
+        data, bad_encoding = valid_utf8(data)
+        return rows(data, np.append(0, line_ends(data) + 1)), bad_encoding
+
+
+def _chosen(data: bytes, ends: Ends, numbers: Ends) -> pl.Series:
+    """Return the lines of these numbers, which ascend and may repeat."""
+    numbers = numbers[np.diff(numbers, prepend=-1) != 0]
+    # Each line after what lies between it and the one before.
+    bounds = np.zeros(2 * numbers.size + 2, dtype=np.int64)
+    bounds[1:-1:2] = np.where(numbers > 0, ends[numbers - 1] + 1, 0)
+    bounds[2:-1:2] = ends[numbers] + 1
+    bounds[-1] = len(data)
+    return rows(data, bounds).gather_every(2, 1)
 
 
 def _filtered(lines: pl.Series, jobs: Sequence[Sequence[str]]) -> pl.Series:
     """Keep the lines that have all texts of some job."""
     # A mask and a series' own filter: a frame's is a query, and its threads cost more than they gain.
-    mask = lines.to_frame().select_seq(_any(jobs)).to_series()
+    mask = lines.to_frame().select_seq(_any(lines.name, jobs)).to_series()
     return lines.filter(mask) if mask.len() == lines.len() else lines.clear()  # no job at all: one False
 
 
-def _any(jobs: Sequence[Sequence[str]]) -> pl.Expr:
+def _any(column: str, jobs: Sequence[Sequence[str]]) -> pl.Expr:
     """Tell which lines have all texts of some job."""
-    contains = pl.col("raw").str.contains
+    contains = pl.col(column).str.contains
     return reduce(
         or_, (reduce(and_, (contains(word, literal=True) for word in words)) for words in jobs), pl.lit(False)
     )
@@ -70,7 +112,7 @@ def json_escape(data: bytes, literals: Sequence[Sequence[str]]) -> str | None:
 
     Every character can be written as a number; some have, or need, a short escape.
     """
-    if b"\\" not in data:
+    if not all(map(any, literals)) or b"\\" not in data:  # a job that wants every line needs no look
         return None
     letters = set("".join(word for words in literals for word in words))
     if letters & set('"\\/\b\f\n\r\t'):
@@ -81,6 +123,6 @@ def json_escape(data: bytes, literals: Sequence[Sequence[str]]) -> str | None:
         place = data.find(b"\\", place + 2)
         if place < 0:
             return None
-        if data[place + 1] == ord("u"):
+        if data[place + 1 : place + 2] == b"u":
             break
     return "\\u"

@@ -394,3 +394,21 @@ def test_the_prefilter_never_skips_a_line_that_a_job_wants(
     assert [pair for pair in got if any(all(word in pair for word in words) for words in jobs)] == wanted
     assert parsed.counters.balanced
     assert parsed.counters.read == len(values)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "parsed"),
+    [
+        (b'{"ts":1,"s":"needle"}\n{"ts":1,"s":"x"}\n', 1),
+        (b'{"ts":1,"s":"needle"}\n{"ts":1,"s":"x"}', 1),
+        (b'{"ts":1,"s":"\\u006eeedle"}\n{"ts":1,"s":"x"}\n', 1),
+        (b'{"ts":1,"s":"\\\x00u006eeedle"}\n{"ts":1,"s":"x"}\n', 1),  # an escape once the NUL is taken out
+        (b'{"ts":1,"s":"nee\x00dle"}\r\n{"ts":1,"s":"x"}\r\n', 1),
+        (b'\xef\xbb\xbf{"ts":1,"s":"needle"}\n{"ts":1,"s":"\xff"}\n', 1),
+        (b'{"ts":1,"s":"x"}\n{"ts":1,"s":"\\', 0),
+    ],
+)
+def test_lines_that_hide_a_wanted_text_are_kept(chunk: bytes, parsed: int) -> None:
+    result = JsonLines().parse(chunk, {"s": SqlType.STRING}, [["needle"]])
+    assert result.counters == Counters(read=2, parsed=parsed, filtered=2 - parsed)
+    assert result.events["s"].to_list() == ["needle"] * parsed

@@ -7,17 +7,16 @@ from hypothesis import strategies as st
 
 from agents.sources import lines as lines_module
 from agents.sources.counters import Oddities
-from agents.sources.lines import LINE_BYTES_MAX, clean, join, line_ends, split, valid_utf8
+from agents.sources.lines import LINE_BYTES_MAX, clean, line_ends, split, valid_utf8
 
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=12))
 
 
 @given(TEXTS)
-def test_split_and_join(texts: list[str]) -> None:
+def test_split(texts: list[str]) -> None:
     data = "".join(f"{text}\n" for text in texts).encode()
     lines, bad_encoding = split(data)
     assert lines.to_list() == texts
-    assert join(lines) == data
     assert bad_encoding == 0
 
 
@@ -46,6 +45,23 @@ def test_what_is_repaired() -> None:
     assert lines.data == b"a\nb\nc\nlast\n"
     assert lines.oddities == Oddities(nul_bytes=3)
     assert valid_utf8(b"a\xff\nb\n") == ("a\ufffd\nb\n".encode(), 1)
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"word", b"\n", b"\r", b"\0", b"\xef\xbb\xbf", b"\xff", b"\t"]), max_size=30).map(
+        b"".join
+    )
+)
+def test_a_word_looked_for_on_the_way_changes_nothing_else(chunk: bytes) -> None:
+    for text in (chunk, b"line\n" * 10 + chunk):
+        lines, searched = clean(text), clean(text, "word")
+        assert lines.having is None
+        assert lines.ends.tolist() == line_ends(lines.data).tolist()
+        assert (searched.data, searched.ends.tolist()) == (lines.data, lines.ends.tolist())
+        assert (searched.huge, searched.oddities) == (lines.huge, lines.oddities)
+        if searched.having is not None:
+            expected = [number for number, line in enumerate(searched.data.split(b"\n")) if b"word" in line]
+            assert sorted(set(searched.having.tolist())) == expected
 
 
 def test_huge_lines_are_taken_out_and_cut_at_a_character() -> None:

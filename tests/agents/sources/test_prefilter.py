@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.sources import lines as lines_module
+from agents.sources.lines import clean, line_ends
 from agents.sources.prefilter import Prefilter
 
 WORDS = st.sampled_from(["a", "ab", "abc", "bc", "\u00e9", "x\ny", ""])
@@ -27,6 +32,42 @@ def test_it_keeps_the_lines_that_have_all_words_of_some_job(
         for line in lines
         if any(all(word in line for word in words) for words in demands) or (escape is not None and escape in line)
     ]
-    kept, skipped, bad_encoding = prefilter.keep(data)
+    kept, ends, skipped, bad_encoding = prefilter.keep(clean(data, prefilter.word))
     assert kept == "".join(line + "\n" for line in expected).encode()
+    assert ends.tolist() == line_ends(kept).tolist()
     assert (skipped, bad_encoding) == (len(lines) - len(expected), 0)
+
+
+RAW = st.lists(st.sampled_from([b"needle", b"need", b"le", b"\xff", b"\xc3\xa9", b"{", b" ", b"\xef"]), max_size=9)
+
+
+@given(st.lists(RAW.map(b"".join), max_size=12), st.sampled_from([["needle"], ["needle", "le"], ["le"]]))
+def test_looking_with_the_line_ends_and_after_them_is_the_same(lines: list[bytes], words: list[str]) -> None:
+    prefilter = Prefilter([words], None)
+    data = b"".join(line + b"\n" for line in lines)
+    repaired = [line.decode("utf-8", "replace").encode() for line in lines]
+    expected = [line for line in repaired if all(word.encode() in line for word in words)]
+    bad_encoding = sum(before != after for before, after in zip(lines, repaired, strict=True))
+    for pieces in (1, 20, 1 << 20):
+        with patch.object(lines_module, "PIECE_BYTES", pieces):
+            for chunk in (clean(data, prefilter.word), clean(data)):
+                kept, ends, skipped, bad = prefilter.keep(chunk)
+                assert kept == b"".join(line + b"\n" for line in expected)
+                assert ends.tolist() == line_ends(kept).tolist()
+                assert (skipped, bad) == (len(lines) - len(expected), bad_encoding)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "escape", "word"),
+    [
+        ([["ab", "needle"]], None, "needle"),
+        ([["ab"]], None, ""),  # it may be everywhere
+        ([["needle"], ["thread"]], None, ""),
+        ([["needle"]], "\\u", ""),
+        ([["needle\r"]], None, ""),
+        ([["needle"], []], None, ""),
+        ([], None, ""),
+    ],
+)
+def test_which_word_is_looked_for_with_the_line_ends(jobs: list[list[str]], escape: str | None, word: str) -> None:
+    assert Prefilter(jobs, escape).word == word
