@@ -10,8 +10,10 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
+from overlay.contract import OverlaySettings
 from overlay.errors import OverlayError
 from overlay.ids import Contact, parse_address
+from overlay.tls import Tls
 
 #: Ports tried when any will do; one that is free for TCP is nearly always free for UDP.
 TRIES = 32
@@ -19,37 +21,42 @@ TRIES = 32
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A bound TCP socket (none in a simulation), the address for UDP, and the contact that others reach both by."""
+    """A bound TCP socket (none in a simulation), the UDP address, the contact to reach both by, and certificates."""
 
     tcp: socket.socket | None
     udp: tuple[str, int]
     contact: Contact
+    tls: Tls | None = None
 
 
-async def bind_sockets(bind: str, advertise: str, *, secure: bool) -> Bound:
-    """Bind the TCP socket and choose the UDP address.
+async def bind_sockets(settings: OverlaySettings, *, secure: bool) -> Bound:
+    """Bind the TCP socket, choose the UDP address and load the certificates that others will see there.
 
     Args:
-        bind: HOST:PORT; port 0 takes one free for both.
-        advertise: HOST:PORT that others reach us at, or empty.
+        settings: `bind`, `advertise` and the certificates' files count.
         secure: whether there is a cluster secret; without one only loopback is allowed.
 
     Raises:
         OverlayError: an address is wrong, taken or unsafe; the operator's fault.
     """
+    bind, advertise = settings.bind, settings.advertise
     host, port = await _resolve(bind, "bind")
     address = ipaddress.ip_address(host)
     if not secure and not address.is_loopback:
-        raise OverlayError(f"bind = {bind!r} is open to the network but there is no cluster secret; set secret_file")
+        raise OverlayError(
+            f"bind = {bind!r} is open to the network but there is no cluster secret; set secret_file "
+            "(certificates protect links, but not the datagrams of the DHT)"
+        )
     if address.is_unspecified and not advertise:
         raise OverlayError(f"bind = {bind!r} is every address of this machine; set advertise to one that others reach")
     tcp, port = _bind_pair(host, port)
     try:
         told = await _resolve(advertise, "advertise") if advertise else (host, port)
+        tls = Tls.load(settings, told[0])
     except OverlayError:
         tcp.close()
         raise
-    return Bound(tcp, (host, port), Contact.at(told[0], told[1] or port))
+    return Bound(tcp, (host, port), Contact.at(told[0], told[1] or port), tls)
 
 
 def _bind_pair(host: str, port: int) -> tuple[socket.socket, int]:

@@ -172,6 +172,10 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     join: tuple[str, ...] = ()
     #: File with the cluster secret; empty: unauthenticated, for loopback only.
     secret_file: str = ""
+    #: PEM files of this agent's certificate, its key and the cluster's CA: links are TLS 1.3 with both ends certified.
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_ca_file: str = ""
     #: File in which known contacts survive a restart; empty: none.
     contacts_file: str = ""
     #: Kademlia's k.
@@ -194,6 +198,9 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     fan_in_max: int = 16
 
     def __post_init__(self) -> None:
+        files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
+        if any(files) and not all(files):
+            raise OverlayError("tls_cert_file, tls_key_file and tls_ca_file belong together: set all three or none")
         if self.heartbeat_ms * 3 > self.lease_ms:
             raise OverlayError(
                 f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"

@@ -15,29 +15,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import socket
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 import aiohttp
-import msgspec
 from aiohttp import web
 
-from overlay import handshake, wire
+from overlay import greeting, handshake, wire
+from overlay.binding import Bound
 from overlay.channel import Channel, ChannelSettings
 from overlay.clock import now_ms
 from overlay.dht.auth import Secret
+from overlay.door import Door
 from overlay.errors import RemoteProtocolError
 from overlay.handshake import Hello
 from overlay.ids import Contact
 from overlay.lanes import is_bulk
 from overlay.messages import Message, decode, encode
 from overlay.peers import COUNTERS, Link, Peer, Socket
+from overlay.tls import Tls, is_refusal, refusal
 
 log = logging.getLogger(__name__)
 
-PATH = "/overlay/v2"
-HANDSHAKE_S = 5.0
+#: Refusals remembered, so that each is said once.
+REFUSALS_MAX = 1_024
 #: Frames made in one go; more are made when the socket has taken these, so what waits can still be overtaken.
 WRITE_BYTES = 256 << 10
 #: A link without any message but pings for this long is closed.
@@ -82,19 +83,31 @@ class Links:
         self._open: set[Link] = set()
         self._losses: dict[bytes, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._tls: Tls | None = None
+        self._frame_secret = secret
+        #: Who was refused, and why, as last said.
+        self._refusals: dict[str, str] = {}
         self._runner: web.AppRunner | None = None
+        self._door: Door | None = None
         self._client: aiohttp.ClientSession | None = None
         self._stopping = False
 
     # ---- life
 
-    async def start(self, listener: socket.socket) -> None:
+    async def start(self, bound: Bound) -> None:
         """Serve on a bound TCP socket, which is ours from now on."""
+        assert bound.tcp is not None
+        self._tls = bound.tls
+        # TLS protects frames as well as tags would.
+        self._frame_secret = None if bound.tls is not None else self._secret
         app = web.Application()
-        app.router.add_get(PATH, self._serve)
+        app.router.add_get(greeting.PATH, self._serve)
+        app.on_response_prepare.append(_say_little)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
-        await web.SockSite(self._runner, listener, backlog=512).start()
+        assert self._runner.server is not None
+        self._door = Door(bound.tcp, self._runner.server, self._tls.server if self._tls else None, self._refuse)
+        self._door.open()
         self._client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._spawn(self._watch())
 
@@ -112,6 +125,8 @@ class Links:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+        if self._door is not None:
+            await self._door.close()
         if self._runner is not None:
             await self._runner.cleanup()
         self._peers.clear()
@@ -190,11 +205,18 @@ class Links:
         assert self._client is not None
         link = None
         try:
-            async with asyncio.timeout(HANDSHAKE_S):
-                link = await self._greet(self._client, peer.contact)
-        except (OSError, aiohttp.ClientError, RemoteProtocolError, TimeoutError) as error:
-            log.debug("calling %s: %s", peer.contact.address, error or type(error).__name__)
-            self.counters["links_refused"] += isinstance(error, RemoteProtocolError)
+            mine = self._hello(peer.contact.id)
+            ws, theirs = await greeting.call(self._client, peer.contact, self._secret, self._tls, mine)
+            framer = handshake.framer(self._frame_secret, mine, theirs, calling=True)
+            link = self._link(peer.contact, theirs, self.me.id, mine.losses, ws, framer)
+            self._refusals.pop(peer.contact.address, None)
+        except RemoteProtocolError as error:
+            self._refuse(peer.contact.address, str(error))
+        except greeting.UNREACHABLE as error:
+            if is_refusal(error):
+                self._refuse(peer.contact.address, refusal(error))
+            else:
+                log.debug("calling %s: %s", peer.contact.address, refusal(error))
         finally:
             peer.calling = False
         if link is None:
@@ -203,50 +225,33 @@ class Links:
             return
         await self._run(link)
 
-    async def _greet(self, client: aiohttp.ClientSession, to: Contact) -> Link:
-        ws = await client.ws_connect(
-            f"http://{to.address}{PATH}",
-            compress=0,
-            max_msg_size=wire.FRAME_BYTES_MAX,
-            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
-        )
-        try:
-            mine = self._hello(to.id)
-            await ws.send_bytes(msgspec.msgpack.encode(mine))
-            theirs, proof = handshake.read_answer(self._secret, mine, await ws.receive_bytes())
-            if theirs.contact != to:
-                raise RemoteProtocolError(f"{to.address} says it is {theirs.address}")
-            await ws.send_bytes(proof)
-        except TypeError as error:  # aiohttp: "not bytes", the peer closed or sent text
-            await ws.close()
-            raise RemoteProtocolError(f"{to.address} closed during the greeting") from error
-        except BaseException:
-            await ws.close()
-            raise
-        framer = handshake.framer(self._secret, mine, theirs, calling=True)
-        return self._link(to, theirs, self.me.id, mine.losses, ws, framer)
-
     async def _serve(self, request: web.Request) -> web.WebSocketResponse:
         """Answer a call."""
+        assert self._door is not None
         ws = web.WebSocketResponse(compress=False, max_msg_size=wire.FRAME_BYTES_MAX, timeout=1.0)
         await ws.prepare(request)
+        who = request.remote or "a caller"
         try:
-            async with asyncio.timeout(HANDSHAKE_S):
-                theirs = handshake.read_hello(await ws.receive_bytes())
-                if theirs.contact == self.me:
-                    raise RemoteProtocolError("a greeting with our own address")
-                mine = self._hello(theirs.contact.id)
-                await ws.send_bytes(handshake.answer(self._secret, theirs, mine))
-                handshake.check_proof(self._secret, theirs, mine, await ws.receive_bytes())
-        except (RemoteProtocolError, TypeError, TimeoutError, ConnectionError, aiohttp.ClientError) as error:
-            self.counters["links_refused"] += 1
-            log.info("call from %s refused: %s", request.remote, error or type(error).__name__)
+            theirs, mine = await greeting.answer(request, ws, self._secret, self.me, self._hello)
+        except (RemoteProtocolError, *greeting.UNREACHABLE) as error:
+            self._refuse(who, refusal(error))
             await ws.close(code=aiohttp.WSCloseCode.POLICY_VIOLATION)
             return ws
-        framer = handshake.framer(self._secret, theirs, mine, calling=False)
+        self._door.admit(request.transport)
+        self._refusals.pop(who, None)
+        framer = handshake.framer(self._frame_secret, theirs, mine, calling=False)
         contact = theirs.contact
         await self._run(self._link(contact, theirs, contact.id, mine.losses, ws, framer))
         return ws
+
+    def _refuse(self, who: str, why: str) -> None:
+        """Count a refusal, and say it once until it changes: whoever is refused comes again every second."""
+        self.counters["links_refused"] += 1
+        if self._refusals.get(who) != why:
+            if len(self._refusals) >= REFUSALS_MAX:
+                self._refusals.clear()
+            self._refusals[who] = why
+            log.warning("no link with %s: %s", who, why)
 
     def _link(
         self, contact: Contact, theirs: Hello, opened_by: bytes, losses: int, ws: Socket, framer: wire.Framer
@@ -383,3 +388,8 @@ class Links:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _say_little(request: web.Request, response: web.StreamResponse) -> None:
+    """Tell strangers no versions."""
+    response.headers["Server"] = "elf"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from overlay.binding import Bound, bind_sockets
 from overlay.clock import now_ms
@@ -24,8 +24,8 @@ class LinkLayer(Protocol):
 
     counters: dict[str, int]
 
-    async def start(self, listener: Any) -> None:
-        """Take calls; `listener` is the TCP socket that `Network.bind` opened."""
+    async def start(self, bound: Bound) -> None:
+        """Take calls on what `Network.bind` opened."""
         ...
 
     async def stop(self) -> None:
@@ -61,7 +61,7 @@ class Network:
     clock: Callable[[], int] = now_ms
     #: The wall clock in ms, to date datagrams.
     wall: Callable[[], int] = wall_ms
-    #: As `binding.bind_sockets(bind, advertise, secure=...)`.
+    #: As `binding.bind_sockets(settings, secure=...)`.
     bind: Callable[..., Awaitable[Bound]] = bind_sockets
     #: As `links.Links(contact, agent, secret, rng, ...)`.
     links: Callable[..., LinkLayer] = Links

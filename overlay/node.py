@@ -110,7 +110,7 @@ class OverlayNode:
         """
         settings = self.settings
         secret = Secret.load(settings.secret_file) if settings.secret_file else None
-        bound = await self._network.bind(settings.bind, settings.advertise, secure=secret is not None)
+        bound = await self._network.bind(settings, secure=secret is not None)
         self._contact = bound.contact
         state_path = Path(settings.contacts_file) if settings.contacts_file else None
         dht = Dht(
@@ -145,7 +145,7 @@ class OverlayNode:
             if bound.tcp is not None:
                 bound.tcp.close()
             raise OverlayError(f"UDP {settings.bind} cannot be bound: {error.strerror}") from error
-        await links.start(bound.tcp)
+        await links.start(bound)
 
     async def stop(self) -> None:
         """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""

@@ -125,7 +125,7 @@ class Machine:
             await asyncio.sleep(1.0)
             joined = await node.join()
 
-    async def _bind(self, bind: str, advertise: str, *, secure: bool) -> Bound:
+    async def _bind(self, settings: OverlaySettings, *, secure: bool) -> Bound:
         return Bound(None, self.address, self.contact)
 
     def _new_links(self, *args: Any, **options: Any) -> SimLinks:

@@ -13,16 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from overlay import handshake, wire
 from overlay.channel import Channel, ChannelSettings
 from overlay.dht.auth import Secret
+from overlay.door import GREETING_S
 from overlay.errors import RemoteProtocolError
 from overlay.handshake import Hello
 from overlay.ids import Contact
 from overlay.lanes import is_bulk
-from overlay.links import HANDSHAKE_S, IDLE_MS, SUPERSEDED_S
+from overlay.links import IDLE_MS, SUPERSEDED_S
 from overlay.messages import Message, decode, encode
 from overlay.peers import COUNTERS, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
 from overlay.sim.streams import StreamEnd, Streams
@@ -104,8 +103,8 @@ class SimLinks:
 
     # ---- life
 
-    async def start(self, listener: object) -> None:
-        """Take calls; there is no socket, so `listener` is None."""
+    async def start(self, bound: object) -> None:
+        """Take calls; there is no socket."""
         self._streams.listen(self._address, self._accept)
         # Agents that were started together do not look after their links together.
         self._watch_in(self._pause_s * self._rng.random())
@@ -219,7 +218,7 @@ class SimLinks:
                 return
             mine = self._hello(peer.contact.id)
             self._greet(end, lambda data: self._on_welcome(peer, end, mine, data), lambda: self._give_up(peer))
-            end.send(msgspec.msgpack.encode(mine))
+            end.send(handshake.greet(self._secret, mine))
 
         return opened
 
@@ -240,7 +239,7 @@ class SimLinks:
                 self.counters["links_refused"] += 1
                 fail()
 
-        timer = self._loop.call_later(HANDSHAKE_S, fail, context=self._context)
+        timer = self._loop.call_later(GREETING_S, fail, context=self._context)
         self._ends[end] = None
         end.on_data, end.on_closed = take, fail
 
@@ -266,7 +265,7 @@ class SimLinks:
             self._greet(end, lambda data: self._on_hello(end, data), lambda: None)
 
     def _on_hello(self, end: StreamEnd, data: bytes) -> None:
-        theirs = handshake.read_hello(data)
+        theirs = handshake.read_hello(self._secret, data)
         if theirs.contact == self.me:
             raise RemoteProtocolError("a greeting with our own address")
         mine = self._hello(theirs.contact.id)

@@ -163,7 +163,8 @@ def _link_targets(rng: random.Random) -> list[Target]:
     drawn = [_message(kind, rng) for kind in kinds(messages.Message) for _ in range(EACH)]
     samples = [messages.encode(message) for message in drawn]
     caller, answerer = (_hello(contact, rng) for contact in (THERE, HERE))
-    hellos = [msgspec.msgpack.encode(hello) for hello in (caller, answerer)]
+    hellos = [handshake.greet(None, hello) for hello in (caller, answerer)]
+    sealed = [handshake.greet(SECRET, hello) for hello in (caller, answerer)]
     welcomes = [handshake.answer(secret, caller, answerer) for secret in (SECRET, None)]
     proofs = [
         handshake.read_answer(SECRET, caller, welcomes[0])[1],
@@ -181,7 +182,8 @@ def _link_targets(rng: random.Random) -> list[Target]:
     wrong: tuple[type[Exception], ...] = (RemoteProtocolError,)
     return [
         Target("message", again, samples, wrong, 2.0),
-        Target("hello", handshake.read_hello, hellos, wrong),
+        Target("hello", partial(handshake.read_hello, None), hellos, wrong),
+        Target("hello, keyed", partial(handshake.read_hello, SECRET), sealed, wrong),
         Target("welcome", partial(handshake.read_answer, None, caller), welcomes, wrong),
         Target("welcome, keyed", partial(handshake.read_answer, SECRET, caller), welcomes, wrong),
         Target("proof", partial(handshake.check_proof, None, caller, answerer), proofs, wrong),

@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from overlay import handshake, wire
+from overlay.binding import Bound
 from overlay.dht.auth import Secret
+from overlay.greeting import PATH
 from overlay.handshake import Hello
 from overlay.ids import Contact
-from overlay.links import PATH, Links
+from overlay.links import Links
 from overlay.messages import Message, Reply, Request
 
 from .cluster import wait_until
@@ -43,6 +45,9 @@ class End:
             lease_ms=lease_ms,
         )
 
+    async def start(self) -> None:
+        await self.links.start(Bound(self.listener, ("127.0.0.1", 0), self.contact))
+
     def say(self, to: End, number: int) -> None:
         self.links.send(to.contact, request(number))
 
@@ -56,7 +61,7 @@ async def ends(*secrets: Secret | None, lease_ms: int = 3_000) -> AsyncIterator[
     made = [End(index, secret, lease_ms=lease_ms) for index, secret in enumerate(secrets)]
     try:
         for end in made:
-            await end.links.start(end.listener)
+            await end.start()
         yield made
     finally:
         for end in made:
@@ -116,7 +121,7 @@ async def test_a_closed_peer_is_lost_once_and_found_again() -> None:
         a.say(b, 2)
         await wait_until(lambda: a.lost == [b.contact] * 2)
         again = End(1, port=b.contact.port)
-        await again.links.start(again.listener)
+        await again.start()
         a.say(b, 3)
         await wait_until(lambda: numbers(again) == [3])
         await again.links.stop()
@@ -126,7 +131,7 @@ async def test_a_silent_peer_is_lost_after_its_lease() -> None:
     async with ends(None, lease_ms=300) as (a,):
         hello = Hello(wire.VERSION, "127.0.0.1:9", "silent", 1, 0, b"n" * 16)
         async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{a.contact.address}{PATH}") as ws:
-            await ws.send_bytes(msgspec.msgpack.encode(hello))
+            await ws.send_bytes(handshake.greet(None, hello))
             _, proof = handshake.read_answer(None, hello, await ws.receive_bytes())
             await ws.send_bytes(proof)
             await wait_until(lambda: a.opened == [Contact.at("127.0.0.1", 9)])
@@ -149,10 +154,10 @@ async def test_any_bytes_from_a_caller_are_refused_and_counted() -> None:
         rng = random.Random(5)
         hello = Hello(wire.VERSION, "127.0.0.1:9", "mallory", 1, 0, b"n" * 16)
         own = Hello(wire.VERSION, a.contact.address, "mallory", 1, 0, b"n" * 16)
-        good = msgspec.msgpack.encode(hello)
+        good = handshake.greet(None, hello)
         framer, frame = wire.Framer(None), wire.Frame
         garbage: list[list[bytes]] = [[rng.randbytes(rng.randint(0, 300))] for _ in range(10)]
-        garbage += [[good, rng.randbytes(20)], [msgspec.msgpack.encode(own)], [b"x" * 5_000]]
+        garbage += [[good, rng.randbytes(20)], [handshake.greet(None, own)], [b"x" * 5_000]]
         proof = msgspec.msgpack.encode(handshake.Proof(b""))
         garbage += [[good, proof, rng.randbytes(rng.randint(0, 100))] for _ in range(10)]
         batches = [(0, b"\x99\x99"), (0, b""), (wire.BATCH, b"\x99\x99"), (wire.BATCH, b""), (wire.COMPRESSED, b"x")]

@@ -33,6 +33,20 @@ def test_no_other_bytes_are_a_tag(tag: bytes) -> None:
     assert not Secret([OLD]).verify(b"data", b"hello", tag)
 
 
+@given(st.binary(max_size=300), st.binary(max_size=40))
+def test_what_is_sealed_opens_in_its_context_for_members_only(data: bytes, context: bytes) -> None:
+    ours, others = Secret([b"1" * 32]), Secret([b"2" * 32])
+    sealed = ours.seal(data, context)
+    assert len(sealed) == len(data) + TAG_BYTES
+    assert Secret([b"3" * 32, b"1" * 32]).unseal(sealed, context) == data
+    assert others.unseal(sealed, context) is None
+    assert ours.unseal(sealed, context + b"x") is None
+    assert ours.unseal(sealed[1:], context) is None
+    if len(data) > 8:
+        assert data not in sealed
+        assert ours.seal(data, context + b"x")[: len(data)] != sealed[: len(data)]
+
+
 def test_keys_are_changed_without_an_outage() -> None:
     stages = [Secret([OLD]), Secret([OLD, NEW]), Secret([NEW, OLD]), Secret([NEW])]
     for one, next_one in itertools.pairwise(stages):
