@@ -68,13 +68,25 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     join: list[str] = []
     #: File with the cluster secret (16 bytes or more); without it only loopback addresses are allowed.
     secret_file: str = ""
+    #: PEM files of this agent's certificate and key and of the cluster's CA: links are TLS 1.3, both ends certified for
+    #: their addresses. `elf certgen` makes them. Datagrams of the DHT still need the secret off loopback.
+    tls_cert_file: str = ""
+    tls_key_file: str = ""
+    tls_ca_file: str = ""
     #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn (OVERLAY 5).
     k: int = 20
 
     def __post_init__(self) -> None:
-        if not self.secret_file and not is_loopback(split_address(self.bind)[0]):
+        files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
+        if any(files) and not all(files):
             raise ConfigError(
-                f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret; "
+                "overlay.tls_cert_file, overlay.tls_key_file and overlay.tls_ca_file belong together; set all three "
+                "(`elf certgen` makes them) or none"
+            )
+        if not self.secret_file and not is_loopback(split_address(self.bind)[0]):
+            why = " (certificates protect links, but not the datagrams of the DHT)" if any(files) else ""
+            raise ConfigError(
+                f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret{why}; "
                 "create one with `elf keygen --out /etc/elf/secret` and set overlay.secret_file, or bind 127.0.0.1"
             )
 

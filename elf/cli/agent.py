@@ -39,6 +39,11 @@ def agent(
     secret_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The cluster's secret; needed off loopback (elf keygen).")
     ] = None,
+    tls_cert_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="This agent's certificate, for TLS on links (elf certgen).")
+    ] = None,
+    tls_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
+    tls_ca_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The cluster's CA certificate.")] = None,
 ) -> None:
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
@@ -56,6 +61,8 @@ def agent(
     effective = with_sources(_file_config(config), source or [], format, time)
     # The secret comes first: an address off loopback is refused while there is none.
     secret = {"secret_file": _text(secret_file)}
+    tls = {"cert": tls_cert_file, "key": tls_key_file, "ca": tls_ca_file}
+    secret |= {f"tls_{part}_file": _text(path) for part, path in tls.items()}
     effective = with_settings(effective, "overlay", join=join, bind=bind, **secret)
     effective = with_settings(effective, "api", bind=api)
     effective = with_settings(effective, "agent", data=_text(data), name=name)

@@ -1,0 +1,67 @@
+"""Command of the operator: certgen, the sibling of keygen for clusters whose links use certificates."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agents.errors import JobError
+from elf.cli.output import say
+
+_PANEL = "Agents"
+CA_DAYS = 3_650
+#: What browsers allow at most, too: long enough to be renewed with a yearly round of updates.
+NODE_DAYS = 398
+
+
+def certgen(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the CA; the first call creates both.")],
+    address: Annotated[
+        list[str],
+        typer.Option(metavar="IP", help="Where others reach the agent (overlay.advertise); repeatable."),
+    ],
+    days: Annotated[int, typer.Option(min=1, max=CA_DAYS, help="How long the certificate is valid.")] = NODE_DAYS,
+) -> None:
+    """Create a certificate for one agent, and the cluster's CA if there is none yet."""
+    from overlay.certificates import make_authority, make_certificate
+    from overlay.errors import OverlayError
+
+    now = datetime.datetime.now(datetime.UTC)
+    ca, ca_key = out / "ca.pem", out / "ca-key.pem"
+    stem = address[0].replace(":", "_").replace("/", "_")
+    cert, key = out / f"{stem}.pem", out / f"{stem}-key.pem"
+    try:
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not ca.exists() and not ca_key.exists():
+            made = make_authority(now, CA_DAYS)
+        else:
+            made = ca.read_bytes(), ca_key.read_bytes()
+        pair = make_certificate(*made, address, now, days)
+        for file, data in ((ca_key, made[1]), (ca, made[0])):
+            if not file.exists():
+                _create(file, data)
+        for file, data in ((key, pair[1]), (cert, pair[0])):
+            _create(file, data)
+    except OverlayError as error:
+        raise JobError(str(error)) from None
+    except FileExistsError as error:
+        raise JobError(f"{error.filename} exists already and is not overwritten; remove it to renew it") from None
+    except OSError as error:
+        raise JobError(f"{error.filename} cannot be read or created: {error.strerror}") from None
+    say(f"wrote {cert} and {key}; copy them and {ca} to the agent and set overlay.tls_cert_file, tls_key_file and")
+    say(f"tls_ca_file. Keep {ca_key} to yourself: whoever has it can make agents of this cluster.")
+
+
+def _create(file: Path, data: bytes) -> None:
+    """Create a file that only its owner can read."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(data)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(rich_help_panel=_PANEL)(certgen)

@@ -1,0 +1,60 @@
+"""certgen: a CA once, a certificate per agent, and nothing overwritten."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agents.config import OverlaySection
+from agents.errors import ConfigError
+from elf.cli.app import app
+from overlay.certificates import check_own
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_a_ca_once_and_a_certificate_per_agent(tmp_path: Path) -> None:
+    out = tmp_path / "tls"
+    made = run("certgen", "--out", out, "--address", "10.0.0.7")
+    assert made.exit_code == 0, made.stderr
+    assert "ca-key.pem to yourself" in made.stderr
+    authority = (out / "ca.pem").read_bytes()
+    assert run("certgen", "--out", out, "--address", "2001:db8::1", "--address", "10.0.0.8").exit_code == 0
+    assert (out / "ca.pem").read_bytes() == authority
+    names = {"ca.pem", "ca-key.pem", "10.0.0.7.pem", "10.0.0.7-key.pem", "2001_db8__1.pem", "2001_db8__1-key.pem"}
+    assert {file.name for file in out.iterdir()} == names
+    assert all(file.stat().st_mode & 0o077 == 0 for file in out.iterdir())
+    now = datetime.datetime.now(datetime.UTC)
+    for name, address in (("10.0.0.7", "10.0.0.7"), ("2001_db8__1", "2001:db8::1"), ("2001_db8__1", "10.0.0.8")):
+        check_own(str(out / f"{name}.pem"), str(out / "ca.pem"), address, now)
+
+
+def test_nothing_is_overwritten_and_nonsense_is_refused(tmp_path: Path) -> None:
+    assert run("certgen", "--out", tmp_path, "--address", "10.0.0.7").exit_code == 0
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    again = run("certgen", "--out", tmp_path, "--address", "10.0.0.7")
+    assert (again.exit_code, "not overwritten" in again.stderr) == (2, True)
+    wrong = run("certgen", "--out", tmp_path, "--address", "web1.example")
+    assert (wrong.exit_code, "IP addresses" in wrong.stderr) == (2, True)
+    (tmp_path / "ca-key.pem").write_text("nonsense")
+    broken = run("certgen", "--out", tmp_path, "--address", "10.0.0.8")
+    assert (broken.exit_code, "CA cannot be used" in broken.stderr) == (2, True)
+    (tmp_path / "ca-key.pem").unlink()
+    missing = run("certgen", "--out", tmp_path, "--address", "10.0.0.9")
+    assert (missing.exit_code, "ca-key.pem" in missing.stderr) == (2, True)
+    before.pop("ca-key.pem")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_settings_of_certificates_belong_together() -> None:
+    with pytest.raises(ConfigError, match="elf certgen"):
+        OverlaySection(tls_cert_file="a.pem")
+    files = {"tls_cert_file": "a", "tls_key_file": "b", "tls_ca_file": "c"}
+    with pytest.raises(ConfigError, match=r"not the datagrams of the DHT.*elf keygen"):
+        OverlaySection(bind="10.0.0.7:4250", **files)
+    assert OverlaySection(bind="10.0.0.7:4250", secret_file="s", **files).tls_ca_file == "c"
