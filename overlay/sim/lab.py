@@ -120,7 +120,7 @@ async def _run(cluster: Cluster, plan: Plan, tell: Tell) -> Findings:
         fan_in_p99=percentile(fan_in, 0.99),
         fan_in_max=max(fan_in, default=0),
         forwarders=forwarders,
-        joins=sent[Join.__name__] / (plan.members * plan.jobs),
+        joins=sent[Join.__name__] / ((plan.members + forwarders) * plan.jobs),
         roots_max=max(per_agent.values()),
         roots_below_3=_share_below(3, per_agent, plan.agents),
         roots_below_5=_share_below(5, per_agent, plan.agents),
