@@ -59,7 +59,6 @@ class _Sent(msgspec.Struct, frozen=True, gc=False):
     serial: int
     flags: int
     body: bytes
-    size_bytes: int
 
 
 class Channel:
@@ -167,9 +166,17 @@ class Channel:
         """
         made: list[bytes] = []
         size = 0
-        while (bytes_max is None or size < bytes_max) and (sent := self._next_sent()) is not None:
+        while bytes_max is None or size < bytes_max:
+            if self._cursor < self._next:
+                sent = self._unacked[self._cursor - self._unacked[0].serial]
+                self.resent += 1
+            elif self._can_send():
+                sent = self._new()
+            else:
+                break
+            self._cursor += 1
             made.append(self._wrap(sent.flags, sent.serial, sent.body))
-            size += len(made[-1])
+            size += len(sent.body)
         if not made and (self._speak or self._ask or now_ms - self.said_ms >= self._settings.heartbeat_ms):
             made.append(self._wrap(0, self._next, b""))
         if made:
@@ -185,33 +192,25 @@ class Channel:
         self._unconfirmed_bytes = self._unconfirmed_frames = 0
         return self._framer.wrap(Frame(flags, self._number, serial, self._wanted, self._grant, body))
 
-    def _next_sent(self) -> _Sent | None:
-        """Return the next frame to transmit: one that is asked for again, or a new one."""
-        if self._cursor < self._next:
-            sent = self._unacked[self._cursor - self._unacked[0].serial]
-            self.resent += 1
-        elif self._can_send():
-            sent = self._new()
-            self._unacked.append(sent)
-            self._unacked_bytes += sent.size_bytes
-            self._next += 1
-        else:
-            return None
-        self._cursor += 1
-        return sent
-
     def _can_send(self) -> bool:
         """Whether a new frame may go: the peer has room for it, and we for keeping it until it is acknowledged."""
-        waits = self._urgent.bytes or (self._bulk.bytes and self._granted - self._spent >= BODY_BYTES_MAX)
-        return bool(waits) and self._unacked_bytes < self._keep_bytes_max and len(self._unacked) < UNACKED_FRAMES_MAX
+        if not self._urgent.bytes and (not self._bulk.bytes or self._granted - self._spent < BODY_BYTES_MAX):
+            return False
+        return self._unacked_bytes < self._keep_bytes_max and len(self._unacked) < UNACKED_FRAMES_MAX
 
     def _new(self) -> _Sent:
+        """Make the next frame of what waits, and keep it for repeats."""
         lane, flags = (self._urgent, DATA) if self._urgent.bytes else (self._bulk, DATA | BULK)
         batch, partial = lane.take(BODY_BYTES_MAX)
-        body, compressed, size = pack(batch)
+        body, packing, size = pack(batch)
         if flags & BULK:
             self._spent += size
-        return _Sent(self._next, flags | compressed | (PARTIAL if partial else 0), body, len(body))
+        flags |= packing
+        sent = _Sent(self._next, flags | PARTIAL if partial else flags, body)
+        self._unacked.append(sent)
+        self._unacked_bytes += len(body)
+        self._next += 1
+        return sent
 
     # ---- receiving
 
@@ -262,7 +261,7 @@ class Channel:
         self._unconfirmed_bytes += size
         self._unconfirmed_frames += 1
         credit = self._settings.credit_bytes
-        due = self._unconfirmed_bytes >= credit // 16 or self._unconfirmed_frames >= ACK_FRAMES
+        due = self._unconfirmed_bytes >= credit // 2 or self._unconfirmed_frames >= ACK_FRAMES
         if due or (not self._held and self._grant - self._taken <= credit // 2):
             self._speak = True
         self.messages += len(messages)
@@ -272,7 +271,7 @@ class Channel:
         if ack > self._next:
             raise RemoteProtocolError(f"frame {ack - 1} is acknowledged but was never sent")
         while self._unacked and self._unacked[0].serial < ack:
-            self._unacked_bytes -= self._unacked.popleft().size_bytes
+            self._unacked_bytes -= len(self._unacked.popleft().body)
             self._requests = 0
         self._acked = max(self._acked, ack)
         self._cursor = max(self._cursor, ack)

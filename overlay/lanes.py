@@ -53,6 +53,9 @@ class Outbox:
 
         Only a message that no body can hold is cut, and only into whole bodies; any other waits for room.
         """
+        if len(self._queue) == 1 and self.bytes <= room_bytes and not self._cut:
+            self.bytes = 0
+            return [self._queue.popleft()], False  # the usual case, quickly
         batch: list[bytes] = []
         size = HEAD_BYTES
         while self._queue:

@@ -310,7 +310,8 @@ class Links:
 
     async def _read(self, link: Link) -> None:
         channel, counters = link.channel, self.counters
-        async for received in link.socket:
+        while True:
+            received = await link.socket.receive()
             if received.type is not aiohttp.WSMsgType.BINARY:
                 if received.type is aiohttp.WSMsgType.TEXT:
                     raise RemoteProtocolError("text on a binary link")

@@ -45,6 +45,7 @@ _HEAD = struct.Struct("<BBQQQQ")
 _SUM = struct.Struct("<I")
 _SIZE = struct.Struct("<I")
 _NUMBER_BITS = 62
+_VIEW_BYTES_MIN = 4_096
 #: What a frame adds to its body at most; lz4 data that did not shrink is not sent.
 FRAME_BYTES_MAX = BODY_BYTES_MAX + _HEAD.size + TAG_BYTES
 
@@ -100,16 +101,16 @@ class Framer:
         """
         if len(data) > FRAME_BYTES_MAX:
             raise DecodeError(f"a frame of {len(data)} bytes is over the limit of {FRAME_BYTES_MAX}")
+        # Views spare copies of large frames and cost more than copies of small ones.
+        view: Buffer = data if len(data) < _VIEW_BYTES_MIN else memoryview(data)
         if self._secret is None:
             end = len(data) - _SUM.size
-            view = memoryview(data)
             if end < _HEAD.size or zlib.crc32(view[:end]) != _SUM.unpack_from(data, end)[0]:
                 raise DamagedError("a damaged frame: its checksum does not match")
         else:
             end = len(data) - TAG_BYTES
             if end < _HEAD.size or not self._secret.verify(data[:end], self._inward, data[end:]):
                 raise DecodeError("a frame without a valid tag")
-            view = memoryview(data)
         version, flags, number, serial, ack, grant = _HEAD.unpack_from(data)
         if version != VERSION:
             raise UnsupportedVersionError(f"a frame of version {version}; this agent speaks {VERSION}")
