@@ -254,10 +254,6 @@ class Reply(_Message, frozen=True, tag=14):
     path: Path
 
 
-class Ping(_Message, frozen=True, tag=15):
-    """The link is alive; nothing else to say."""
-
-
 class ControlAsk(_Message, frozen=True, tag=20):
     """A child wants the control entries after this mark, and all later ones as they come; once per edge."""
 
@@ -295,7 +291,7 @@ _RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire
 ControlMessage: TypeAlias = ControlAsk | ControlSeen | ControlEntries
 FloodMessage: TypeAlias = Compare | Digest | Records
 TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | ControlMessage | FloodMessage
-Message: TypeAlias = TreeMessage | Request | Reply | Ping
+Message: TypeAlias = TreeMessage | Request | Reply
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

@@ -49,7 +49,7 @@ from overlay.effects import (
 )
 from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact, parse_address
-from overlay.messages import Accept, Heartbeat, Join, Message, Ping, Reply, Request, Unlink, contact_of
+from overlay.messages import Accept, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
 from overlay.network import LinkLayer, Network
 from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
@@ -305,8 +305,6 @@ class OverlayNode:
                     self._forget_if_idle(app)
             case Accept(app=app, epoch=epoch) | Heartbeat(app=app, epoch=epoch) if app not in self._apps:
                 self._links.send(sender, Unlink(app, epoch))  # of an edge that we forgot with the tree
-            case Ping():
-                pass
             case _:
                 self._feed(message.app, Received(sender, message))
 

@@ -256,7 +256,7 @@ class World:
             self.machines[target].feed(PeerLost(peer))
             return True
         message = messages.decode(data)
-        assert not isinstance(message, messages.Request | messages.Reply | messages.Ping)
+        assert not isinstance(message, messages.Request | messages.Reply)
         self.machines[target].feed(Received(peer, message))
         return True
 

@@ -37,7 +37,6 @@ EXAMPLES: list[Message] = [
     messages.Retire(APP, "x"),
     messages.Request(b"i" * 8, APP, b"q", ("127.0.0.1:5",), False, 10),
     messages.Reply(b"i" * 8, 0, b"a", ()),
-    messages.Ping(),
 ]
 
 
