@@ -52,8 +52,9 @@ def place(
 ) -> TakeIn | SendOn:
     """Choose what becomes of a joiner that ranks after us, by order-preserving push-down.
 
-    With no room left it goes under the least loaded child that ranks before it; if it ranks before all children it
-    takes the place of the last of them, which goes under the joiner. O(children).
+    With no room left it goes under the least loaded child that ranks before it. If few children do, it takes the place
+    of the last child, which goes under the joiner: sent on, agents near the key would form a chain under the one or
+    two that are nearest. O(children).
     """
     seats = list(children)
     if len(seats) < fan_in_max:
@@ -61,7 +62,7 @@ def place(
     own = rank(joiner, key, root)
     ranked = [(rank(seat.peer, key, root), seat) for seat in seats]
     before = [(seat.load, order, seat.peer) for order, seat in ranked if order < own]
-    if before:
+    if before and len(before) * 2 >= fan_in_max:
         return SendOn(min(before, key=lambda entry: entry[:2])[2])
     return TakeIn(max(ranked, key=lambda entry: entry[0])[1].peer)
 

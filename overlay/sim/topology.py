@@ -18,11 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
-from overlay.routing import bounded
+from overlay.routing import GAIN_BITS, PEERS, bounded, closer
 from overlay.tree_policy import Seat, SendOn, first_choice, place, rank
 
-#: Bits of prefix that a JOIN gains at most per hop: the default of `routing.bounded`.
-GAIN_BITS = 4
 K = 20
 FAN_IN_MAX = 16
 
@@ -69,15 +67,15 @@ class Tables:
     def view(self, me: Contact, key: bytes) -> list[Contact]:
         """Return whom a node would ask on the way to a key, best first, as `routing.bounded` orders them.
 
-        Only of the level that leads toward the key, as long as the best of those is within the gain: on that level
-        are all contacts that gain any prefix, and those that gain none come after them. `test_topology` holds this
-        against whole tables.
+        Only of the level that leads toward the key, as long as there are enough on it and one of them is within the
+        gain: on that level are all contacts that gain any prefix, and those that gain none come after them.
+        `test_topology` holds this against whole tables.
         """
         shared = prefix_bits(me.id, key)
-        found = bounded(self.level(me, shared), me.id, key, GAIN_BITS) if shared < ID_BITS else []
-        if found and prefix_bits(found[0].id, key) <= shared + GAIN_BITS:
-            return found
-        return bounded(self.all_levels(me, shared), me.id, key, GAIN_BITS)
+        found = closer(self.level(me, shared), me.id, key) if shared < ID_BITS else []
+        if len(found) >= PEERS and prefix_bits(found[-1].id, key) <= shared + GAIN_BITS:
+            return bounded(found, me.id, key)
+        return bounded(self.all_levels(me, shared), me.id, key)
 
     def _range(self, prefix: int, free: int) -> tuple[int, int]:
         """Return the half-open range of the agents whose ids without their last `free` bits are `prefix`."""

@@ -8,8 +8,8 @@ from overlay.contract import OverlaySettings
 from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
 from overlay.ids import Contact, distance
 from overlay.messages import Accept, Heartbeat, Join, Redirect, Unlink
-from overlay.routing import bounded, closer
-from overlay.tree import RECHECK_MS, STRIKE_MS, Tree
+from overlay.routing import closer
+from overlay.tree import RECHECK_MS, Tree
 
 APP = bytes(20)
 #: Ascending distance to APP: the first is closest.
@@ -181,10 +181,3 @@ def test_leaving_keeps_serving_children_and_the_root_dissolves_its_tree() -> Non
     assert sent(effects, Unlink) == [FAR]
     assert RootChanged(False) in effects
     assert root.view().role == "out"
-
-
-def test_bounded_order_prefers_small_gains() -> None:
-    order = bounded(PEERS, LAST.id, APP, bits=0)
-    assert set(order) == set(closer(PEERS, LAST.id, APP))
-    assert closer(PEERS, LAST.id, APP) == PEERS[:7]
-    assert STRIKE_MS > 0

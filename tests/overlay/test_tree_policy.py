@@ -40,6 +40,12 @@ def test_a_joiner_that_ranks_before_all_children_takes_the_place_of_the_last() -
     assert place(PEERS[2], seats, 3, KEY, None) == TakeIn(PEERS[9])
 
 
+def test_a_joiner_that_ranks_before_most_children_takes_the_place_of_the_last_instead_of_forming_a_chain() -> None:
+    seats = [Seat(PEERS[number], 0) for number in (2, 5, 6, 8)]
+    assert place(PEERS[3], seats, 4, KEY, None) == TakeIn(PEERS[8])
+    assert place(PEERS[7], seats, 4, KEY, None) == SendOn(PEERS[2])
+
+
 @given(peers, st.lists(st.tuples(peers, st.integers(0, 20)), min_size=2, max_size=8, unique_by=lambda s: s[0]), roots)
 def test_push_down_keeps_parents_before_children(
     joiner: Contact, children: list[tuple[Contact, int]], root: Contact | None
@@ -51,7 +57,10 @@ def test_push_down_keeps_parents_before_children(
         assert rank(choice.to, KEY, root) < own
     elif seats:
         assert choice.instead_of is not None
-        assert all(own < rank(seat.peer, KEY, root) <= rank(choice.instead_of, KEY, root) for seat in seats)
+        last = rank(choice.instead_of, KEY, root)
+        assert own < last
+        assert all(rank(seat.peer, KEY, root) <= last for seat in seats)
+        assert sum(rank(seat.peer, KEY, root) < own for seat in seats) * 2 < len(seats)
 
 
 @given(peers, peers, roots, roots, st.booleans(), st.lists(peers, unique=True))
