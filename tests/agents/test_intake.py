@@ -98,9 +98,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(tm
         most, tree.bound = tree.most, LINES
         await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000)
         assert tree.rows() == LINES, "every line is in exactly one snapshot"
-        assert most < LINES // 20 // 2, (
-            "what waits is the bound and what is read between two checkpoints"
-        )
+        assert most < LINES // 20 // 2, "what waits is the bound and what is read between two checkpoints"
     finally:
         await intake.stop()
         push.close()
