@@ -101,5 +101,13 @@ class Barrier:
             parts = [(choice.owners[position], choice.payloads[position]) for position in good]
             parts.append((choice.idle, None))
         claims = [Claim(since, choice.through, agents, part) for agents, part in parts if agents]
+        # What overlaps goes up as it came: only the root, which sees all, may leave anyone out.
+        claims += [_part(claim, committed, choice.through) for claim in choice.refused]
         self.kept += claims
         return claims
+
+
+def _part(claim: Claim, committed: int, through: int) -> Claim:
+    """Return what a claim says of the uncommitted intervals up to one that it covers."""
+    payload = claim.payload if claim.through == through else None
+    return Claim(max(claim.since, committed), through, claim.agents, payload)

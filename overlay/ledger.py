@@ -5,9 +5,10 @@ verdict is sent; for every agent on the roster a commit either holds all its dat
 as missing, or (absences) remembers that it did. Paper: §2.3 (job master). OVERLAY 6.2-6.4, with explicit lists of
 agents in place of generations: a single root needs no fence, and overlap is refused agent by agent.
 
-A commit waits for every agent on the roster that is not known to be away. If nothing has moved for `leap_after_ms`
-while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak of a later
-interval or say that they have sealed the one before the last (the paper's straggler is two intervals behind).
+A commit waits until a claim names every agent on the roster that is not known to be away, not until all fit in: whom
+overlapping claims keep out is named missing at once, for claims never come apart again. If nothing has moved for
+`leap_after_ms` while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak
+of a later interval or say that they have sealed the one before the last (the paper's straggler is two intervals behind).
 """
 
 from __future__ import annotations
@@ -113,10 +114,11 @@ class Ledger:
         point = self.bag.next_point()
         if self.pending is not None or point is None or now_ms < self._grace_until_ms:
             return None
-        choice = self.bag.choose(point, floor=self.committed)
         expected = self.awaited.intersection(self.roster)
-        if not expected.issubset(choice.agents()) and not self._patience_ended(point, now_ms):
+        spoken_for = self.bag.spoken_for(point, floor=self.committed)
+        if not expected.issubset(spoken_for) and not self._patience_ended(point, now_ms):
             return None
+        choice = self.bag.choose(point, floor=self.committed)
         self.pending = Pending(choice)
         return choice
 
