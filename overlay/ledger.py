@@ -8,7 +8,7 @@ agents in place of generations: a single root needs no fence, and overlap is ref
 A commit waits until a claim names every agent on the roster that is not known to be away, not until all fit in: whom
 overlapping claims keep out is named missing at once, for claims never come apart again. If nothing has moved for
 `leap_after_ms` while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak
-of a later interval or say that they have sealed the one before the last (the paper's straggler is two intervals behind).
+of a later interval or say that they have sealed the one before the last (a straggler is two intervals behind, §2.3).
 """
 
 from __future__ import annotations
