@@ -25,7 +25,7 @@ from overlay.ids import Contact
 from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
 from overlay.routing import View
 from overlay.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
-from overlay.tree_policy import SendOn, Standing, first_choice, place, rank, refusal
+from overlay.tree_policy import SendOn, Standing, first_choice, place, rank, refusal, with_root
 
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
 RECHECK_MS = 30_000
@@ -312,7 +312,7 @@ class Tree:
                 return self._ask(hint, now_ms)
         candidates = self._candidates(now_ms)
         if candidates:
-            return self._ask(first_choice(candidates, self.app, self._rng), now_ms)
+            return self._ask(first_choice(candidates, self.me, self.app, self._rng), now_ms)
         search.redirects = 0
         if self.root is not None:
             search.retry_ms = search.struck(now_ms).get(self.root.id, now_ms + BACKOFF_MS_MAX)
@@ -321,12 +321,10 @@ class Tree:
         return [Lookup()]
 
     def _candidates(self, now_ms: int) -> list[Contact]:
-        """Return whom to ask, best first: closer contacts, then the recorded root, also if it failed a while ago."""
+        """Return whom to ask, best first: closer contacts and the recorded root, also if it failed a while ago."""
+        found = with_root(self._view(self.app), self.me, self.app, self.root)
         struck = self.search.struck(now_ms)
-        found = [contact for contact in self._view(self.app) if contact.id not in struck and contact != self.me]
-        if self.root is not None and self.root != self.me and self.root not in found and self.root.id not in struck:
-            found.append(self.root)
-        return found
+        return [contact for contact in found if contact.id not in struck and contact != self.me]
 
     def _ask(self, to: Contact, now_ms: int) -> list[Effect]:
         # Epochs never repeat, not even over a restart with an empty memory: the clock is their floor.

@@ -14,7 +14,12 @@ from itertools import takewhile
 
 from overlay.ids import Contact, distance, prefix_bits
 from overlay.messages import Reason
-from overlay.routing import View
+from overlay.routing import GAIN_BITS, PEERS, View
+
+#: Of those who could ask an agent beyond the bound, how many look for another.
+SPARE_SHARE = 0.4
+#: A neighbour of a root knows no contact that gains more bits of prefix than this.
+NEIGHBOUR_BITS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,30 @@ def place(
     return TakeIn(max(ranked, key=lambda entry: entry[0])[1].peer)
 
 
-def first_choice(candidates: Sequence[Contact], key: bytes, rng: random.Random) -> Contact:
+def with_root(candidates: Sequence[Contact], me: Contact, key: bytes, root: Contact | None) -> list[Contact]:
+    """Add a recorded root, which all members know and few tables hold, to candidates in the order of `bounded`.
+
+    First for the root's neighbours, who know nobody much nearer to the key than they are: they find places under the
+    root, and a hop is saved for all below them. Last, as the last resort, for everybody else: asked by more, the root
+    would mostly redirect. O(candidates).
+    """
+    if root is None or root == me or root in candidates:
+        return list(candidates)
+    nearest = max((prefix_bits(contact.id, key) for contact in candidates), default=0)
+    is_neighbour = nearest <= prefix_bits(me.id, key) + NEIGHBOUR_BITS and distance(root.id, key) < distance(me.id, key)
+    return [root, *candidates] if is_neighbour else [*candidates, root]
+
+
+def first_choice(candidates: Sequence[Contact], me: Contact, key: bytes, rng: random.Random) -> Contact:
     """Return whom to ask, given at least one candidate in the order of `routing.bounded`.
 
     One at random of those on the first one's level: agents with the same contacts would otherwise all choose the
-    nearest of them, and the warmer their tables, the more so. O(candidates).
+    nearest of them, and the warmer their tables, the more so. Where the first is beyond the bound, and comes first as
+    one of the nearest few, now and then another of these: else too many would ask the root. O(candidates).
     """
     level = prefix_bits(candidates[0].id, key)
+    if level > prefix_bits(me.id, key) + GAIN_BITS and rng.random() < SPARE_SHARE:
+        return rng.choice(candidates[:PEERS])
     alike = list(takewhile(lambda contact: prefix_bits(contact.id, key) == level, candidates))
     return rng.choice(alike)
 

@@ -9,6 +9,7 @@ after `STRIKES_MAX` calls in a row without an answer, never after one lost datag
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from collections import OrderedDict
@@ -27,11 +28,15 @@ LOST_MAX = 64
 
 
 class Peer(Node):  # type: ignore[misc]  # kademlia has no types
-    """A contact in the table, with what we know of its health."""
+    """A contact in the table, with what we know of its health.
 
-    def __init__(self, contact: Contact, seen_ms: int) -> None:
+    `lot` decides who stays on a full level, the lower the better: as good as random, other for every owner of a table.
+    """
+
+    def __init__(self, contact: Contact, owner: bytes, seen_ms: int) -> None:
         super().__init__(contact.id, contact.host, contact.port)
         self.contact = contact
+        self.lot = hashlib.blake2b(contact.id, digest_size=8, key=owner).digest()
         self.seen_ms = seen_ms
         self.strikes = 0
         self.number: int = self.long_id
@@ -42,6 +47,22 @@ class Level(KBucket):  # type: ignore[misc]
 
     nodes: OrderedDict[bytes, Peer]
     replacement_nodes: OrderedDict[bytes, Peer]
+
+    def add_node(self, node: Peer) -> bool:
+        """Take a contact in; on a full level only in place of one with a higher lot. Tell whether it was taken.
+
+        Differs from the library, which keeps whoever came first: then everybody knows the same oldest agents, and
+        these carry the trees of all the others.
+        """
+        if len(self) >= self.ksize and node.id not in self.nodes:
+            last = max(self.nodes.values(), key=lambda peer: peer.lot)
+            if node.lot < last.lot:
+                del self.nodes[last.id]
+                self.replacement_nodes.pop(node.id, None)
+                self.nodes[node.id] = node
+                super().add_node(last)
+                return True
+        return bool(super().add_node(node))
 
     def touch_last_updated(self) -> None:
         """Do nothing: refresh follows empty levels, not the library's process-wide clock."""
@@ -105,7 +126,7 @@ class Table(RoutingTable):  # type: ignore[misc]
         peer = self._peer(contact.id)
         if peer is None:
             self._peers = None
-            return bool(self._level(contact.id).add_node(Peer(contact, now_ms)))
+            return bool(self._level(contact.id).add_node(Peer(contact, self.own.id, now_ms)))
         moved = peer.contact != contact
         if moved:
             peer.contact, peer.ip, peer.port = contact, contact.host, contact.port

@@ -109,7 +109,7 @@ def grow(tables: Tables, key: bytes, joining: Sequence[Contact], rng: random.Ran
     def seek(me: Contact) -> None:
         if me.id != tree.root.id and me.id not in parents and me.id not in searching:
             searching.add(me.id)
-            asking.append((me, first_choice(tables.view(me, key), key, rng)))
+            asking.append((me, first_choice(tables.view(me, key), me, key, rng)))
 
     for newcomer in joining:
         seek(newcomer)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from overlay.ids import Contact, distance, prefix_bits
 from overlay.messages import Reason
-from overlay.routing import bounded, closer
-from overlay.tree_policy import Seat, SendOn, Standing, TakeIn, first_choice, place, rank, refusal
+from overlay.routing import GAIN_BITS, bounded, closer
+from overlay.routing import PEERS as NEAREST
+from overlay.tree_policy import Seat, SendOn, Standing, TakeIn, first_choice, place, rank, refusal, with_root
 
 KEY = bytes(20)
 #: Ascending distance to KEY.
@@ -84,16 +85,34 @@ def test_a_refused_joiner_is_only_pointed_to_what_ranks_before_it(
 
 
 @given(st.sets(peers, min_size=2), st.integers(0, 1 << 32))
-def test_the_first_choice_is_on_the_first_candidates_level(known: set[Contact], seed: int) -> None:
+def test_the_first_choice_is_on_the_first_candidates_level_or_among_the_nearest(known: set[Contact], seed: int) -> None:
     me = max(known, key=lambda contact: distance(contact.id, KEY))
     candidates = bounded(sorted(known, key=lambda c: c.id), me.id, KEY)
-    chosen = first_choice(candidates, KEY, random.Random(seed))
+    chosen = first_choice(candidates, me, KEY, random.Random(seed))
     assert chosen in candidates
-    assert prefix_bits(chosen.id, KEY) == prefix_bits(candidates[0].id, KEY)
+    level = prefix_bits(candidates[0].id, KEY)
+    beyond = level > prefix_bits(me.id, KEY) + GAIN_BITS
+    assert prefix_bits(chosen.id, KEY) == level or (beyond and chosen in candidates[:NEAREST])
+
+
+def test_a_recorded_root_is_asked_first_by_its_neighbours_and_last_by_everybody_else() -> None:
+    near_first = sorted(PEERS, key=lambda peer: distance(peer.id, KEY))
+    root, second, me = near_first[0], near_first[1], near_first[2]
+    assert with_root([second], me, KEY, root) in ([root, second], [second, root])
+    assert with_root([], me, KEY, root) == [root]
+    stranger = near_first[-1]
+    known = [peer for peer in near_first[1:-1] if prefix_bits(peer.id, KEY) > prefix_bits(stranger.id, KEY) + 1]
+    assert with_root(known, stranger, KEY, root) == [*known, root]
+    assert with_root([root, second], me, KEY, root) == [root, second]
+    assert with_root([second], me, KEY, None) == [second]
+    assert with_root([second], root, KEY, root) == [second]
 
 
 def test_agents_that_know_the_same_contacts_do_not_all_choose_the_same_one() -> None:
     level = [peer for peer in PEERS if prefix_bits(peer.id, KEY) == 1]
-    chosen = {first_choice(level, KEY, random.Random(seed)) for seed in range(60)}
+    chosen = {
+        first_choice(level, max(PEERS, key=lambda peer: distance(peer.id, KEY)), KEY, random.Random(seed))
+        for seed in range(60)
+    }
     assert len(level) >= 5
     assert len(chosen) >= 5
