@@ -10,7 +10,8 @@ import random
 from collections.abc import Collection
 
 from overlay.contract import ControlState, OverlaySettings, Record, RollupState
-from overlay.control import Control
+from overlay.control.flood import Flood
+from overlay.control.machine import Control
 from overlay.effects import (
     ChildDown,
     ChildUp,
@@ -31,7 +32,6 @@ from overlay.effects import (
     Tick,
 )
 from overlay.errors import OverlayError
-from overlay.flood import Flood
 from overlay.ids import Contact
 from overlay.messages import (
     PAYLOAD_BYTES_MAX,
@@ -50,9 +50,9 @@ from overlay.messages import (
     TreeMessage,
     Unlink,
 )
-from overlay.rollup import Rollup
+from overlay.rollup.machine import Rollup
 from overlay.routing import View
-from overlay.tree import Role, Tree
+from overlay.tree.machine import Role, Tree
 
 
 class Application:

@@ -1,6 +1,6 @@
 """Every message that travels on a link between two agents, as validated records.
 
-Owns the vocabulary and its limits; framing, compression and checksums are `overlay.wire`'s. Any bytes decode to a
+Owns the vocabulary and its limits; framing, compression and checksums are `overlay.links.wire`'s. Any bytes decode to a
 message or raise `DecodeError`. Senders are not named in messages: a link knows who is at its other end.
 OVERLAY sections 4 (tree) and 6 (roll-up).
 """

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from overlay.binding import Bound, bind_sockets
 from overlay.clock import now_ms
 from overlay.dht import DhtTimes
 from overlay.dht.server import wall_ms
 from overlay.ids import Contact
-from overlay.links import Links
+from overlay.links.binding import Bound, bind_sockets
+from overlay.links.websocket import Links
 from overlay.messages import Message
 
 

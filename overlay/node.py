@@ -54,7 +54,7 @@ from overlay.network import LinkLayer, Network
 from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
 from overlay.routing import bounded, closer
-from overlay.tree import Role
+from overlay.tree.machine import Role
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,9 @@
 """Back-pressure: who must rest while a link to a parent takes less than it is sent.
 
-Owns the two questions a node asks about a jam; what a jam is, is `overlay.channel`'s and `overlay.rollup`'s. Pure. The
-jam travels down tree by tree, link by link: a node that cannot send to its parent takes less of its children, whose
-links to it fill up in turn, down to the agents that then stop reading their sources. DESIGN section 8.
+Owns the two questions a node asks about a jam; what a jam is, is `overlay.links.channel`'s and
+`overlay.rollup.machine`'s. Pure. The jam travels down tree by tree, link by link: a node that cannot send to its parent
+takes less of its children, whose links to it fill up in turn, down to the agents that then stop reading their sources.
+DESIGN section 8.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ def certgen(
     days: Annotated[int, typer.Option(min=1, max=CA_DAYS, help="How long the certificate is valid.")] = NODE_DAYS,
 ) -> None:
     """Create a certificate for one agent, and the cluster's CA if there is none yet."""
-    from overlay.certificates import make_authority, make_certificate
     from overlay.errors import OverlayError
+    from overlay.links.certificates import make_authority, make_certificate
 
     now = datetime.datetime.now(datetime.UTC)
     ca, ca_key = out / "ca.pem", out / "ca-key.pem"

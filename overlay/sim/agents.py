@@ -12,10 +12,10 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from overlay.binding import Bound
 from overlay.contract import OverlaySettings
 from overlay.dht import DhtTimes
 from overlay.ids import ID_BYTES, Contact, distance
+from overlay.links.binding import Bound
 from overlay.network import Network
 from overlay.node import OverlayNode
 from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, PORT

@@ -1,7 +1,7 @@
 """`SimLinks`: the links of one simulated node, by callbacks instead of a task per connection.
 
-Owns queues, greeting and liveness over `streams`, with the surface and the promises of `overlay.links.Links` (its
-docstring says which): every message is encoded, every frame is a real `Channel`'s, greetings are the real ones.
+Owns queues, greeting and liveness over `streams`, with the surface and the promises of `overlay.links.websocket.Links`
+(its docstring says which): every message is encoded, every frame is a real `Channel`'s, greetings are the real ones.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from overlay import handshake, wire
-from overlay.channel import Channel, ChannelSettings
 from overlay.dht.auth import Secret
-from overlay.door import GREETING_S
 from overlay.errors import RemoteProtocolError
-from overlay.handshake import Hello
 from overlay.ids import Contact
-from overlay.lanes import is_bulk
-from overlay.links import IDLE_MS, SUPERSEDED_S
+from overlay.links import handshake, wire
+from overlay.links.channel import Channel, ChannelSettings
+from overlay.links.door import GREETING_S
+from overlay.links.handshake import Hello
+from overlay.links.lanes import is_bulk
+from overlay.links.peers import COUNTERS, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
+from overlay.links.websocket import IDLE_MS, SUPERSEDED_S
 from overlay.messages import Message, decode, encode
-from overlay.peers import COUNTERS, QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX
 from overlay.sim.streams import StreamEnd, Streams
 
 
@@ -58,7 +58,7 @@ class Peer:
 
 
 class SimLinks:
-    """All links of one node; see `overlay.links.Links`.
+    """All links of one node; see `overlay.links.websocket.Links`.
 
     Args:
         streams: the network's connections.

@@ -1,7 +1,7 @@
 """The shape of one tree over up to a million agents, without any network: only the choices are real.
 
-Whom a node asks is `overlay.routing.bounded` and `overlay.tree_policy.first_choice`; who is taken in, sent on or given
-away is `overlay.tree_policy.place`: the very functions of the tree machine. Simulated is what surrounds them: routing
+Whom a node asks is `overlay.routing.bounded` and `overlay.tree.policy.first_choice`; who is taken in, sent on or given
+away is `overlay.tree.policy.place`: the very functions of the tree machine. Simulated is what surrounds them: routing
 tables, the order of joining, and a network that loses and delays nothing. Pure. OVERLAY section 5.
 
 Tables are implicit: a level of a node's table is a pseudo-random k-subset of the agents that belong there, a pure
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
 from overlay.routing import GAIN_BITS, PEERS, bounded, closer
-from overlay.tree_policy import Seat, SendOn, first_choice, place, rank
+from overlay.tree.policy import Seat, SendOn, first_choice, place, rank
 
 K = 20
 FAN_IN_MAX = 16

@@ -26,8 +26,7 @@ from agents.errors import ElfError
 from agents.jobs.definition import Definition
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
-from overlay import handshake, messages, wire
-from overlay.channel import Channel, ChannelSettings
+from overlay import messages
 from overlay.contract import LogEntry, Mark, Record, RollupState
 from overlay.dht import messages as dht_messages
 from overlay.dht import state
@@ -37,8 +36,10 @@ from overlay.dht.messages import DATAGRAM_BYTES_MAX
 from overlay.dht.protocol import DhtProtocol
 from overlay.dht.table import Table
 from overlay.errors import RemoteProtocolError
-from overlay.handshake import Hello
 from overlay.ids import Contact
+from overlay.links import handshake, wire
+from overlay.links.channel import Channel, ChannelSettings
+from overlay.links.handshake import Hello
 from overlay.sim.loop import SimLoop
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from agents import payload
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
-from overlay import wire
 from overlay.dht.messages import DATAGRAM_BYTES_MAX
 from overlay.errors import DecodeError
-from overlay.handshake import GREETING_BYTES_MAX
+from overlay.links import wire
+from overlay.links.handshake import GREETING_BYTES_MAX
 from tests.fuzz import run
 from tests.fuzz.mutations import NESTS, TOKENS
 from tests.fuzz.pao_examples import SCHEMA

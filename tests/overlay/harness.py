@@ -1,8 +1,8 @@
 """A world of machines in virtual time: seeded delays, cut links, crashes and restarts, checked from outside.
 
 Every message goes through encode and decode. A link is a FIFO per direction; a cut loses what is under way and both
-ends hear of it before anything new arrives, as `overlay.links` promises. What survives a crash is what a runtime
-stores: snapshots, carried data, commits with their state, verdicts handled.
+ends hear of it before anything new arrives, as `overlay.links.websocket` promises. What survives a crash is what a
+runtime stores: snapshots, carried data, commits with their state, verdicts handled.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from overlay.errors import NotFoundError, NotJoinedError, OverlayError, Unreacha
 from overlay.ids import app_id, source_id
 from overlay.messages import Join
 from overlay.node import OverlayNode
-
-from .cluster import Runtime, cluster, pack, unpack, wait_until
+from tests.overlay.cluster import Runtime, cluster, pack, unpack, wait_until
 
 APP = app_id("job", "shop")
 

@@ -8,12 +8,11 @@ from typing import cast
 
 import pytest
 
-from overlay import rollup
 from overlay.contract import Commit
 from overlay.ids import app_id
-from overlay.links import Links
-
-from .cluster import cluster, wait_until
+from overlay.links.websocket import Links
+from overlay.rollup import machine as rollup
+from tests.overlay.cluster import cluster, wait_until
 
 APP = app_id("job", "shop")
 

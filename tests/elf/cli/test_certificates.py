@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 from agents.config import OverlaySection
 from agents.errors import ConfigError
 from elf.cli.app import app
-from overlay.certificates import check_own
+from overlay.links.certificates import check_own
 
 
 def run(*arguments: str | Path) -> Result:

@@ -13,8 +13,8 @@ from overlay.ids import ID_BYTES, Contact, prefix_bits
 from overlay.messages import Accept, Drop, Join, Redirect, TreeMessage
 from overlay.routing import bounded
 from overlay.sim.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
-from overlay.tree import Tree
-from overlay.tree_policy import Seat, rank
+from overlay.tree.machine import Tree
+from overlay.tree.policy import Seat, rank
 
 SIZES = [300, 1_280]
 

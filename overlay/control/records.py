@@ -1,0 +1,93 @@
+"""The control records of one application: a map in which the newest wins, alike on all agents that heard the same.
+
+Owns what is held. Durability is the runtime's: it re-adds records at start; `overlay.control.flood` exchanges them.
+Pure. Beyond the limits the greatest keys go, whoever came first: every agent then keeps the same ones, and an agent's
+announcement goes before a job's definition (DESIGN section 4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+from sortedcontainers import SortedDict
+
+from overlay.contract import Record
+from overlay.messages import RECORD_BYTES_MAX, RecordMark
+
+#: Most records of one application, and most bytes in their bodies: about 8,000 job definitions of 8 KiB.
+RECORDS_MAX = 8_192
+BODIES_BYTES_MAX = 64 << 20
+#: A summary is the sum of one hash a record, modulo this: changed in O(1), equal for equal maps in any order.
+_MODULUS = 1 << 128
+
+
+def record_digest(record: Record) -> bytes:
+    """Return what breaks the tie between two bodies of one version, the same on every agent."""
+    return hashlib.blake2b(record.body, digest_size=16).digest()
+
+
+class RecordMap:
+    """Last-writer-wins records by key, ordered by (version, digest of body)."""
+
+    def __init__(self) -> None:
+        self._records: SortedDict[str, tuple[tuple[int, bytes], Record]] = SortedDict()
+        self._bodies_bytes = 0
+        self._sum = 0
+        #: Records that found no room or lost it to lower keys.
+        self.refused = 0
+
+    @property
+    def summary(self) -> bytes:
+        """A number of 16 bytes that is equal on two nodes if they hold the same."""
+        return self._sum.to_bytes(16, "big")
+
+    def apply(self, record: Record) -> bool:
+        """Take a record; False if ours is the same or newer, or it finds no room; O(log n) without evictions."""
+        rank = (record.version, record_digest(record))
+        held = self._records.get(record.key)
+        if held is not None and held[0] >= rank:
+            return False
+        if len(record.body) > RECORD_BYTES_MAX:
+            self.refused += 1
+            return False
+        if held is not None:
+            self._remove(record.key)
+        self._records[record.key] = (rank, record)
+        self._bodies_bytes += len(record.body)
+        self._sum = (self._sum + _hash(record.key, rank)) % _MODULUS
+        while len(self._records) > RECORDS_MAX or self._bodies_bytes > BODIES_BYTES_MAX:
+            self._remove(self._records.keys()[-1])
+            self.refused += 1
+        return record.key in self._records
+
+    def all(self) -> list[Record]:
+        """Return all records by key."""
+        return [record for _, record in self._records.values()]
+
+    def marks(self) -> tuple[RecordMark, ...]:
+        """Return what we hold, without bodies."""
+        return tuple(RecordMark(key, *rank) for key, (rank, _) in self._records.items())
+
+    def newer_than(self, marks: Iterable[RecordMark]) -> tuple[Record, ...]:
+        """Return the records that the owner of these marks lacks or holds in an older form."""
+        theirs = {mark.key: (mark.version, mark.digest) for mark in marks}
+        return tuple(record for key, (rank, record) in self._records.items() if key not in theirs or theirs[key] < rank)
+
+    def lacks(self, marks: Iterable[RecordMark]) -> bool:
+        """Tell whether the owner of these marks holds something that we lack or hold in an older form."""
+        for mark in marks:
+            held = self._records.get(mark.key)
+            if held is None or held[0] < (mark.version, mark.digest):
+                return True
+        return False
+
+    def _remove(self, key: str) -> None:
+        rank, record = self._records.pop(key)
+        self._bodies_bytes -= len(record.body)
+        self._sum = (self._sum - _hash(key, rank)) % _MODULUS
+
+
+def _hash(key: str, rank: tuple[int, bytes]) -> int:
+    text = b"%d %s %s" % (rank[0], rank[1], key.encode())
+    return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest(), "big")

@@ -1,0 +1,147 @@
+"""Cluster certificates: what one must be, and the making of a CA and of the certificates it signs.
+
+Owns their contents: signed by the cluster's CA, in time, valid for the address that others are told. Loaded only where
+certificates are used, for `cryptography` costs an agent 7 MB; how they are used on links is `overlay.links.tls`'s.
+DESIGN 8.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from overlay.errors import OverlayError
+
+#: Certificates begin a little before they are made: clocks of two machines differ.
+SKEW = datetime.timedelta(hours=1)
+
+
+def check_own(cert_file: str, ca_file: str, host: str, now: datetime.datetime) -> None:
+    """Check that other agents will accept a certificate.
+
+    Args:
+        cert_file: PEM file of the certificate.
+        ca_file: PEM file of the cluster's CA.
+        host: the IP address that others reach us at.
+        now: the time of day, with time zone.
+
+    Raises:
+        OverlayError: they will not, or a file cannot be read; the operator's fault.
+    """
+    certificate, authority = _read(cert_file), _read(ca_file)
+    if ipaddress.ip_address(host) not in _addresses(certificate):
+        raise OverlayError(f"{cert_file}: this certificate is not valid for {host}, the address of this agent")
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    if not begin <= now <= end:
+        raise OverlayError(f"{cert_file}: this certificate is valid from {begin} to {end}; now it is {now:%F %H:%M}")
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except Exception as error:  # InvalidSignature and more, by kind of key: all mean the same here
+        raise OverlayError(f"{cert_file}: this certificate is not signed by the CA in {ca_file}") from error
+
+
+def make_authority(now: datetime.datetime, days: int) -> tuple[bytes, bytes]:
+    """Return a new CA: certificate and private key as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "elf cluster CA")])
+    public = key.public_key()
+    builder = (
+        _builder(name, name, public, now, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+    return _pem(builder.sign(key, hashes.SHA256()), key)
+
+
+def make_certificate(
+    ca_cert: bytes, ca_key: bytes, addresses: Sequence[str], now: datetime.datetime, days: int
+) -> tuple[bytes, bytes]:
+    """Return a new node certificate, signed by a CA: certificate and private key as PEM.
+
+    Args:
+        ca_cert: the CA's certificate as PEM.
+        ca_key: its key as PEM.
+        addresses: the IP addresses that the node is reached at.
+        now: the time of day, with time zone.
+        days: how long it is valid; never longer than its CA.
+
+    Raises:
+        OverlayError: an address is none, or the CA cannot be used; the operator's fault.
+    """
+    try:
+        names = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+    except ValueError as error:
+        raise OverlayError(f"{error}; certificates are made for IP addresses") from error
+    try:
+        authority, signer = x509.load_pem_x509_certificate(ca_cert), serialization.load_pem_private_key(ca_key, None)
+    except (ValueError, TypeError) as error:
+        raise OverlayError(f"the CA cannot be used: {error}") from error
+    if not isinstance(signer, ec.EllipticCurvePrivateKey) or signer.public_key() != authority.public_key():
+        raise OverlayError("the CA's key is not that of its certificate")
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"elf agent {addresses[0]}")])
+    both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    days = min(days, (authority.not_valid_after_utc - now).days)
+    builder = (
+        _builder(subject, authority.subject, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(both), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
+    )
+    return _pem(builder.sign(signer, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True, content_commitment=False, key_encipherment=False, data_encipherment=False,
+        key_agreement=False, key_cert_sign=signs_certificates, crl_sign=signs_certificates, encipher_only=False,
+        decipher_only=False,
+    )  # fmt: skip
+
+
+def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> tuple[bytes, bytes]:
+    plain = serialization.NoEncryption()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return certificate.public_bytes(serialization.Encoding.PEM), private
+
+
+def _read(file: str) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(Path(file).read_bytes())
+    except OSError as error:
+        raise OverlayError(f"{file}: this certificate cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise OverlayError(f"{file}: this is no certificate in PEM form: {error}") from None
+
+
+def _addresses(certificate: x509.Certificate) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    found = names.get_values_for_type(x509.IPAddress)
+    return [address for address in found if isinstance(address, ipaddress.IPv4Address | ipaddress.IPv6Address)]

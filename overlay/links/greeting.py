@@ -1,0 +1,80 @@
+"""How a link is opened: the call, TLS, and the three messages of the greeting over the new connection.
+
+Owns the I/O of both sides until the first frame; what the messages say is `overlay.links.handshake`'s. Shell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import aiohttp
+from aiohttp import web
+
+from overlay.dht.auth import Secret
+from overlay.errors import RemoteProtocolError
+from overlay.ids import Contact
+from overlay.links import handshake, wire
+from overlay.links.door import GREETING_S
+from overlay.links.handshake import Hello
+from overlay.links.tls import Tls, certifies
+
+PATH = "/overlay/v2"
+#: Why a call fails without anybody being to blame.
+UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError)
+
+
+async def call(
+    client: aiohttp.ClientSession, to: Contact, secret: Secret | None, tls: Tls | None, mine: Hello
+) -> tuple[aiohttp.ClientWebSocketResponse, Hello]:
+    """Call an agent and greet it; returns the connection and who answered.
+
+    Raises:
+        RemoteProtocolError: what answers is not this agent, or has not our secret.
+        OSError: nothing answers, or its certificate is refused; so do `UNREACHABLE`'s others.
+    """
+    async with asyncio.timeout(GREETING_S):
+        ws = await client.ws_connect(
+            f"{'https' if tls is not None else 'http'}://{to.address}{PATH}",
+            compress=0,
+            max_msg_size=wire.FRAME_BYTES_MAX,
+            timeout=aiohttp.ClientWSTimeout(ws_close=1.0),
+            ssl=tls.client if tls is not None else True,
+        )
+        try:
+            await ws.send_bytes(handshake.greet(secret, mine))
+            theirs, proof = handshake.read_answer(secret, mine, await ws.receive_bytes())
+            if theirs.contact != to:
+                raise RemoteProtocolError(f"{to.address} says it is {theirs.address}")
+            await ws.send_bytes(proof)
+        except TypeError as error:  # aiohttp: "not bytes", the peer closed or sent text
+            await ws.close()
+            raise RemoteProtocolError("it closed during the greeting") from error
+        except BaseException:
+            await ws.close()
+            raise
+    return ws, theirs
+
+
+async def answer(
+    request: web.Request, ws: web.WebSocketResponse, secret: Secret | None, me: Contact, hello: Callable[[bytes], Hello]
+) -> tuple[Hello, Hello]:
+    """Answer a call on a connection that is open; returns the caller and what we said, made by `hello` from its id.
+
+    Raises:
+        RemoteProtocolError: the caller is no agent of this cluster.
+        TimeoutError: it does not say so in time; so do aiohttp's errors.
+    """
+    try:
+        async with asyncio.timeout(GREETING_S):
+            theirs = handshake.read_hello(secret, await ws.receive_bytes())
+            if theirs.contact == me:
+                raise RemoteProtocolError("a greeting with our own address")
+            if request.secure and not certifies(ws.get_extra_info("peercert"), theirs.contact.host):
+                raise RemoteProtocolError(f"its certificate is not valid for {theirs.contact.host}")
+            mine = hello(theirs.contact.id)
+            await ws.send_bytes(handshake.answer(secret, theirs, mine))
+            handshake.check_proof(secret, theirs, mine, await ws.receive_bytes())
+    except TypeError as error:
+        raise RemoteProtocolError("it closed during the greeting") from error
+    return theirs, mine

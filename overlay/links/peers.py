@@ -1,0 +1,90 @@
+"""What `overlay.links.websocket` keeps of each agent: the connection in use, or what waits for one.
+
+Owns the queue of a peer and the bookkeeping of use; which connection counts is decided in `overlay.links.websocket`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import aiohttp
+from aiohttp import web
+
+from overlay.ids import Contact
+from overlay.links.channel import Channel
+from overlay.links.handshake import Hello
+
+#: What may wait for a peer that is being called; past it the call is given up. Later the channel's own limit holds.
+QUEUE_BYTES_MAX = 64 << 20
+QUEUE_MESSAGES_MAX = 20_000
+
+COUNTERS = (
+    "frames_in", "frames_out", "bytes_in", "bytes_out", "messages_in", "messages_out",
+    "frames_damaged", "frames_repeated", "frames_resent", "links_opened", "links_lost", "links_refused",
+)  # fmt: skip
+
+Socket: TypeAlias = aiohttp.ClientWebSocketResponse | web.WebSocketResponse
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """One connection after its greeting."""
+
+    contact: Contact
+    theirs: Hello
+    opened_by: bytes
+    losses: int
+    socket: Socket
+    channel: Channel
+    used_ms: int
+    messages: int = 0
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    over: bool = False
+
+    def count(self, counters: dict[str, int], now_ms: int) -> None:
+        """Move the channel's own counters into those of all links, and note whether it was used since the last time."""
+        channel = self.channel
+        if channel.messages != self.messages:
+            self.messages, self.used_ms = channel.messages, now_ms
+        counters["frames_damaged"] += channel.damaged
+        counters["frames_repeated"] += channel.repeated
+        counters["frames_resent"] += channel.resent
+        channel.damaged = channel.repeated = channel.resent = 0
+
+
+@dataclass(eq=False, slots=True)
+class Peer:
+    """What waits for one agent, and the connection it goes out on, if there is one."""
+
+    contact: Contact
+    link: Link | None = None
+    #: What waits for a link, with its lane; empty while there is one.
+    waiting: list[tuple[bytes, bool]] = field(default_factory=list)
+    waiting_bytes: int = 0
+    calling: bool = False
+    held: bool = False
+
+    def offer(self, message: bytes, *, bulk: bool) -> str | None:
+        """Queue a message; returns why the peer is to be given up, if it is."""
+        link = self.link
+        if link is not None:
+            link.channel.offer(message, bulk=bulk)
+            link.wake.set()
+            return link.channel.failure
+        self.waiting.append((message, bulk))
+        self.waiting_bytes += len(message)
+        full = self.waiting_bytes > QUEUE_BYTES_MAX or len(self.waiting) > QUEUE_MESSAGES_MAX
+        return f"{self.waiting_bytes} bytes wait for a call" if full else None
+
+    def take_back(self, old: Link) -> None:
+        """Take what a superseded connection has not sent."""
+        urgent, bulk = old.channel.drain()
+        self.waiting = [(message, False) for message in urgent] + [(message, True) for message in bulk]
+
+    def hand_over(self) -> None:
+        """Give what waits to the link."""
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        for message, bulk in waiting:
+            self.offer(message, bulk=bulk)

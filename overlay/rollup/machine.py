@@ -1,0 +1,369 @@
+"""One node's part in one job's roll-up: its own snapshots, its children's claims, and either a barrier or the ledger.
+
+Owns what goes up (claims, announcements) and what comes down (verdicts, statuses) over the edges that
+`overlay.tree.machine` keeps. Pure. Not here: durability, which is the runtime's; it may call a snapshot sealed only
+when it survives a crash.
+
+How exactness comes about, message by message: a claim (`messages.Claim`) is true for ever and names its agents, so the
+root can choose disjoint ones, whatever ways they took; a commit names everyone it does not contain; a member applies
+verdicts in order and without gaps. Paper: §2.3. OVERLAY section 6.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from overlay.contract import NEVER, OverlaySettings, RollupState, Verdict
+from overlay.effects import (
+    ChildDown,
+    ChildUp,
+    EdgeEvent,
+    Effect,
+    Merge,
+    Notify,
+    ParentDown,
+    ParentUp,
+    Persist,
+    RootChanged,
+    Send,
+)
+from overlay.errors import NotJoinedError
+from overlay.ids import Contact
+from overlay.messages import Announce, Claim, Contribution, Heartbeat, Retire, Settle, Status, TreeMessage, Unlink
+from overlay.rollup.barrier import Barrier
+from overlay.rollup.claims import OWN, Choice
+from overlay.rollup.ledger import Ledger
+from overlay.rollup.settlement import Settlement
+
+#: Own snapshots on their way at a time. Enough to fill a round trip while catching up, and small enough that what is
+#: sent again to a new parent stays bounded.
+WINDOW = 64
+#: Own snapshots without a verdict past which the runtime should rest: 68 minutes of a job with intervals of a second
+#: whose root is away, at 1 MiB of our memory when they are small.
+UNSETTLED_MAX = 4_096
+UNSETTLED_BYTES_MAX = 32 << 20
+
+
+class Rollup:
+    """The roll-up machine; each method returns the effects of one input."""
+
+    def __init__(self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random) -> None:
+        self.app, self.agent = app, agent
+        self._settings, self._rng = settings, rng
+        self.leap_after_ms = settings.leap_after_ms
+        self.state = RollupState()
+        self.committed = NEVER
+        self.term = 0
+        self.settlement: Settlement | None = None
+        self.ledger: Ledger | None = None
+        self.barrier = self._new_barrier()
+        self._parent: ParentUp | None = None
+        self._children: dict[bytes, ChildUp] = {}
+        self._below: dict[str, bytes] = {}
+        self._own: deque[Claim] = deque()
+        self._own_bytes = 0
+        self._congested = False
+        self._sealed = NEVER
+        self._fed = NEVER
+        self._ticket = 0
+        self._merging: int | None = None
+
+    # ---- the runtime
+
+    def set_patience(self, leap_after_ms: int) -> None:
+        """Set how long a root waits for silent members; inner nodes wait half as long, so that it hears in time."""
+        self.leap_after_ms = leap_after_ms
+        self.barrier.patience_ms = leap_after_ms // 2
+        if self.ledger is not None:
+            self.ledger.leap_after_ms = leap_after_ms
+
+    def enrol(self, now_ms: int) -> list[Effect]:
+        """Become a member: snapshots will come."""
+        if self.settlement is None:
+            self.settlement = Settlement(self.agent)
+        return self._speak_up(now_ms)
+
+    def withdraw(self, retire: bool) -> list[Effect]:
+        """Cease to be a member; with `retire` the root expects us no more."""
+        if self.settlement is None:
+            return []
+        self.settlement = None
+        self._own.clear()
+        self._own_bytes = 0
+        self._sealed = self._fed = NEVER
+        self.barrier.bag.drop(OWN)
+        if not retire:
+            return []
+        if self.ledger is not None:
+            self.ledger.retire(self.agent)
+            return []
+        return self._up(Retire(self.app, self.agent))
+
+    def exclude(self, agent: str) -> int:
+        """Never count an agent again (root only); see `Ledger.exclude`."""
+        if self.ledger is None:
+            raise NotJoinedError("only a job's root can exclude an agent")
+        return self.ledger.exclude(agent)
+
+    def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
+        """Take over a durable snapshot; see `contract.Overlay.seal`."""
+        if self.settlement is None or through <= max(self.settlement.durable, self._sealed):
+            return False, []
+        self._own.append(Claim(max(self._sealed, self.settlement.durable), through, (self.agent,), payload))
+        self._own_bytes += _size(payload)
+        self._sealed = through
+        self._prune_own()
+        return True, self._advance(now_ms)
+
+    @property
+    def congested(self) -> bool:
+        """Whether so many own snapshots have no verdict that no more should be made; with a half as hysteresis."""
+        share = 2 if self._congested else 1
+        self._congested = len(self._own) * share > UNSETTLED_MAX or self._own_bytes * share > UNSETTLED_BYTES_MAX
+        return self._congested
+
+    # ---- edges
+
+    def on_edge(self, event: EdgeEvent, now_ms: int) -> list[Effect]:
+        """An edge came up or went down, or we became or ceased to be the root."""
+        match event:
+            case ParentUp():
+                self._parent = event
+                again = sorted(self.barrier.kept, key=lambda claim: claim.through)
+                effects = [effect for claim in again for effect in self._contribute(claim)]
+                return self._speak_up(now_ms) + effects + self._advance(now_ms)
+            case ParentDown():
+                self._parent = None
+            case ChildUp(child=child):
+                self._forget_edge(child.id)
+                self._children[child.id] = event
+            case ChildDown(child=child):
+                self._forget_edge(child.id)
+                self._children.pop(child.id, None)
+                return self._advance(now_ms)
+            case RootChanged(is_root=True):
+                return self._become_root(now_ms)
+            case RootChanged(is_root=False):
+                self._cease_root()
+        return []
+
+    def _forget_edge(self, edge: bytes) -> None:
+        self.barrier.bag.drop(edge)
+        if self.ledger is not None:
+            self.ledger.bag.drop(edge)
+        self._below = {agent: via for agent, via in self._below.items() if via != edge}
+
+    def _become_root(self, now_ms: int) -> list[Effect]:
+        known = self.state.committed > NEVER
+        grace_ms = 0 if known else self._settings.grace_ms
+        term = self._rng.getrandbits(62) or 1
+        ledger = Ledger(self.app, self.state, term, leap_after_ms=self.leap_after_ms, grace_until_ms=now_ms + grace_ms)
+        inherited = [(edge, claim) for edge, claims in self.barrier.bag.edges.items() for claim in claims]
+        inherited += [(OWN, claim) for claim in self.barrier.kept]
+        for edge, claim in inherited:
+            ledger.add(edge, claim)
+        self.ledger, self.barrier, self._merging = ledger, self._new_barrier(), None
+        self.term, self.committed = term, max(self.committed, ledger.committed)
+        self._fed = NEVER
+        return self._speak_up(now_ms) + self._advance(now_ms)
+
+    def _cease_root(self) -> None:
+        if self.ledger is None:
+            return
+        ledger, self.ledger, self._merging = self.ledger, None, None
+        self.state = RollupState(ledger.committed, ledger.roster)
+        for edge, claims in ledger.bag.edges.items():
+            for claim in claims:
+                self.barrier.add(edge, claim)
+        self._fed = NEVER
+
+    def _new_barrier(self) -> Barrier:
+        return Barrier(patience_ms=self.leap_after_ms // 2)
+
+    # ---- messages
+
+    def on_message(self, sender: Contact, message: TreeMessage, now_ms: int) -> list[Effect]:
+        """Handle a message of the roll-up; one that does not fit its edge is answered with Unlink or dropped."""
+        child = self._children.get(sender.id)
+        from_parent = self._parent is not None and self._parent.parent == sender
+        match message:
+            case Contribution(epoch=epoch, claim=claim):
+                if child is None or child.epoch != epoch:
+                    return [Send(sender, Unlink(self.app, epoch))]
+                return self._on_claim(sender.id, claim) + self._advance(now_ms)
+            case Announce(agent=agent) if child is not None:
+                self._below[agent] = sender.id
+                return self._on_announce(message, now_ms) + self._advance(now_ms)
+            case Retire(agent=agent) if child is not None:
+                self._below.pop(agent, None)
+                if self.ledger is None:
+                    return self._up(message)
+                self.ledger.retire(agent)
+                return self._advance(now_ms)
+            case Status() if from_parent:
+                return self._on_status(message, now_ms)
+            case Settle() if from_parent:
+                return self._on_settle(message, now_ms)
+        return []
+
+    def on_heartbeat(self, sender: Contact, beat: Heartbeat, now_ms: int) -> list[Effect]:
+        """A heartbeat from our parent says how far the root has come; if a verdict passed us by, ask."""
+        if not beat.down or self._parent is None or self._parent.parent != sender or not beat.term:
+            return []
+        self._learn(beat.term, beat.committed)
+        if self.settlement is not None:
+            self.settlement.on_hint(beat.term, beat.committed, now_ms)
+        return self._tick_announce(now_ms) + self._advance(now_ms)
+
+    def _on_claim(self, edge: bytes, claim: Claim) -> list[Effect]:
+        if claim.through <= self.committed:
+            return []
+        if self.ledger is not None:
+            self.ledger.add(edge, claim)
+            return []
+        return [effect for early in self.barrier.add(edge, claim) for effect in self._contribute(early)]
+
+    def _on_announce(self, announce: Announce, now_ms: int) -> list[Effect]:
+        if self.ledger is None:
+            return self._up(announce)
+        status = self.ledger.on_announce(announce)
+        return self._on_status(status, now_ms) if status is not None else []
+
+    def _on_status(self, status: Status, now_ms: int) -> list[Effect]:
+        """Bring a status one step nearer to the agent it is for."""
+        self._learn(status.term, status.committed)
+        if status.agent == self.agent and self.settlement is not None:
+            effects = self._notify(self.settlement.on_status(status))
+            self._prune_own()
+            return effects + self._advance(now_ms)
+        via = self._children.get(self._below.get(status.agent, OWN))
+        return [Send(via.child, status)] if via is not None else []
+
+    def _on_settle(self, settle: Settle, now_ms: int) -> list[Effect]:
+        """Apply a verdict here and multicast it."""
+        self._learn(settle.term, settle.through)
+        effects: list[Effect] = [Send(edge.child, settle) for edge in self._children.values()]
+        if self.settlement is not None:
+            effects += self._notify(self.settlement.on_settle(settle, now_ms))
+        self._prune_own()
+        return effects + self._tick_announce(now_ms) + self._advance(now_ms)
+
+    def _learn(self, term: int, committed: int) -> None:
+        self.term = term
+        if committed > self.committed:
+            self.committed = committed
+            self.barrier.settle(committed)
+
+    def _notify(self, verdicts: list[Verdict]) -> list[Effect]:
+        return [Notify(verdict) for verdict in verdicts]
+
+    # ---- answers of the shell
+
+    def on_merged(self, ticket: int, payload: bytes | None, bad: tuple[int, ...], now_ms: int) -> list[Effect]:
+        """A merge is done; one that a change of role has overtaken is ignored."""
+        if ticket != self._merging:
+            return []
+        self._merging = None
+        return self._finish(payload, bad) + self._advance(now_ms)
+
+    def on_committed(self, through: int, now_ms: int) -> list[Effect]:
+        """A commit is durable: now, and only now, everyone may hear of it."""
+        ledger = self.ledger
+        if ledger is None or ledger.pending is None or ledger.pending.commit is None:
+            return []
+        if ledger.pending.commit.through != through:
+            return []
+        settle, answers = ledger.durable()
+        effects = self._on_settle(settle, now_ms)
+        for status in answers:
+            effects += self._on_status(status, now_ms)
+        return effects + self._advance(now_ms)
+
+    def on_notified(self, through: int, now_ms: int) -> list[Effect]:
+        """A verdict is durable at the runtime: acknowledge an absence, so that the root may forget it."""
+        if self.settlement is None or not self.settlement.on_durable(through):
+            return []
+        return self._announce(now_ms)
+
+    def on_tick(self, now_ms: int) -> list[Effect]:
+        """Time passed: repeat announcements, end patience."""
+        return self._tick_announce(now_ms) + self._advance(now_ms)
+
+    # ---- moving on
+
+    def _advance(self, now_ms: int) -> list[Effect]:
+        """Feed own snapshots and merge whatever is complete, until a merge or a commit must be waited for."""
+        effects = self._feed()
+        while self._merging is None:
+            choice = self._next_choice(now_ms)
+            if choice is None:
+                break
+            # The root merges single payloads too: bytes that do not merge must not reach its store.
+            if len(choice.payloads) > 1 or (choice.payloads and self.ledger is not None):
+                self._ticket += 1
+                self._merging = self._ticket
+                effects.append(Merge(self._ticket, choice.payloads))
+            else:
+                effects += self._finish(choice.payloads[0] if choice.payloads else None, ())
+        return effects
+
+    def _next_choice(self, now_ms: int) -> Choice | None:
+        if self.ledger is not None:
+            return self.ledger.step(now_ms)
+        if self._parent is None:
+            return None
+        participants = set(self._below.values())
+        if self.settlement is not None:
+            participants.add(OWN)
+        return self.barrier.step(participants, now_ms)
+
+    def _finish(self, payload: bytes | None, bad: tuple[int, ...]) -> list[Effect]:
+        if self.ledger is not None:
+            return [Persist(self.ledger.merged(payload, bad))]
+        claims = self.barrier.merged(payload, bad, self.committed)
+        return [effect for claim in claims for effect in self._contribute(claim)]
+
+    def _feed(self) -> list[Effect]:
+        """Hand own snapshots to the barrier or the ledger, at most a window ahead of the verdicts."""
+        effects: list[Effect] = []
+        for position, claim in enumerate(self._own):
+            if position >= WINDOW:
+                break
+            if claim.through > self._fed:
+                self._fed = claim.through
+                effects += self._on_claim(OWN, claim)
+        return effects
+
+    def _prune_own(self) -> None:
+        while self._own and self._own[0].through <= self.committed:
+            self._own_bytes -= _size(self._own.popleft().payload)
+
+    def _contribute(self, claim: Claim) -> list[Effect]:
+        return self._up(Contribution(self.app, self._parent.epoch, claim)) if self._parent is not None else []
+
+    def _up(self, message: TreeMessage) -> list[Effect]:
+        return [Send(self._parent.parent, message)] if self._parent is not None else []
+
+    # ---- announcements
+
+    def _speak_up(self, now_ms: int) -> list[Effect]:
+        """Ask the root where we stand: on becoming a member and whenever the way to the root has changed."""
+        if self.settlement is None:
+            return []
+        self.settlement.suspect(now_ms)
+        return self._tick_announce(now_ms)
+
+    def _tick_announce(self, now_ms: int) -> list[Effect]:
+        if self.settlement is None or (self._parent is None and self.ledger is None):
+            return []
+        return self._announce(now_ms) if self.settlement.announce_due(now_ms) else []
+
+    def _announce(self, now_ms: int) -> list[Effect]:
+        assert self.settlement is not None
+        announce = Announce(self.app, self.agent, self.settlement.durable, self._sealed, self.settlement.fresh)
+        return self._on_announce(announce, now_ms)
+
+
+def _size(payload: bytes | None) -> int:
+    return 0 if payload is None else len(payload)

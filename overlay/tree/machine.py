@@ -1,0 +1,395 @@
+"""One node's place in one application's tree: whom it hangs under and who hangs under it.
+
+Owns the edges: JOIN, push-down, leases, repair and leaving. The choices are `overlay.tree.policy`'s, the memory of a
+search for a parent is `overlay.tree.seeking`'s; nothing here knows what travels over the edges. Pure. Invariants: I7, a
+parent ranks strictly before its child, so the graph has no cycle whatever is lost, repeated or reordered; I8, at most
+`fan_in_max` children. Both are decided by the end that they protect, so no peer can break them.
+Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
+
+Two kinds of trees. With a *recorded root* (job trees) that contact alone ever becomes root. Without one (source trees)
+a node that knows nobody closer looks the key up, and becomes root if the lookup finds nobody closer either.
+
+Differs from Scribe: no path lists travel; the order of ranks is the loop guard. A silent peer is the link's to notice
+(`PeerLost`); heartbeats of an edge only keep both ends agreed that it exists, and carry news down.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+
+from overlay.contract import OverlaySettings, TreeView
+from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
+from overlay.ids import Contact
+from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
+from overlay.routing import View
+from overlay.tree.edges import Edge, Edges
+from overlay.tree.policy import SendOn, Standing, first_choice, place, rank, refusal, with_root
+from overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
+
+#: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
+RECHECK_MS = 30_000
+
+
+class Role(enum.Enum):
+    """Where a node stands in a tree."""
+
+    OUT = "out"
+    JOINING = "joining"
+    MEMBER = "member"
+    ROOT = "root"
+
+
+class Tree:
+    """The tree machine; each method returns the effects of one input."""
+
+    def __init__(
+        self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
+    ) -> None:
+        self.app, self.me, self.root = app, me, root
+        self._view, self._settings, self._rng = view, settings, rng
+        self.role = Role.OUT
+        self.member = False
+        self.epoch = 0
+        self.deadline_ms = 0
+        self.edges = Edges(app, me, settings)
+        self.search = Search(rng)
+        self._recheck_ms = 0
+        self._idle_since_ms: int | None = None
+
+    @property
+    def parent(self) -> Edge | None:
+        """The edge to our parent."""
+        return self.edges.parent
+
+    @property
+    def children(self) -> dict[bytes, Edge]:
+        """The edges to our children, by id."""
+        return self.edges.children
+
+    # ---- what the runtime wants
+
+    def join(self, member: bool, root: Contact | None, now_ms: int) -> list[Effect]:
+        """Enter the tree, or change membership or the recorded root."""
+        effects: list[Effect] = []
+        # Without a root the runtime changes nothing, but what a forwarder learned from others yields to what it says.
+        if root != self.root and (root is not None or (member and not self.member)):
+            self.root = root
+            effects += self._drop_illegal_edges(now_ms)
+        self.member = member or self.member
+        if self.role is Role.ROOT and self.root not in (None, self.me):
+            effects += self._step_down(now_ms)
+        elif self.root == self.me and self.role is not Role.ROOT:
+            effects += self._become_root(now_ms)
+        elif self.role is Role.OUT:
+            effects += self._seek(now_ms)
+        return effects + self._schedule(now_ms)
+
+    def leave(self, now_ms: int) -> list[Effect]:
+        """End membership; stay as a forwarder while there are children, unless we are the recorded root."""
+        self.member = False
+        if self.children and not (self.role is Role.ROOT and self.root == self.me):
+            return []
+        return self.depart(now_ms)
+
+    def depart(self, now_ms: int) -> list[Effect]:
+        """Leave at once and for good, as a node that stops does: children are handed to our parent."""
+        effects = self.edges.dissolve()
+        if self.role is Role.ROOT:
+            effects.append(RootChanged(False))
+        self.search.end()
+        self.member = False
+        self.role = Role.OUT
+        return effects + self._schedule(now_ms)
+
+    # ---- messages to a parent
+
+    def on_join(self, sender: Contact, join: Join, now_ms: int) -> list[Effect]:
+        """Decide whether the sender may hang under us: only a node that ranks before it, or the root, takes it in."""
+        known = self.children.get(sender.id)
+        if known is not None and join.epoch < known.epoch:
+            return []
+        theirs = contact_of(join.root) if join.root is not None else None
+        if self.root is None and self.role is Role.OUT:
+            self.root = theirs  # we enter as a forwarder and know the tree from this JOIN only
+        standing = Standing(self.me, self.app, self.root, self.role is Role.ROOT)
+        refused = refusal(sender, theirs, standing, self._view)
+        if refused is not None:
+            reason, to = refused
+            return [Send(sender, Redirect(self.app, join.epoch, to.address if to is not None else None, reason))]
+        load = join.load
+        displaced: list[Effect] = []
+        if known is None:
+            choice = place(sender, self.edges.seats(), self._settings.fan_in_max, self.app, self.root)
+            if isinstance(choice, SendOn):
+                self.children[choice.to.id].load += 1  # until its next heartbeat says what it really has
+                return [Send(sender, Redirect(self.app, join.epoch, choice.to.address, Reason.FULL))]
+            if choice.instead_of is not None:
+                edge = self.children.pop(choice.instead_of.id)
+                displaced = [Send(edge.peer, Drop(self.app, edge.epoch, sender.address)), ChildDown(edge.peer)]
+                load += 1
+        above = self.edges.above
+        effects: list[Effect] = [Send(sender, Accept(self.app, join.epoch, above.address if above else None))]
+        effects += displaced
+        if known is None or join.epoch > known.epoch:
+            self.edges.add_child(sender, join.epoch, load, now_ms)
+            effects.append(ChildUp(sender, join.epoch))
+        if self.role is Role.OUT:
+            effects += self._seek(now_ms)
+        return effects + self._schedule(now_ms)
+
+    # ---- messages to a child
+
+    def on_accept(self, sender: Contact, accept: Accept, now_ms: int) -> list[Effect]:
+        """Our JOIN was granted; a grant of an older JOIN is given back."""
+        if self.edges.is_parent(sender, accept.epoch):
+            return []
+        if not self._is_asked(sender, accept.epoch):
+            return [Send(sender, Unlink(self.app, accept.epoch))]
+        self.search.end()
+        self.role = Role.MEMBER
+        self.edges.set_parent(sender, accept, now_ms)
+        return [ParentUp(sender, accept.epoch), *self._schedule(now_ms)]
+
+    def on_redirect(self, sender: Contact, redirect: Redirect, now_ms: int) -> list[Effect]:
+        """Follow a redirect that leads to a lower rank than ours; else try the next candidate."""
+        if not self._is_asked(sender, redirect.epoch):
+            return []
+        self.search.asked = None
+        self.search.redirects += 1
+        to = contact_of(redirect.to) if redirect.to is not None else None
+        follow = to is not None and self._is_legal(to, now_ms) and self.search.redirects <= REDIRECTS_MAX
+        if redirect.reason is not Reason.FULL or not follow:
+            self.search.strike(sender, self.root, now_ms)
+        if to is not None and follow:
+            return self._ask(to, now_ms) + self._schedule(now_ms)
+        return self._seek(now_ms) + self._schedule(now_ms)
+
+    def on_drop(self, sender: Contact, drop: Drop, now_ms: int) -> list[Effect]:
+        """Our parent gives us to another one; it stays the next best if that one does not take us."""
+        effects: list[Effect] = []
+        if self.edges.is_parent(sender, drop.epoch):
+            self.edges.lose_parent()
+            effects.append(ParentDown())
+        elif self._is_asked(sender, drop.epoch):
+            self.search.asked = None  # the grant comes after its end; it will be given back
+        else:
+            return []
+        self.search.hints = [contact_of(drop.to), sender]
+        return effects + self._seek(now_ms) + self._schedule(now_ms)
+
+    # ---- messages on an edge
+
+    def on_heartbeat(self, sender: Contact, beat: Heartbeat, now_ms: int) -> list[Effect]:
+        """Renew a lease; a heartbeat on an edge we do not have is answered with Unlink."""
+        return self.edges.on_heartbeat(sender, beat, now_ms)
+
+    def on_unlink(self, sender: Contact, unlink: Unlink, now_ms: int) -> list[Effect]:
+        """Take note that the peer has no such edge."""
+        effects: list[Effect] = []
+        if self.edges.is_parent(sender, unlink.epoch):
+            effects += self._lose_parent(now_ms)
+        elif self._is_asked(sender, unlink.epoch):
+            self.search.asked = None
+            self.search.strike(sender, self.root, now_ms)
+            effects += self._seek(now_ms)
+        if self.edges.is_child(sender, unlink.epoch):
+            del self.children[sender.id]
+            effects.append(ChildDown(sender))
+        return effects + self._schedule(now_ms)
+
+    # ---- the world
+
+    def on_peer_lost(self, peer: Contact, now_ms: int) -> list[Effect]:
+        """Drop all edges to a peer whose link is gone."""
+        effects: list[Effect] = []
+        if self.children.pop(peer.id, None) is not None:
+            effects.append(ChildDown(peer))
+        if self.parent is not None and self.parent.peer == peer:
+            self.search.strike(peer, self.root, now_ms)
+            effects += self._lose_parent(now_ms)
+        elif self.search.asked == peer:
+            self.search.asked = None
+            self.search.strike(peer, self.root, now_ms)
+            effects += self._seek(now_ms)
+        return effects + self._schedule(now_ms)
+
+    def on_contacts_changed(self, now_ms: int) -> list[Effect]:
+        """A rendezvous root that learns of a closer agent goes under it; a seeker with nobody to ask asks again."""
+        if self.role is Role.JOINING and self.search.asked is None and self._candidates(now_ms):
+            return self._seek(now_ms) + self._schedule(now_ms)
+        if self.role is Role.ROOT and self.root is None and self._candidates(now_ms):
+            return self._step_down(now_ms) + self._schedule(now_ms)
+        return []
+
+    def on_looked_up(self, contacts: tuple[Contact, ...], now_ms: int) -> list[Effect]:
+        """The lookup before a root claim, or a root's regular doubt, is answered."""
+        search = self.search
+        waiting, search.lookup_until_ms = search.lookup_until_ms is not None, None
+        if self.root is not None or self.role not in (Role.JOINING, Role.ROOT) or search.asked is not None:
+            return []
+        struck = search.struck(now_ms)
+        closer = [contact for contact in contacts if self._rank(contact) < self._rank(self.me)]
+        better = [contact for contact in closer if contact.id not in struck]
+        effects: list[Effect] = []
+        if better:
+            effects += [RootChanged(False)] if self.role is Role.ROOT else []
+            effects += self._ask(better[0], now_ms)
+        elif waiting and closer and search.doubts < DOUBTS_MAX:
+            # It answers lookups, so it lives, but no JOIN: a claim now would split the tree, so ask it again first.
+            search.doubts += 1
+            search.forgive(closer[0])
+            search.hints = [closer[0]]
+            search.retry_ms = now_ms + search.backoff_ms()
+        elif waiting and self.role is Role.JOINING:
+            effects += self._become_root(now_ms)
+        return effects + self._schedule(now_ms)
+
+    def on_tick(self, now_ms: int, term: int, committed: int) -> list[Effect]:
+        """Time passed: heartbeats, leases, JOIN timeouts, retries."""
+        effects = self.edges.expire_children(now_ms)
+        if self.parent is not None and self.parent.lease_ms <= now_ms:
+            self.search.strike(self.parent.peer, self.root, now_ms)
+            effects.append(Send(self.parent.peer, Unlink(self.app, self.parent.epoch)))
+            effects += self._lose_parent(now_ms)
+        effects += self.edges.beat(term, committed, now_ms)
+        if self.role is Role.JOINING:
+            effects += self._tick_joining(now_ms)
+        if self.role is Role.ROOT and self.root is None and now_ms >= self._recheck_ms:
+            self._recheck_ms = now_ms + RECHECK_MS
+            effects += self._step_down(now_ms) if self._candidates(now_ms) else [Lookup()]
+        return effects + self._tick_idle(now_ms) + self._schedule(now_ms)
+
+    def _tick_joining(self, now_ms: int) -> list[Effect]:
+        search = self.search
+        if search.asked is not None and now_ms >= search.asked_until_ms:
+            silent, search.asked = search.asked, None
+            search.strike(silent, self.root, now_ms)
+            return [Suspect(silent), *self._seek(now_ms)]
+        if search.lookup_until_ms is not None and now_ms >= search.lookup_until_ms:
+            search.lookup_until_ms = None
+            return self._seek(now_ms)
+        if search.retry_ms is not None and now_ms >= search.retry_ms:
+            return self._seek(now_ms)
+        return []
+
+    def _tick_idle(self, now_ms: int) -> list[Effect]:
+        if self.member or self.children or self.role is Role.OUT or self.root == self.me:
+            self._idle_since_ms = None
+        elif self._idle_since_ms is None:
+            self._idle_since_ms = now_ms
+        elif now_ms - self._idle_since_ms >= self._settings.linger_ms:
+            return self.depart(now_ms)
+        return []
+
+    # ---- views
+
+    def view(self) -> TreeView:
+        """Return what this node knows of the tree's shape around it."""
+        root = self.me if self.role is Role.ROOT else self.root
+        children = tuple(self.children[key].peer for key in sorted(self.children))
+        return TreeView(self.role.value, self.member, root, self.parent.peer if self.parent else None, children)
+
+    def check(self) -> None:
+        """Assert the machine's invariants (for tests; O(children))."""
+        assert (self.role is Role.MEMBER) == (self.parent is not None)
+        assert self.search.asked is None or self.role is Role.JOINING
+        assert self.parent is None or self._rank(self.parent.peer) < self._rank(self.me), "I7: parent not before us"
+        for edge in self.children.values():
+            assert self._rank(self.me) < self._rank(edge.peer), "I7: child not after us"
+        assert len(self.children) <= self._settings.fan_in_max, "I8: more children than allowed"
+
+    # ---- seeking a parent
+
+    def _seek(self, now_ms: int) -> list[Effect]:
+        """Ask the best candidate; without one look the key up (rendezvous) or come back later."""
+        search = self.search
+        self.role = Role.JOINING
+        search.retry_ms = None
+        while search.hints:
+            hint = search.hints.pop(0)
+            if self._is_legal(hint, now_ms):
+                return self._ask(hint, now_ms)
+        candidates = self._candidates(now_ms)
+        if candidates:
+            return self._ask(first_choice(candidates, self.me, self.app, self._rng), now_ms)
+        search.redirects = 0
+        if self.root is not None:
+            search.retry_ms = search.struck(now_ms).get(self.root.id, now_ms + BACKOFF_MS_MAX)
+            return []
+        search.lookup_until_ms = now_ms + 10 * self._settings.join_timeout_ms
+        return [Lookup()]
+
+    def _candidates(self, now_ms: int) -> list[Contact]:
+        """Return whom to ask, best first: closer contacts and the recorded root, also if it failed a while ago."""
+        found = with_root(self._view(self.app), self.me, self.app, self.root)
+        struck = self.search.struck(now_ms)
+        return [contact for contact in found if contact.id not in struck and contact != self.me]
+
+    def _ask(self, to: Contact, now_ms: int) -> list[Effect]:
+        # Epochs never repeat, not even over a restart with an empty memory: the clock is their floor.
+        self.epoch = max(self.epoch + 1, now_ms)
+        self.role = Role.JOINING
+        self.search.ask(to, now_ms + self._settings.join_timeout_ms)
+        root = self.root.address if self.root is not None else None
+        return [Send(to, Join(self.app, self.epoch, root, len(self.children)))]
+
+    def _is_asked(self, peer: Contact, epoch: int) -> bool:
+        return self.role is Role.JOINING and self.search.asked == peer and self.epoch == epoch
+
+    def _is_legal(self, to: Contact, now_ms: int) -> bool:
+        """Whether a peer may point us there: it ranks before us and did not fail us lately."""
+        return self._rank(to) < self._rank(self.me) and to.id not in self.search.struck(now_ms)
+
+    def _rank(self, contact: Contact) -> int:
+        return rank(contact, self.app, self.root)
+
+    # ---- changes of our own place
+
+    def _become_root(self, now_ms: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if self.parent is not None:
+            effects += [Send(self.parent.peer, Unlink(self.app, self.parent.epoch)), ParentDown()]
+        self.edges.become_root()
+        self.role = Role.ROOT
+        self._recheck_ms = now_ms + (STRIKE_MS if self.search.struck(now_ms) else RECHECK_MS)
+        self.search.end()
+        return [*effects, RootChanged(True)]
+
+    def _step_down(self, now_ms: int) -> list[Effect]:
+        return [RootChanged(False), *self._seek(now_ms)]
+
+    def _lose_parent(self, now_ms: int) -> list[Effect]:
+        """Repair: the grandparent has a free place now, or knows where there is one; then as for a first JOIN."""
+        above = self.edges.lose_parent()
+        self.search.hints = [above] if above is not None else []
+        return [ParentDown(), *self._seek(now_ms)]
+
+    def _drop_illegal_edges(self, now_ms: int) -> list[Effect]:
+        """A new root is recorded: keep only edges that the ranks under it allow (M12)."""
+        effects: list[Effect] = []
+        for edge in list(self.children.values()):
+            if self._rank(self.me) > self._rank(edge.peer):
+                del self.children[edge.peer.id]
+                effects += [Send(edge.peer, Unlink(self.app, edge.epoch)), ChildDown(edge.peer)]
+        if self.root == self.me:
+            return effects
+        parent, asked = self.parent, self.search.asked
+        if parent is not None and self._rank(parent.peer) > self._rank(self.me):
+            effects += [Send(parent.peer, Unlink(self.app, parent.epoch)), *self._lose_parent(now_ms)]
+        elif self.role is Role.JOINING and (asked is None or self._rank(asked) > self._rank(self.me)):
+            self.search.asked = None
+            effects += self._seek(now_ms)
+        return effects
+
+    # ---- time
+
+    def _schedule(self, now_ms: int) -> list[Effect]:
+        """Set when the next tick is due; returns no effects so that callers can chain it."""
+        due = [self.edges.beat_ms, *self.search.deadlines()]
+        if self.role is Role.ROOT and self.root is None:
+            due.append(self._recheck_ms)
+        if self._idle_since_ms is not None:
+            due.append(self._idle_since_ms + self._settings.linger_ms)
+        self.deadline_ms = max(now_ms + 1, min(due))
+        return []
