@@ -60,7 +60,7 @@ def test_the_checkers_notice_a_disk_that_forgets(monkeypatch: pytest.MonkeyPatch
 def test_a_failure_is_printed_with_its_seed_and_is_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sweep.main(["join", "--agents", "5", "--jobs", "1", "--seeds", "2", "--quiet"]) == 0
+    assert sweep.main(["join", "--agents", "20", "--jobs", "1", "--seeds", "2", "--quiet"]) == 0
     assert "2 of 2 runs passed" in capsys.readouterr().out
     broken = sweep.Scenario(play=lambda cluster, outcome: 1 / 0, agents=5)
     monkeypatch.setitem(sweep.SCENARIOS, "join", broken)
