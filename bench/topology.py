@@ -80,6 +80,10 @@ def main() -> None:
     for command in (trees, spread):
         command.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    counts = {name: value for name, value in vars(args).items() if name not in ("run", "seed")}
+    for name, value in counts.items():
+        if min(value if isinstance(value, list) else [value]) <= 0:
+            parser.error(f"--{name.replace('_', '-')} is {value}; it has to be above 0")
     args.run(args)
 
 

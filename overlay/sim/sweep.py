@@ -89,6 +89,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         parser.error(f"no scenario {unknown[0]!r}; there are {', '.join(SCENARIOS)}")
+    for option in ("seeds", "agents", "minutes", "jobs"):
+        value = getattr(chosen, option)
+        if value is not None and value <= 0:
+            parser.error(f"--{option} is {value}; it has to be above 0")
     logging.disable(logging.ERROR)
     plays = [(name, seed) for name in names for seed in range(chosen.seed, chosen.seed + chosen.seeds)]
     one = functools.partial(_one, agents=chosen.agents, minutes=chosen.minutes)

@@ -92,6 +92,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", help="only the targets whose name contains this")
     parser.add_argument("--number", type=int, help="only this input of the target: repeats a finding")
     options = parser.parse_args(argv)
+    if options.inputs <= 0:
+        parser.error(f"--inputs is {options.inputs}; it has to be above 0")
     found = [target for target in targets() if options.target is None or options.target in target.name]
     if not found:
         parser.error(f"no target is called {options.target!r}")

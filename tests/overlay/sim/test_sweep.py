@@ -57,6 +57,14 @@ def test_the_checkers_notice_a_disk_that_forgets(monkeypatch: pytest.MonkeyPatch
     assert any(sweep.run("faults", seed, minutes=0.4).failures for seed in range(1, 4))
 
 
+@pytest.mark.parametrize("option", ["--seeds", "--agents", "--minutes", "--jobs"])
+def test_counts_are_above_zero(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        sweep.main(["join", option, "0"])
+    assert ended.value.code == 2
+    assert "above 0" in capsys.readouterr().err
+
+
 def test_a_failure_is_printed_with_its_seed_and_is_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
