@@ -44,7 +44,7 @@ class Node:
         match command["do"]:
             case "look":
                 runtime = self.runtime
-                place = Place.of(self.overlay.tree.machine(app))
+                place = Place.of(self.overlay.tree(app))
                 known = [contact.address for contact in self.overlay.contacts()]
                 return Seen(place, known, runtime.commits, [entry for key, entry in runtime.controls if key == app])
             case "join_tree":
