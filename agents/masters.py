@@ -163,7 +163,6 @@ class Masters:
         definition, roster = job.definition, master.state.rollup.roster
         return {
             **summary(job),
-            "columns": definition.columns,
             "options": msgspec.to_builtins(definition.options),
             "interval_ms": master.plan.interval_ms,
             "window": None if master.plan.window is None else master.plan.window._asdict(),
@@ -241,6 +240,7 @@ def summary(job: JobRecord) -> Json:
         "app_id": definition.app_id.hex(),
         "source": definition.source,
         "query": definition.query,
+        "columns": definition.columns,
         "master": job.master.address,
         "state": "stopped" if job.stopped else "running",
         "version": definition.version,

@@ -56,7 +56,7 @@ class Service:
         """Publish a job from the text of its file."""
         definition = load_definition(text, filename=filename, name=name, creator=creator)
         job = await self._agent.publisher.publish(definition, self._agent.now_ms())
-        return {**summary(job), "columns": job.definition.columns}
+        return summary(job)
 
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""

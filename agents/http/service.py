@@ -26,7 +26,7 @@ class AgentService(Protocol):
             creator: the creator if the file names none.
 
         Returns:
-            `{"creator", "name", "app_id" (hex), "master", "columns", ...}`.
+            The row that `jobs` has of it.
 
         Raises:
             JobSpecError: the job cannot run as written.
@@ -35,7 +35,12 @@ class AgentService(Protocol):
         ...
 
     async def jobs(self) -> list[Json]:
-        """List the jobs this agent knows: `{creator, name, source, master, state, version, query}` each."""
+        """List the jobs this agent knows.
+
+        Returns:
+            `{"creator", "name", "app_id" (hex), "source", "query", "columns" (types as published), "master", "state",
+            "version", ...}` each.
+        """
         ...
 
     async def job(self, creator: str, name: str) -> Json:
