@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from overlay.contract import Answer
 from overlay.errors import NotFoundError, OverlayError, UnreachableError
-from overlay.ids import Contact, distance
+from overlay.ids import Contact
 from overlay.messages import HOPS_MAX, PAYLOAD_BYTES_MAX, Reply, Request
-from overlay.routing import View
+from overlay.routing import View, closer
 
 log = logging.getLogger(__name__)
 
@@ -208,10 +208,9 @@ class Requests:
         return reply
 
     async def _look_up(self, key: bytes) -> list[Contact]:
-        mine = distance(self.me.id, key)
         try:
             async with self._lookups:
-                return [contact for contact in await self._find(key) if distance(contact.id, key) < mine]
+                return closer(await self._find(key), self.me.id, key)
         except OverlayError as error:
             log.debug("lookup for a request failed: %s", error)
             return []
