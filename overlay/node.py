@@ -49,8 +49,9 @@ from overlay.effects import (
 )
 from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact, parse_address
+from overlay.links.layer import LinkLayer
 from overlay.messages import Accept, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
-from overlay.network import LinkLayer, Network
+from overlay.network import Network
 from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
 from overlay.routing import bounded, closer
@@ -90,7 +91,7 @@ class OverlayNode:
         self._border = Border(handler, self._feed, self._apps)
         self._contact: Contact | None = None
         self._dht: Dht | None = None
-        self._links: LinkLayer | None = None
+        self._links: LinkLayer[Any] | None = None
         self._requests: Requests | None = None
 
     # ---- life
@@ -124,11 +125,12 @@ class OverlayNode:
             linked=lambda: self._links.connected() if self._links is not None else (),
             state_path=state_path,
         )
-        links: LinkLayer = self._network.links(
+        links: LinkLayer[Any] = self._network.links(
             bound.contact,
             settings.agent_id or bound.contact.address,
             secret,
             self._rng,
+            clock=self._clock,
             on_message=self._on_message,
             on_open=dht.observe,
             on_lost=self._on_lost,

@@ -23,6 +23,7 @@ PURE = [
     "overlay/routing.py", "overlay/pressure.py", "overlay/decoding.py", "overlay/placement.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py",
     "overlay/links/wire.py", "overlay/links/handshake.py", "overlay/links/channel.py", "overlay/links/lanes.py",
+    "overlay/links/layer.py", "overlay/links/peers.py",
     "overlay/dht/table.py", "overlay/dht/hints.py", "overlay/dht/lookup.py", "overlay/dht/pace.py",
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py", "agents/requests.py",

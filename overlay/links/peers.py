@@ -1,16 +1,12 @@
-"""What `overlay.links.websocket` keeps of each agent: the connection in use, or what waits for one.
+"""What a link layer keeps of each agent: the connection in use, or what waits for one.
 
-Owns the queue of a peer and the bookkeeping of use; which connection counts is decided in `overlay.links.websocket`.
+Owns the queue of a peer and the bookkeeping of use; which connection counts is decided in `overlay.links.layer`. Pure.
 """
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
-from typing import TypeAlias
-
-import aiohttp
-from aiohttp import web
+from typing import Generic, TypeVar
 
 from overlay.ids import Contact
 from overlay.links.channel import Channel
@@ -25,22 +21,21 @@ COUNTERS = (
     "frames_damaged", "frames_repeated", "frames_resent", "links_opened", "links_lost", "links_refused",
 )  # fmt: skip
 
-Socket: TypeAlias = aiohttp.ClientWebSocketResponse | web.WebSocketResponse
+T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True)
-class Link:
-    """One connection after its greeting."""
+class Link(Generic[T]):
+    """One connection after its greeting; `end` is what it is made of, `over` says that it was given up."""
 
     contact: Contact
     theirs: Hello
     opened_by: bytes
     losses: int
-    socket: Socket
+    end: T
     channel: Channel
     used_ms: int
     messages: int = 0
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
     over: bool = False
 
     def count(self, counters: dict[str, int], now_ms: int) -> None:
@@ -55,11 +50,11 @@ class Link:
 
 
 @dataclass(eq=False, slots=True)
-class Peer:
+class Peer(Generic[T]):
     """What waits for one agent, and the connection it goes out on, if there is one."""
 
     contact: Contact
-    link: Link | None = None
+    link: Link[T] | None = None
     #: What waits for a link, with its lane; empty while there is one.
     waiting: list[tuple[bytes, bool]] = field(default_factory=list)
     waiting_bytes: int = 0
@@ -68,23 +63,21 @@ class Peer:
 
     def offer(self, message: bytes, *, bulk: bool) -> str | None:
         """Queue a message; returns why the peer is to be given up, if it is."""
-        link = self.link
-        if link is not None:
-            link.channel.offer(message, bulk=bulk)
-            link.wake.set()
-            return link.channel.failure
+        if self.link is not None:
+            self.link.channel.offer(message, bulk=bulk)
+            return self.link.channel.failure
         self.waiting.append((message, bulk))
         self.waiting_bytes += len(message)
         full = self.waiting_bytes > QUEUE_BYTES_MAX or len(self.waiting) > QUEUE_MESSAGES_MAX
         return f"{self.waiting_bytes} bytes wait for a call" if full else None
 
-    def take_back(self, old: Link) -> None:
-        """Take what a superseded connection has not sent."""
-        urgent, bulk = old.channel.drain()
-        self.waiting = [(message, False) for message in urgent] + [(message, True) for message in bulk]
-
-    def hand_over(self) -> None:
-        """Give what waits to the link."""
+    def use(self, link: Link[T]) -> None:
+        """Send on this link from now on: first what the one before has not sent, or what waited for one."""
         waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
-        for message, bulk in waiting:
-            self.offer(message, bulk=bulk)
+        if self.link is not None:
+            urgent, bulk = self.link.channel.drain()
+            waiting = [(message, False) for message in urgent] + [(message, True) for message in bulk]
+        self.link = link
+        for message, is_bulk in waiting:
+            link.channel.offer(message, bulk=is_bulk)
+        link.channel.hold(self.held)

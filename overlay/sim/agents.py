@@ -129,7 +129,7 @@ class Machine:
         return Bound(None, self.address, self.contact)
 
     def _new_links(self, *args: Any, **options: Any) -> SimLinks:
-        self.links = SimLinks(*args, **options, streams=self.cluster.streams, clock=self.clock)
+        self.links = SimLinks(*args, **options, streams=self.cluster.streams)
         return self.links
 
     def crash(self, *, silent: bool = False) -> None:

@@ -73,9 +73,9 @@ async def test_members_meet_over_tls_1_3(tmp_path: Path, authority: Pair, secret
             ends[1].say(ends[0], number)
         await wait_until(lambda: all(numbers(end) == list(range(300)) for end in ends))
         link = next(iter(ends[0].links._open))
-        found = link.socket.get_extra_info("ssl_object")
+        found = link.end.socket.get_extra_info("ssl_object")
         assert found.version() == "TLSv1.3"
-        assert certifies(link.socket.get_extra_info("peercert"), "127.0.0.1")
+        assert certifies(link.end.socket.get_extra_info("peercert"), "127.0.0.1")
     finally:
         for end in ends:
             await end.links.stop()

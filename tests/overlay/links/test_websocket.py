@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
+from overlay.clock import now_ms
 from overlay.dht.auth import Secret
 from overlay.ids import Contact
 from overlay.links import handshake, wire
@@ -37,6 +38,7 @@ class End:
             f"agent-{seed}",
             secret,
             random.Random(seed),
+            clock=now_ms,
             on_message=lambda _, message: self.seen.append(message),
             on_open=self.opened.append,
             on_lost=self.lost.append,
