@@ -14,8 +14,8 @@ from overlay.ids import ID_BITS, Contact, prefix_bits
 #: Bits of prefix that a JOIN gains at most per hop. Fewer make deeper trees, more make fuller nodes, which push joiners
 #: down: at 1,280 whole agents 3 bits took 3.8 hops and 1.07 JOINs a member, 4 bits 3.6 and 1.14, 6 bits 3.5 and 1.20.
 GAIN_BITS = 4
-#: How many of the contacts nearest to a key count as equally near.
-PEERS = 2
+#: So many of the contacts nearest to a key count as equally near to it.
+NEAREST_TIED = 2
 
 #: Answers "whom could I ask next on the way to this key?", best first; all strictly closer than this node.
 View = Callable[[bytes], Sequence[Contact]]
@@ -30,13 +30,13 @@ def bounded(contacts: Iterable[Contact], me: bytes, key: bytes, bits: int = GAIN
     """Return the closer contacts in the order a JOIN tries them: nearest first among gains of at most `bits` bits.
 
     Greedy order makes the root the parent of nearly everyone (fan-in 138 at 1,280 agents); a bounded gain spreads the
-    edges over the levels. OVERLAY section 5. Differs from it: the nearest `PEERS` contacts count as no nearer than the
-    last of them. Near the key agents are few and levels empty; without this all ways lead over the one or two agents
-    that happen to lie on the last levels, and the tree is a hop deeper.
+    edges over the levels. OVERLAY section 5. Differs from it: the nearest `NEAREST_TIED` contacts count as no nearer
+    than the last of them. Near the key agents are few and levels empty; without this all ways lead over the one or two
+    agents that happen to lie on the last levels, and the tree is a hop deeper.
     """
     reach = prefix_bits(me, key) + bits
     found = _closer(contacts, me, key)
-    ceiling = _level(found[:PEERS][-1][0]) if found else 0
+    ceiling = _level(found[:NEAREST_TIED][-1][0]) if found else 0
     near: list[Contact] = []
     far: list[Contact] = []
     for away, contact in found:

@@ -121,7 +121,7 @@ class Edges:
         return edge is not None and edge.epoch == epoch
 
     def seats(self) -> Iterator[Seat]:
-        """Yield the children as `tree_policy` sees them."""
+        """Yield the children as `overlay.tree.policy` sees them."""
         return (Seat(edge.peer, edge.load) for edge in self.children.values())
 
     # ---- heartbeats

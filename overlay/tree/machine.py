@@ -1,9 +1,10 @@
 """One node's place in one application's tree: whom it hangs under and who hangs under it.
 
-Owns the edges: JOIN, push-down, leases, repair and leaving. The choices are `overlay.tree.policy`'s, the memory of a
-search for a parent is `overlay.tree.seeking`'s; nothing here knows what travels over the edges. Pure. Invariants: I7, a
-parent ranks strictly before its child, so the graph has no cycle whatever is lost, repeated or reordered; I8, at most
-`fan_in_max` children. Both are decided by the end that they protect, so no peer can break them.
+Owns who has an edge: JOIN, push-down, repair and leaving. The choices are `overlay.tree.policy`'s, heartbeats and
+leases are `overlay.tree.edges`', the memory of a search for a parent is `overlay.tree.seeking`'s; nothing here knows
+what travels over the edges. Pure. Invariants: I7, a parent ranks strictly before its child, so the graph has no cycle
+whatever is lost, repeated or reordered; I8, at most `fan_in_max` children. Both are decided by the end that they
+protect, so no peer can break them.
 Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
 
 Two kinds of trees. With a *recorded root* (job trees) that contact alone ever becomes root. Without one (source trees)

@@ -14,10 +14,10 @@ from itertools import takewhile
 
 from overlay.ids import Contact, distance, prefix_bits
 from overlay.messages import Reason
-from overlay.routing import GAIN_BITS, PEERS, View
+from overlay.routing import GAIN_BITS, NEAREST_TIED, View
 
-#: Of those who could ask an agent beyond the bound, how many look for another.
-SPARE_SHARE = 0.4
+#: Share of the joiners with a first candidate beyond the bound that draw among the nearest few instead of asking it.
+REDRAW_SHARE = 0.4
 #: A neighbour of a root knows no contact that gains more bits of prefix than this.
 NEIGHBOUR_BITS = 1
 
@@ -91,11 +91,11 @@ def first_choice(candidates: Sequence[Contact], me: Contact, key: bytes, rng: ra
 
     One at random of those on the first one's level: agents with the same contacts would otherwise all choose the
     nearest of them, and the warmer their tables, the more so. Where the first is beyond the bound, and comes first as
-    one of the nearest few, now and then another of these: else too many would ask the root. O(candidates).
+    the root or one of the nearest few, now and then another of these: else too many would ask the root. O(candidates).
     """
     level = prefix_bits(candidates[0].id, key)
-    if level > prefix_bits(me.id, key) + GAIN_BITS and rng.random() < SPARE_SHARE:
-        return rng.choice(candidates[:PEERS])
+    if level > prefix_bits(me.id, key) + GAIN_BITS and rng.random() < REDRAW_SHARE:
+        return rng.choice(candidates[:NEAREST_TIED])
     alike = list(takewhile(lambda contact: prefix_bits(contact.id, key) == level, candidates))
     return rng.choice(alike)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.ids import Contact, distance, prefix_bits
-from overlay.routing import GAIN_BITS, PEERS, bounded, closer
+from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
 
 KEY = bytes(20)
 ME = Contact.at("10.1.0.1", 4250)
@@ -26,17 +26,17 @@ def test_both_orders_hold_exactly_the_closer_contacts(known: list[Contact], bits
     assert set(nearest_first) == {contact for contact in known if distance(contact.id, KEY) < own}
     order = bounded(known, ME.id, KEY, bits)
     assert sorted(order, key=lambda contact: distance(contact.id, KEY)) == nearest_first
-    if len(order) > PEERS:
+    if len(order) > NEAREST_TIED:
         # All but the nearest few: what gains no more than allowed comes first, then the rest, smallest gain first.
         reach = prefix_bits(ME.id, KEY) + bits
-        levels = [prefix_bits(contact.id, KEY) for contact in order if contact not in nearest_first[:PEERS]]
+        levels = [prefix_bits(contact.id, KEY) for contact in order if contact not in nearest_first[:NEAREST_TIED]]
         within = [level for level in levels if level <= reach]
         assert levels == [*within, *sorted(level for level in levels if level > reach)]
 
 
 def test_gains_are_bounded_where_agents_are_many() -> None:
     me = Contact((1 << 159).to_bytes(20), "10.0.0.1", 9)
-    known = [at(level, number) for level in range(1, 9) for number in range(PEERS)]
+    known = [at(level, number) for level in range(1, 9) for number in range(NEAREST_TIED)]
     assert prefix_bits(bounded(known, me.id, KEY)[0].id, KEY) == GAIN_BITS
 
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from overlay.ids import Contact, distance, prefix_bits
 from overlay.messages import Reason
-from overlay.routing import GAIN_BITS, bounded, closer
-from overlay.routing import PEERS as NEAREST
+from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
 from overlay.tree.policy import Seat, SendOn, Standing, TakeIn, first_choice, place, rank, refusal, with_root
 
 KEY = bytes(20)
@@ -92,7 +91,7 @@ def test_the_first_choice_is_on_the_first_candidates_level_or_among_the_nearest(
     assert chosen in candidates
     level = prefix_bits(candidates[0].id, KEY)
     beyond = level > prefix_bits(me.id, KEY) + GAIN_BITS
-    assert prefix_bits(chosen.id, KEY) == level or (beyond and chosen in candidates[:NEAREST])
+    assert prefix_bits(chosen.id, KEY) == level or (beyond and chosen in candidates[:NEAREST_TIED])
 
 
 def test_a_recorded_root_is_asked_first_by_its_neighbours_and_last_by_everybody_else() -> None:
