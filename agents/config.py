@@ -38,6 +38,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def _is_open(setting: str, bind: str) -> bool:
+    """Tell whether an address to bind can be reached from other machines; ConfigError names the setting."""
+    try:
+        return not is_loopback(split_address(bind)[0])
+    except ConfigError as error:
+        raise ConfigError(f"{setting} = {error}") from None
+
+
 class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one source's lines come from and how they are read."""
 
@@ -83,7 +91,7 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 "overlay.tls_cert_file, overlay.tls_key_file and overlay.tls_ca_file belong together; set all three "
                 "(`elf certgen` makes them) or none"
             )
-        if not self.secret_file and not is_loopback(split_address(self.bind)[0]):
+        if _is_open("overlay.bind", self.bind) and not self.secret_file:
             why = " (certificates protect links, but not the datagrams of the DHT)" if any(files) else ""
             raise ConfigError(
                 f"overlay.bind = {self.bind!r} is open to the network but there is no cluster secret{why}; "
@@ -102,7 +110,7 @@ class ApiSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     request_bytes_max: int = 16 << 20
 
     def __post_init__(self) -> None:
-        if not self.token_file and not is_loopback(split_address(self.bind)[0]):
+        if _is_open("api.bind", self.bind) and not self.token_file:
             raise ConfigError(
                 f"api.bind = {self.bind!r} is open to the network but there is no token; set api.token_file "
                 "(`elf keygen --out FILE` makes one), or bind 127.0.0.1"

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 
 from agents.config import AgentConfig, SourceConfig, split_address
-from agents.errors import ConfigError, JobSpecError, did_you_mean, nearest
+from agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
 from agents.jobs.definition import Definition, load_definition, query_place
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
@@ -32,6 +32,8 @@ _NAMED_SETTING = re.compile(r"(?:\w+\.)?(\w+) = ")
 _SECTIONS = {field.name: field.type for field in msgspec.structs.fields(AgentConfig) if field.name != "sources"}
 #: Words that only a job file has at its top level.
 _JOB_WORDS = {"query", "creator", "source", "options", "columns"}
+#: What looks like a key or a table in a text that is not TOML.
+_WORD = re.compile(r"^[ \t]*\[?[ \t]*(\w+)[ \t]*[=\].]", re.MULTILINE)
 
 Keys = tuple[str, ...]
 
@@ -71,13 +73,16 @@ def load_config(path: str | Path) -> AgentConfig:
 
 
 def check_file(path: str | Path) -> Checked:
-    """Check a configuration or job file; `.sql`, or a top-level `query`, tells a job.
+    """Check a configuration or job file; `.sql`, or what stands at the top level, tells a job.
 
     Raises:
-        ConfigError: the file cannot be read at all.
+        JobError: a `.sql` file cannot be read at all.
+        ConfigError: another file cannot be read at all: nothing tells that it was to be a job.
     """
-    text, file = _read(path), str(path)
-    if file.endswith(".sql") or _is_job(text):
+    file = str(path)
+    is_sql = file.endswith(".sql")
+    text = _read(path, JobError if is_sql else ConfigError)
+    if is_sql or _is_job(text):
         return Checked("job", check_job(text, file))
     return Checked("configuration", check_config(text, file)[1])
 
@@ -182,8 +187,6 @@ class _Check:
 
     def relations(self, config: AgentConfig) -> None:
         """Check what reaches over one section: addresses, source names, formats and column types."""
-        self._call(("overlay", "bind"), split_address, config.overlay.bind)
-        self._call(("api", "bind"), split_address, config.api.bind)
         if config.overlay.advertise:
             self._call(("overlay", "advertise"), split_address, config.overlay.advertise)
         for index, address in enumerate(config.overlay.join):
@@ -272,19 +275,19 @@ def _syntax_finding(error: tomllib.TOMLDecodeError, text: str, file: str) -> Fin
 
 def _is_job(text: str) -> bool:
     try:
-        data = tomllib.loads(text)
+        words = set(tomllib.loads(text))
     except tomllib.TOMLDecodeError:
-        return re.search(r"^\s*query\s*=", text, re.MULTILINE) is not None
-    return "query" in data or (bool(data.keys() & _JOB_WORDS) and not data.keys() & {*_SECTIONS, "sources"})
+        words = set(_WORD.findall(text))
+    return "query" in words or (bool(words & _JOB_WORDS) and not words & {*_SECTIONS, "sources"})
 
 
-def _read(path: str | Path) -> str:
+def _read(path: str | Path, wrong: type[ElfError] = ConfigError) -> str:
     file = Path(path)
     try:
         if file.stat().st_size > FILE_BYTES_MAX:
-            raise ConfigError(f"{path}: larger than {FILE_BYTES_MAX} bytes; this is no configuration or job file")
+            raise wrong(f"{path}: larger than {FILE_BYTES_MAX} bytes; this is no configuration or job file")
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
+        raise wrong(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 text (byte {error.start})") from None
+        raise wrong(f"{path}: not UTF-8 text (byte {error.start})") from None

@@ -75,7 +75,10 @@ def agent(
 def validate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration or job file.")],
 ) -> None:
-    """Check a configuration or job file; exit code 78 (configuration) or 2 (job) if something is wrong."""
+    """Check a configuration or job file.
+
+    Exit code 2 if a job is wrong; 78 if a configuration is, or a file that cannot be told to be a job.
+    """
     from agents.validate import check_file
 
     checked = check_file(file)

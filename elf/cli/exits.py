@@ -7,7 +7,7 @@
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now: try again later |
 | 70 | elf made a mistake: please report it |
-| 78 | a configuration file or setting is wrong |
+| 78 | a configuration file or setting is wrong; for `validate`, also a file that cannot be told to be a job |
 | 130 | interrupted (Ctrl-C) |
 """
 

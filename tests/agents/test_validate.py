@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agents.config import AgentConfig
-from agents.errors import ConfigError
+from agents.errors import ConfigError, JobError
 from agents.validate import FILE_BYTES_MAX, check_config, check_file, check_job, load_config
 
 GOOD = """\
@@ -43,6 +43,7 @@ CONFIG_CASES = [
     ('[overlay]\njoin = "web2:1"', "2:8", "expected array"),
     ('[overlay]\nbind = "0.0.0.0:4250"', "2:8", "elf keygen"),
     ('[overlay]\nbind = "4250"', "2:8", "HOST:PORT"),
+    ('[overlay]\nsecret_file = "s"\nbind = "4250"', "3:8", "overlay.bind = '4250' is not an address"),
     ('[api]\nbind = "10.0.0.1:4260"', "2:8", "api.token_file"),
     ('[api]\nbind = "127.0.0.1:4250"', "2:8", "a port of its own"),
     ('[agent]\nlog_level = "warn"', "2:13", "did you mean 'warning'"),
@@ -100,6 +101,8 @@ JOB_CASES = [
     (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
     (JOB.replace("count(*)", "count(lower(product, 1, 2))"), "4:", ""),
     ("query = ", "1:9", "not TOML"),
+    ('name = "a"\ncreator = me\n', "2:11", "not TOML"),
+    ("[options]\nlateness = 2 seconds\n", "2:14", "not TOML"),
     ('name = "a"\nquery = "SELECT a FROM"', "2:", ""),
 ]
 
@@ -127,6 +130,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="UTF-8"):
         check_file(tmp_path / "binary.toml")
+    with pytest.raises(JobError, match="No such file"):
+        check_file(tmp_path / "none.sql")
     (tmp_path / "large.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="larger"):
         check_file(tmp_path / "large.toml")

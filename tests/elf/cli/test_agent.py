@@ -70,6 +70,9 @@ def test_options_change_the_file(started: list[AgentConfig], tmp_path: Path) -> 
         (["agent", "--source", "a=x", "--source", "a=y"], "twice"),
         (["agent", "--source", "a=x", "--bind", "0.0.0.0:1"], "elf keygen"),
         (["agent", "--source", "a=x", "--join", "web1"], "HOST:PORT"),
+        (["agent", "--source", "a=x", "--bind", "nonsense"], "overlay.bind = 'nonsense' is not an address"),
+        (["agent", "--source", "a=x", "--api", "nonsense"], "api.bind = 'nonsense' is not an address"),
+        (["agent", "--source", "a=x", "--bind", "web", "--secret-file", "s"], "overlay.bind = 'web' is not an address"),
         (["agent", "--source", "A B=x"], "cannot be a source"),
         (["agent", "--source", "a=x", "--format", "jsn"], "did you mean 'json'"),
         (["agent", "--config", "/no/such.toml"], "No such file"),
@@ -117,7 +120,16 @@ def test_validate(tmp_path: Path) -> None:
     job.write_text('name = "a"\nquery = "SELECT FROM"\n')
     result = run("validate", job)
     assert (result.exit_code, f"{job}:2:" in result.stderr) == (2, True)
+    job.write_text("name = top\ncreator = shop\n")
+    result = run("validate", job)
+    assert (result.exit_code, f"{job}:1:8: not TOML" in result.stderr) == (2, True)
+    assert run("validate", tmp_path / "none.sql").exit_code == 2
+    # Nothing tells that these were to be jobs.
     assert run("validate", tmp_path / "none").exit_code == 78
+    config.write_text("hello\n")
+    assert run("validate", config).exit_code == 78
+    config.write_text("[sources.a.columns]\nsource = x\n")
+    assert run("validate", config).exit_code == 78
 
 
 def test_keygen_makes_a_private_file_once(tmp_path: Path) -> None:
