@@ -146,10 +146,6 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         """Return all contacts."""
         return self.table.contacts()
 
-    def next_hop(self, key: bytes, bits: int | None = None) -> Contact | None:
-        """Return a contact strictly closer to `key` than we are, None if we know of none; see `Table.next_hop`."""
-        return self.table.next_hop(key, bits)
-
     async def lookup(self, key: bytes, width: int = PARALLEL) -> list[Contact]:
         """Return the `width` agents nearest to `key` that answer, ourselves among them, nearest first.
 
@@ -168,7 +164,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             self.protocol.welcome_if_new(contact)
 
     def suspect(self, contact: Contact) -> None:
-        """Take note that a link lost `contact`: it is passed over at once, and given up unless it answers a ping."""
+        """Take note that a link lost `contact`: lookups do not wait for it, and it is given up unless it answers."""
         if self.protocol is not None and contact in self.table:
             self.table.doubt(contact)
             self.protocol.call_ping(contact)

@@ -1,7 +1,8 @@
-"""The routing table: which contacts are kept, which is next on the way to a key, which one is given up.
+"""The routing table: which contacts are kept, which are looked after next, which one is given up.
 
-Owns every decision over contacts; sends nothing and reads no clock. One level per length of the prefix shared with our
-own id, k contacts on each. OVERLAY sections 1 (what is wrong with the library's table), 1.2 and 3.
+Owns every decision over contacts but which is next on the way to a key (`overlay.routing`); sends nothing and reads no
+clock. One level per length of the prefix shared with our own id, k contacts on each. OVERLAY sections 1 (what is wrong
+with the library's table), 1.2 and 3.
 
 Invariants: a level holds only contacts of its prefix length, at most k, least recently seen first; a contact leaves
 after `STRIKES_MAX` calls in a row without an answer, never after one lost datagram.
@@ -39,7 +40,7 @@ class Peer(Node):  # type: ignore[misc]  # kademlia has no types
         self.lot = hashlib.blake2b(contact.id, digest_size=8, key=owner).digest()
         self.seen_ms = seen_ms
         self.strikes = 0
-        self.number: int = self.long_id
+        self.number = contact.number
 
 
 class Level(KBucket):  # type: ignore[misc]
@@ -79,7 +80,7 @@ class Table(RoutingTable):  # type: ignore[misc]
 
     def __init__(self, own: Contact, k: int = 20) -> None:
         self.own = own
-        self._number = int.from_bytes(own.id)
+        self._number = own.number
         self.lost: OrderedDict[bytes, Contact] = OrderedDict()
         self._peers: list[Peer] | None = None
         super().__init__(None, k, Node(own.id, own.host, own.port))
@@ -149,7 +150,10 @@ class Table(RoutingTable):  # type: ignore[misc]
         return True
 
     def doubt(self, contact: Contact) -> None:
-        """Take note of a reason to think that `contact` is gone: it is passed over until it is heard again."""
+        """Take note of a reason to think that `contact` is gone: unless it is heard again, the next strike is the last.
+
+        Until then lookups do not wait for it (`Lookup.on_stall`) and `due` names it first.
+        """
         peer = self._peer(contact.id)
         if peer is not None and peer.contact == contact:
             peer.strikes = max(peer.strikes, STRIKES_MAX - 1)
@@ -166,28 +170,6 @@ class Table(RoutingTable):  # type: ignore[misc]
         """Return the `count` contacts nearest to `key` (default k), nearest first. O(contacts)."""
         away = None if exclude is None else Node(exclude.id, exclude.host, exclude.port)
         return [peer.contact for peer in self.find_neighbors(Node(key), count, away)]
-
-    def next_hop(self, key: bytes, bits: int | None = None) -> Contact | None:
-        """Return a contact strictly closer to `key` than we are, or None when we know of none. O(contacts).
-
-        The closest one; with `bits`, the closest of those that gain at most so many bits of prefix, else one with the
-        smallest gain. A contact that just missed a call is taken only when there is no other: a lost datagram must
-        make nobody believe he is the root.
-        """
-        target = int.from_bytes(key)
-        reach = self._number ^ target
-        closer = [peer for peer in self.peers() if peer.number ^ target < reach]
-        sound = [peer for peer in closer if not peer.strikes] or closer
-        if not sound:
-            return None
-        if bits is None:
-            return min(sound, key=lambda peer: peer.number ^ target).contact
-        # How many bits are left to match: the gain is what that number falls by.
-        left = {peer.id: (peer.number ^ target).bit_length() for peer in sound}
-        modest = [peer for peer in sound if reach.bit_length() - left[peer.id] <= bits]
-        if modest:
-            return min(modest, key=lambda peer: peer.number ^ target).contact
-        return min(sound, key=lambda peer: (-left[peer.id], peer.number ^ target)).contact
 
     def doubts(self, contact: Contact) -> bool:
         """Tell whether there is a reason to think that `contact` is gone."""

@@ -12,6 +12,7 @@ from overlay.dht.auth import Secret
 from overlay.dht.pace import DhtTimes
 from overlay.dht.server import Dht
 from overlay.ids import ID_BYTES, Contact, distance
+from overlay.routing import closer
 from overlay.sim.loop import SimLoop
 
 PORT = 4250
@@ -76,7 +77,7 @@ class DhtCluster:
     def false_roots(self, key: bytes) -> list[Contact]:
         """Return the agents that know of nobody closer to `key` although there is somebody."""
         root = self.root(key)
-        return [a.contact for a in self.agents if a.next_hop(key) is None and a.contact != root]
+        return [a.contact for a in self.agents if not closer(a.contacts(), a.contact.id, key) and a.contact != root]
 
     def _two(self, contacts: list[Contact]) -> list[tuple[str, int]]:
         return [(contact.host, contact.port) for contact in self._rng.sample(contacts, min(2, len(contacts)))]

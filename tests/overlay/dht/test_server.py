@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import random
 import socket
@@ -18,6 +19,7 @@ from overlay.dht import Dht, Secret
 from overlay.dht.messages import HINT_BYTES_MAX
 from overlay.errors import NotJoinedError
 from overlay.ids import Contact, app_id
+from overlay.routing import bounded, closer
 from overlay.sim.cluster import PORT, DhtCluster
 from overlay.sim.loop import SimLoop
 
@@ -69,7 +71,7 @@ def test_nobody_is_told_to_be_root_by_those_who_know_no_better() -> None:
                 if agent in beyond or other in beyond or (agent in ours) == (other in ours):
                     agent.observe(other.contact)
         key = theirs[0].contact.id
-        claimants = [agent for agent in ours if agent.next_hop(key) is None]
+        claimants = [agent for agent in ours if not closer(agent.contacts(), agent.contact.id, key)]
         assert claimants, "the scenario must have a false root"
         for agent in claimants:
             assert (await agent.lookup(key))[0] == theirs[0].contact
@@ -81,14 +83,14 @@ def test_routes_end_at_the_root_in_few_hops() -> None:
     async def scenario(cluster: DhtCluster) -> None:
         await cluster.grow(120)
         at = {agent.contact: agent for agent in cluster.agents}
-        for bits in (None, 4, 1):
+        for order, most in ((closer, 4), (bounded, 16), (functools.partial(bounded, bits=1), 16)):
             for key in cluster.keys(10):
                 for here in list(at):
                     hops = 0
-                    while (hop := at[here].next_hop(key, bits)) is not None:
-                        here, hops = hop, hops + 1
+                    while candidates := order(at[here].contacts(), here.id, key):
+                        here, hops = candidates[0], hops + 1
                     assert here == cluster.root(key)
-                    assert hops <= (4 if bits is None else 16)
+                    assert hops <= most
 
     simulate(scenario)
 
@@ -174,10 +176,10 @@ def test_a_lost_link_is_checked_at_once() -> None:
             here.suspect(contact)
             here.suspect(contact)
             assert contact in here.contacts(), "a suspicion alone is no proof"
-            assert here.next_hop(contact.id) != contact
+            assert here.table.doubts(contact)
         await asyncio.sleep(1.1)
         assert dead.contact not in here.contacts()
-        assert here.next_hop(alive.contact.id) == alive.contact
+        assert alive.contact in here.contacts() and not here.table.doubts(alive.contact)
         here.suspect(Contact.at("10.9.9.9", PORT))
         here.observe(Contact.at("10.9.9.8", PORT))
         here.observe(Contact(bytes(20), "10.9.9.7", PORT))
@@ -204,7 +206,6 @@ def test_an_agent_alone_answers_without_errors() -> None:
     async def scenario(cluster: DhtCluster) -> None:
         agent = await cluster.start()
         assert await agent.lookup(KEY) == [agent.contact]
-        assert agent.next_hop(KEY) is None
         assert await agent.get_hint(KEY) is None
         assert await agent.set_hint(KEY, b"mine") == 1
         assert await agent.get_hint(KEY) == b"mine"

@@ -157,35 +157,18 @@ def test_ids_at_the_bounds_of_levels_are_kept_and_found(own: int) -> None:
             assert not table.is_new_node(peer)
 
 
-@given(st.integers(0, 2**32).map(random.Random), st.sampled_from([None, 1, 2, 4]))
-def test_next_hop_is_strictly_closer_and_as_modest_as_asked(rng: random.Random, bits: int | None) -> None:
-    table, target = random_table(rng, 60, 4), rng.randbytes(20)
-    own = distance(table.own.id, target)
-    closer = {c: distance(c.id, target) for c in table.contacts() if distance(c.id, target) < own}
-    hop = table.next_hop(target, bits)
-    if not closer:
-        assert hop is None
-        return
-    assert hop is not None and hop in closer
-    gain = {c: prefix_bits(c.id, target) - prefix_bits(table.own.id, target) for c in closer}
-    modest = {c: d for c, d in closer.items() if bits is None or gain[c] <= bits}
-    if modest:
-        assert hop == min(modest, key=lambda c: modest[c])
-    else:
-        assert gain[hop] == min(gain.values())
-
-
-def test_a_suspect_is_passed_over_but_makes_nobody_root() -> None:
+def test_a_suspect_stays_a_contact_is_asked_at_once_and_given_up_at_the_next_strike() -> None:
     table = Table(fake(0b1000))
-    table.saw(fake(0b0001, 1), 0)
-    table.saw(fake(0b0010, 2), 0)
-    assert table.next_hop(key(0)) == fake(0b0001, 1)
-    table.doubt(fake(0b0001, 1))
-    table.doubt(fake(0b0001, 1))
-    assert table.next_hop(key(0)) == fake(0b0010, 2)
-    table.strike(fake(0b0010, 2))
-    assert table.next_hop(key(0)) == fake(0b0001, 1), "doubts alone must not end the route"
-    assert table.due(1, near_ms=1000, far_ms=1000, pace_ms=1) == [fake(0b0001, 1), fake(0b0010, 2)]
+    for number in (1, 2):
+        table.saw(fake(number, number), 0)
+    table.doubt(fake(1, 1))
+    table.doubt(fake(1, 1))
+    table.strike(fake(2, 2))
+    assert table.contacts() == [fake(1, 1), fake(2, 2)], "doubts alone must end no route"
+    assert table.due(1, near_ms=1000, far_ms=1000, pace_ms=1) == [fake(1, 1), fake(2, 2)]
+    assert table.strike(fake(1, 1))
+    table.saw(fake(2, 2), 1)
+    assert not table.strike(fake(2, 2)), "it was heard since"
 
 
 def test_near_contacts_are_due_sooner_and_rounds_are_even() -> None:
@@ -238,10 +221,9 @@ def test_farther_contacts_see_more_than_our_side(rng: random.Random, level: int)
     assert Table(fake(1)).farther(target, rng, 3) == []
 
 
-def test_an_empty_table_has_no_targets_and_no_hop() -> None:
+def test_an_empty_table_has_no_targets() -> None:
     table = Table(fake(1))
     assert table.targets(random.Random(1), only_empty=False) == []
-    assert table.next_hop(key(5)) is None
     assert table.nearest(key(5)) == []
     table.saw(fake(2), 0)
     table.flush()
