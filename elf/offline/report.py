@@ -74,8 +74,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agrees(self) -> bool:
         """Whether windows were compared, all agree, and the archive is sound."""
-        compared = [window for window in self.windows if not window.skipped]
+        compared = self._compared
         return bool(compared) and not self.damaged and all(window.agrees for window in compared)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the windows agree only because there is nothing: no archived event, and no row on either side."""
+        return self.agrees and not self.archive_events and not any(window.rows_online for window in self._compared)
 
     @property
     def explained(self) -> bool:
@@ -85,9 +90,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """One line: agrees, differs, differs as labelled, or nothing to compare."""
-        compared = [window for window in self.windows if not window.skipped]
+        compared = self._compared
+        windows = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
+        if self.is_empty:
+            return f"nothing to compare: {windows} of {self.job} without rows, and no archived events"
         if self.agrees:
-            windows = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
             return f"agrees: {windows} of {self.job}, {self.archive_events} archived events"
         if self.damaged:
             return f"the archive is damaged: {len(self.damaged)} of {self.archive_files} files"
@@ -96,6 +103,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         count = sum(len(window.differences) for window in compared)
         how = "differs, as its label announces" if self.explained else "differs"
         return f"{how}: {_counted(count)} in {self.job}"
+
+    @property
+    def _compared(self) -> list[WindowReport]:
+        return [window for window in self.windows if not window.skipped]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the verdict."""
@@ -116,11 +127,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """Render for a terminal: a line per window, the first differences, the verdict."""
         windows = Table("window (UTC)", "status", "rows", "Spark's rows", "result", box=None, pad_edge=False)
         for window in self.windows:
-            outcome = window.skipped or ("agrees" if window.agrees else _counted(len(window.differences)))
+            same = "no rows, no events" if self.is_empty else "agrees"
+            outcome = window.skipped or (same if window.agrees else _counted(len(window.differences)))
             outcome = "; ".join(
                 [outcome, *window.notes, *(["label: " + ", ".join(window.label)] if window.label else [])]
             )
-            style = "dim" if window.skipped else "green" if window.agrees else "red"
+            style = "dim" if window.skipped or self.is_empty else "green" if window.agrees else "red"
             windows.add_row(
                 window.name,
                 window.status,
@@ -135,7 +147,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if len(shown) > SHOWN_MAX:
             parts.append(Text(f"... and {len(shown) - SHOWN_MAX} more; --json has all", style="dim"))
         parts += [Text(damage, style="red") for damage in self.damaged]
-        parts.append(Text(self.verdict, style="bold green" if self.agrees else "bold red"))
+        colour = "yellow" if self.is_empty else "green" if self.agrees else "red"
+        parts.append(Text(self.verdict, style=f"bold {colour}"))
         yield RenderGroup(*parts)
 
 

@@ -105,6 +105,19 @@ def test_open_windows_are_skipped(shop: Shop, result: Callable[..., Result]) -> 
     assert report.verdict == "nothing to compare: no final window of shop/top"
 
 
+def test_a_window_of_nothing_agrees_with_nothing_and_says_so(
+    spark: SparkSession, shop: Shop, result: Callable[..., Result]
+) -> None:
+    report = verify(JOB, shop.folders, [result(START_MS - 86_400_000)])
+    assert report.agrees, "no cell differs"
+    assert report.verdict == "nothing to compare: 1 window of shop/top without rows, and no archived events"
+    text = report.text()
+    assert "no rows, no events" in text and "agrees" not in text
+    filtered = JobText("shop", "top", "clicks", QUERY.replace("'Video Games'", "'no such'"), COLUMNS)
+    found_none = verify(filtered, shop.folders, [result() | {"rows": []}])
+    assert found_none.verdict.startswith("agrees: 1 window"), "events were archived, and none is wanted"
+
+
 def test_a_changed_archive_file_is_named(spark: SparkSession, tmp_path: Path, shop: Shop) -> None:
     archive = Archive(tmp_path, "clicks", "web-1", rows_max=100_000)
     archive.append(shop.events)
