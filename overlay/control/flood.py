@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 
 from overlay.contract import Record
+from overlay.control.batches import batches
 from overlay.control.records import RecordMap
 from overlay.effects import Apply, ChildDown, ChildUp, EdgeEvent, Effect, ParentDown, ParentUp, Send
 from overlay.errors import OverlayError
@@ -95,13 +96,4 @@ class Flood:
         return [effect for peer in edges if peer != source for effect in self._send(peer, records)]
 
     def _send(self, peer: Contact, records: tuple[Record, ...]) -> list[Effect]:
-        effects: list[Effect] = []
-        batch: list[Record] = []
-        size_bytes = 0
-        for record in records:
-            if batch and size_bytes + len(record.body) > BATCH_BYTES:
-                effects.append(Send(peer, Records(self.app, tuple(batch))))
-                batch, size_bytes = [], 0
-            batch.append(record)
-            size_bytes += len(record.body)
-        return [*effects, Send(peer, Records(self.app, tuple(batch)))] if batch else effects
+        return [Send(peer, Records(self.app, batch)) for batch in batches(records, BATCH_BYTES)]

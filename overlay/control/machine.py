@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
+from overlay.control.batches import batches
 from overlay.control.log import ControlLog
 from overlay.effects import (
     ChildDown,
@@ -241,20 +241,7 @@ class Control:
             if child.have is None:
                 continue
             after, entries = self.log.above(child.have)
-            for batch in _batches(entries):
-                effects.append(Send(child.contact, ControlEntries(self.app, child.epoch, after, tuple(batch))))
+            for batch in batches(entries, BATCH_BYTES):
+                effects.append(Send(child.contact, ControlEntries(self.app, child.epoch, after, batch)))
                 after = child.have = batch[-1].mark
         return effects
-
-
-def _batches(entries: Sequence[LogEntry]) -> Iterator[list[LogEntry]]:
-    batch: list[LogEntry] = []
-    size_bytes = 0
-    for entry in entries:
-        if batch and size_bytes + len(entry.body) > BATCH_BYTES:
-            yield batch
-            batch, size_bytes = [], 0
-        batch.append(entry)
-        size_bytes += len(entry.body)
-    if batch:
-        yield batch
