@@ -106,7 +106,8 @@ class Answers:
         match request:
             case Describe(app) | Query(app=app) | Follow(app=app) | Enlist(app=app) | Stop(app):
                 if app not in self._masters:
-                    return self._elsewhere(app)
+                    job = self._elsewhere(app)
+                    return None if job is None else job.master
                 return (await self._master(request),)
             case Locate():
                 return await self._locate(request)
@@ -171,17 +172,13 @@ class Answers:
                 answer = await self._master(request.question)
                 located = msgspec.structs.replace(located, answered=True, answer=answer)
             return (msgspec.to_builtins(located),)
-        known = self._catalogue.job(request.app)
-        if known is None or known.stopped or known.master.id == self._node.contact.id:
-            return None
-        return (msgspec.to_builtins(Located(job=known)),)
+        known = self._elsewhere(request.app)
+        return None if known is None else (msgspec.to_builtins(Located(job=known)),)
 
-    def _elsewhere(self, app: bytes) -> Contact | None:
-        """Point to the master of a job that is known here but not mastered here."""
+    def _elsewhere(self, app: bytes) -> JobRecord | None:
+        """Return a running job that is known here but not mastered here."""
         job = self._catalogue.job(app)
-        if job is None or job.stopped or job.master.id == self._node.contact.id:
-            return None
-        return job.master
+        return None if job is None or job.stopped or job.master.id == self._node.contact.id else job
 
     def _spread(self, request: Spread, here: bool) -> tuple[Any] | None:
         """Put a record into its source's tree, from any agent that stands in that tree."""

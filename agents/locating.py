@@ -68,23 +68,21 @@ class Locator:
         """
         search = _Search(self._node, request, timeout_ms)
         known = self._known(request.app)
-        found = await search.straight(known, []) if known is not None else None
-        if found is None:
-            found = await search.toward_keys(self._salts.pop(request.app, None))
-        if found is not None and search.salt is not None:
+        if known is not None and (found := await search.straight(known, [])) is not None:
+            return found
+        if (found := await search.toward_keys(self._salts.pop(request.app, None))) is not None:
+            assert search.salt is not None
             self._salts[request.app] = search.salt
             while len(self._salts) > SALTS_MAX:
                 del self._salts[next(iter(self._salts))]
-        if found is None:
-            jobs = await self._jobs()
-            for row in jobs:
-                if row["app_id"] == request.app.hex() and found is None:
-                    found = await search.straight(contact_at(row["master"]), [])
-            if found is None:
-                if search.trouble is not None:
-                    raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
-                raise UnknownJobError(key, [f"{row['creator']}/{row['name']}" for row in jobs])
-        return found
+            return found
+        jobs = await self._jobs()
+        master = next((row["master"] for row in jobs if row["app_id"] == request.app.hex()), None)
+        if master is not None and (found := await search.straight(contact_at(master), [])) is not None:
+            return found
+        if search.trouble is not None:
+            raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
+        raise UnknownJobError(key, [f"{row['creator']}/{row['name']}" for row in jobs])
 
     def _known(self, app: bytes) -> Contact | None:
         if app in self._masters:
