@@ -22,6 +22,8 @@ MESSAGE_BYTES_MAX = 16 << 20
 PAYLOAD_BYTES_MAX = MESSAGE_BYTES_MAX - (1 << 20)
 #: Largest body of a record; job definitions are a few KiB.
 RECORD_BYTES_MAX = 256 << 10
+#: Longest key of a record, in characters.
+KEY_LENGTH_MAX = 256
 #: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
 HOPS_MAX = 32
 
@@ -33,7 +35,7 @@ Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-_I62, le=_I62)]
 Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_I62)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 Agents: TypeAlias = Annotated[tuple[AgentId, ...], msgspec.Meta(max_length=1 << 20)]
-Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH_MAX)]
 Path: TypeAlias = Annotated[tuple[Address, ...], msgspec.Meta(max_length=HOPS_MAX)]
 
 
@@ -315,18 +317,22 @@ def decode(data: bytes | memoryview) -> Message:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise DecodeError(f"not a message: {error}") from error
     if isinstance(message, Records):
-        _check_records(message.records)
+        for record in message.records:
+            fault = record_fault(record)
+            if fault is not None:
+                raise DecodeError(fault)
     return message
+
+
+def record_fault(record: Record) -> str | None:
+    """Return what no peer would accept about a record, as a sentence; None for a sound one."""
+    if not 1 <= len(record.key) <= KEY_LENGTH_MAX or not 0 <= record.version <= _I62:
+        return f"record {record.key[:32]!r} has an illegal key or version {record.version}"
+    if len(record.body) > RECORD_BYTES_MAX:
+        return f"record {record.key!r} has {len(record.body)} bytes, over {RECORD_BYTES_MAX}"
+    return None
 
 
 def _check(address: str | None) -> None:
     if address is not None:
         parse_address(address)
-
-
-def _check_records(records: tuple[Record, ...]) -> None:
-    for record in records:
-        if not 1 <= len(record.key) <= 256 or not 0 <= record.version <= _I62:
-            raise DecodeError(f"record {record.key[:32]!r} has an illegal key or version {record.version}")
-        if len(record.body) > RECORD_BYTES_MAX:
-            raise DecodeError(f"record {record.key!r} has {len(record.body)} bytes, over {RECORD_BYTES_MAX}")

@@ -16,7 +16,7 @@ from overlay.control.records import RecordMap
 from overlay.effects import Apply, ChildDown, ChildUp, EdgeEvent, Effect, ParentDown, ParentUp, Send
 from overlay.errors import OverlayError
 from overlay.ids import Contact
-from overlay.messages import RECORD_BYTES_MAX, Compare, Digest, FloodMessage, Records
+from overlay.messages import Compare, Digest, FloodMessage, Records, record_fault
 
 #: Bodies in one `Records` message; well below the frame limit, so a large map goes in several.
 BATCH_BYTES = 4 << 20
@@ -42,10 +42,9 @@ class Flood:
         Raises:
             OverlayError: its key, version or size is illegal.
         """
-        if len(record.body) > RECORD_BYTES_MAX or not 1 <= len(record.key) <= 256 or record.version < 0:
-            raise OverlayError(
-                f"record {record.key[:64]!r}: body over {RECORD_BYTES_MAX} bytes, or illegal key or version"
-            )
+        fault = record_fault(record)
+        if fault is not None:
+            raise OverlayError(fault)
         if not self.map.apply(record):
             return False, []
         return True, self._flood((record,), None)

@@ -44,9 +44,11 @@ def test_a_new_record_goes_over_all_edges_but_the_one_it_came_from() -> None:
     assert [effect.record for effect in effects if isinstance(effect, Apply)] == [record]
     assert node.on_message(UP, Records(APP, (record,))) == []
     assert node.add(record) == (False, [])
-    for bad in (Record("", 1, b""), Record("k", -1, b""), Record("k", 1, bytes(messages.RECORD_BYTES_MAX + 1))):
+    for bad in (Record("", 1, b""), Record("k" * 257, 1, b""), Record("k", -1, b""), Record("k", 1 << 63, b"")):
         with pytest.raises(OverlayError, match="illegal key or version"):
             node.add(bad)
+    with pytest.raises(OverlayError, match="262145 bytes, over 262144"):
+        node.add(Record("k", 1, bytes(messages.RECORD_BYTES_MAX + 1)))
     node.on_edge(ChildDown(OTHER), NOW)
     node.on_edge(ParentDown(), NOW)
     assert node.on_message(UP, Digest(APP, (), True)) == [], "no neighbour any more"
