@@ -59,11 +59,17 @@ def agent(
         from elf.cli.effective import render_toml, with_settings, with_sources
 
     effective = with_sources(_file_config(config), source or [], format, time)
-    # The secret comes first: an address off loopback is refused while there is none.
-    secret = {"secret_file": _text(secret_file)}
-    tls = {"cert": tls_cert_file, "key": tls_key_file, "ca": tls_ca_file}
-    secret |= {f"tls_{part}_file": _text(path) for part, path in tls.items()}
-    effective = with_settings(effective, "overlay", join=join, bind=bind, **secret)
+    # All at once: an address off loopback is refused while there is no secret, one of the files without the others.
+    effective = with_settings(
+        effective,
+        "overlay",
+        join=join,
+        bind=bind,
+        secret_file=_text(secret_file),
+        tls_cert_file=_text(tls_cert_file),
+        tls_key_file=_text(tls_key_file),
+        tls_ca_file=_text(tls_ca_file),
+    )
     effective = with_settings(effective, "api", bind=api)
     effective = with_settings(effective, "agent", data=_text(data), name=name)
     text = render_toml(effective)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +13,6 @@ from elf.cli.exits import DIFFERS
 from elf.cli.output import console, print_json, say, table_of, wants_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from overlay.sim.lab import Findings, Plan
 
 _PANEL = "Lab"
@@ -37,8 +37,11 @@ def lab(
     say(_describe(plan, share))
     # A thousand agents talk of every link; what went wrong is in the findings.
     logging.disable(logging.ERROR)
-    with _progress() as tell:
-        findings = simulated.run(plan, tell)
+    try:
+        with _progress() as tell:
+            findings = simulated.run(plan, tell)
+    finally:
+        logging.disable(logging.NOTSET)
     if wants_json(as_json):
         print_json(findings)
     else:
@@ -83,24 +86,15 @@ def _rows(found: Findings) -> list[tuple[str, str, str]]:
     ]
 
 
-class _progress:
-    """Shows progress on a terminal's stderr; nothing where nobody looks."""
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show progress on a terminal's stderr; nothing where nobody looks."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __enter__(self) -> Callable[[str, int, int], None]:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        self._shown = Progress(console=Console(stderr=True), transient=True)
-        self._shown.start()
-        task = self._shown.add_task("", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            self._shown.update(task, description=what, completed=done, total=total)
-
-        return tell
-
-    def __exit__(self, *raised: object) -> None:
-        self._shown.stop()
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield lambda what, done, total: shown.update(task, description=what, completed=done, total=total)
 
 
 def add_commands(app: typer.Typer) -> None:

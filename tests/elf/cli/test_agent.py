@@ -40,13 +40,19 @@ def test_an_agent_from_options_alone(started: list[AgentConfig], tmp_path: Path)
     arguments += (
         f" --join 10.0.0.2:4250 --bind 10.0.0.3:4250 --api 127.0.0.1:0 --data d --name web1 --secret-file {secret}"
     )
+    arguments += " --tls-cert-file c.pem --tls-key-file k.pem --tls-ca-file ca.pem"
     result = run(*arguments.split())
     assert result.exit_code == 0, result.stderr
     (config,) = started
     assert config.sources["clicks"] == SourceConfig(path="/var/log/c.log", format="json", time="at")
     assert config.sources["pushed"].path == ""
     assert config.overlay == OverlaySection(
-        bind="10.0.0.3:4250", join=["10.0.0.1:4250", "10.0.0.2:4250"], secret_file=str(secret)
+        bind="10.0.0.3:4250",
+        join=["10.0.0.1:4250", "10.0.0.2:4250"],
+        secret_file=str(secret),
+        tls_cert_file="c.pem",
+        tls_key_file="k.pem",
+        tls_ca_file="ca.pem",
     )
     assert (config.agent.name, config.agent.data, config.api.bind) == ("web1", "d", "127.0.0.1:0")
     assert result.stdout == ""

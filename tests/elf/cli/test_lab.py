@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 from typer.testing import CliRunner
@@ -27,6 +28,7 @@ def test_a_table_for_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for word in ("children, p99 / most", "hops to the root", "packets/s", "digest"):
         assert word in result.stdout
     assert "6 agents are members of each job" in result.stderr
+    assert logging.getLogger().isEnabledFor(logging.ERROR), "silence is over with the run"
 
 
 def test_mistakes_are_refused() -> None:
