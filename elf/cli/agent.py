@@ -1,4 +1,4 @@
-"""Commands of the operator: agent, validate, keygen."""
+"""Commands of the operator: agent, validate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import ConfigError, JobError
+from agents.errors import ConfigError
 from elf.cli.exits import CONFIG, USAGE
 from elf.cli.output import say
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from agents.config import AgentConfig
 
 _PANEL = "Agents"
-SECRET_BYTES = 32
 
 
 def agent(
@@ -96,21 +95,6 @@ def validate(
     say(f"{file}: this {checked.kind} is valid{later}")
 
 
-def keygen(
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to create; must not exist.")],
-) -> None:
-    """Create a cluster secret or API token: 32 random bytes as hex, readable by its owner only."""
-    try:
-        descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise JobError(f"{out} exists already and is not overwritten; a lost key locks every agent out") from None
-    except OSError as error:
-        raise JobError(f"{out} cannot be created: {error.strerror}") from None
-    with os.fdopen(descriptor, "w") as file:
-        file.write(os.urandom(SECRET_BYTES).hex() + "\n")
-    say(f"wrote {out}; copy it to every agent over a safe channel")
-
-
 def _file_config(file: Path | None) -> AgentConfig:
     if file is None:
         from agents.config import AgentConfig
@@ -167,5 +151,5 @@ def _text(path: Path | None) -> str | None:
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    for command in (agent, validate, keygen):
+    for command in (agent, validate):
         app.command(rich_help_panel=_PANEL)(command)

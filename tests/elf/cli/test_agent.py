@@ -1,4 +1,4 @@
-"""The operator's commands: agent (up to where it runs), validate, keygen."""
+"""The operator's commands: agent (up to where it runs), validate."""
 
 from __future__ import annotations
 
@@ -136,19 +136,6 @@ def test_validate(tmp_path: Path) -> None:
     assert run("validate", config).exit_code == 78
     config.write_text("[sources.a.columns]\nsource = x\n")
     assert run("validate", config).exit_code == 78
-
-
-def test_keygen_makes_a_private_file_once(tmp_path: Path) -> None:
-    out = tmp_path / "secret"
-    assert run("keygen", "--out", out).exit_code == 0
-    key = out.read_text().strip()
-    assert len(bytes.fromhex(key)) == 32
-    assert out.stat().st_mode & 0o777 == 0o600
-    again = run("keygen", "--out", out)
-    assert (again.exit_code, "exists" in again.stderr) == (2, True)
-    assert out.read_text().strip() == key
-    assert key not in again.stderr
-    assert run("keygen", "--out", tmp_path / "no" / "such").exit_code == 2
 
 
 @pytest.mark.parametrize(

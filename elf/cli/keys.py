@@ -1,4 +1,4 @@
-"""Command of the operator: certgen, the sibling of keygen for clusters whose links use certificates."""
+"""Commands of the operator: keygen (the secret of a cluster, an API's token), certgen (certificates for links)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,23 @@ from agents.errors import JobError
 from elf.cli.output import say
 
 _PANEL = "Agents"
+SECRET_BYTES = 32
 CA_DAYS = 3_650
 #: What browsers allow at most, too: long enough to be renewed with a yearly round of updates.
 NODE_DAYS = 398
+
+
+def keygen(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to create; must not exist.")],
+) -> None:
+    """Create a cluster secret or API token: 32 random bytes as hex, readable by its owner only."""
+    try:
+        _create(out, os.urandom(SECRET_BYTES).hex().encode() + b"\n")
+    except FileExistsError:
+        raise JobError(f"{out} exists already and is not overwritten; a lost key locks every agent out") from None
+    except OSError as error:
+        raise JobError(f"{out} cannot be created: {error.strerror}") from None
+    say(f"wrote {out}; copy it to every agent over a safe channel")
 
 
 def certgen(
@@ -64,4 +78,5 @@ def _create(file: Path, data: bytes) -> None:
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command(rich_help_panel=_PANEL)(certgen)
+    for command in (keygen, certgen):
+        app.command(rich_help_panel=_PANEL)(command)

@@ -1,4 +1,4 @@
-"""certgen: a CA once, a certificate per agent, and nothing overwritten."""
+"""keygen: a private file; certgen: a CA once, a certificate per agent; and nothing overwritten."""
 
 from __future__ import annotations
 
@@ -16,6 +16,19 @@ from overlay.links.certificates import check_own
 
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def test_keygen_makes_a_private_file_once(tmp_path: Path) -> None:
+    out = tmp_path / "secret"
+    assert run("keygen", "--out", out).exit_code == 0
+    key = out.read_text().strip()
+    assert len(bytes.fromhex(key)) == 32
+    assert out.stat().st_mode & 0o777 == 0o600
+    again = run("keygen", "--out", out)
+    assert (again.exit_code, "exists" in again.stderr) == (2, True)
+    assert out.read_text().strip() == key
+    assert key not in again.stderr
+    assert run("keygen", "--out", tmp_path / "no" / "such").exit_code == 2
 
 
 def test_a_ca_once_and_a_certificate_per_agent(tmp_path: Path) -> None:
