@@ -162,6 +162,7 @@ class Service:
     def ready(self) -> tuple[bool, list[str]]:
         """Say whether the agent makes progress, and if not, why."""
         reasons = [] if self._agent.joined else ["no agent of overlay.join answers yet"]
+        reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
         for name, intake in self._agent.intakes.items():
             if intake.trouble is not None:
                 reasons.append(f"source {name}: {intake.trouble}")

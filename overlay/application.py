@@ -7,7 +7,6 @@ node (`overlay.node`) and the tests' harness drive the same object. DESIGN secti
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
 
 from overlay.contract import ControlState, OverlaySettings, Record, RollupState
 from overlay.control.flood import Flood
@@ -235,15 +234,3 @@ class Application:
         if self.rollup is None:
             self.rollup = Rollup(self.app, self._agent, self._settings, self._rng)
         return self.rollup
-
-
-def count(applications: Collection[Application]) -> dict[str, int]:
-    """Return the statistics of all applications of one node, summed; names are stable."""
-    rollups = [application.rollup for application in applications if application.rollup is not None]
-    ledgers = [rollup.ledger for rollup in rollups if rollup.ledger is not None]
-    bags = [rollup.barrier.bag for rollup in rollups] + [ledger.bag for ledger in ledgers]
-    return {
-        "claims_overlapping": sum(bag.overlaps for bag in bags),
-        "leaps": sum(ledger.leaps for ledger in ledgers),
-        "records_refused": sum(application.flood.map.refused for application in applications),
-    }

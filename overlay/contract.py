@@ -376,6 +376,13 @@ class Overlay(Protocol):
         """Return how far verdicts are known here (NEVER before the first)."""
         ...
 
+    def refused(self) -> dict[str, str]:
+        """Return the agents that turn our calls away, by address, with the reason; empty while any link is up.
+
+        An agent with another certificate, or without TLS among others with it, is heard in the DHT but takes no part.
+        """
+        ...
+
     def counters(self) -> dict[str, int]:
         """Return statistics: frames, bytes, drops by reason, commits, leaps; names are stable."""
         ...

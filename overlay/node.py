@@ -7,15 +7,15 @@ and feeds them what happens. It takes no decision about trees or roll-ups itself
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import random
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from overlay import statistics
 from overlay.alarm import Alarm
-from overlay.application import Application, count
+from overlay.application import Application
 from overlay.border import Border
 from overlay.contract import (
     NEVER,
@@ -58,6 +58,7 @@ from overlay.routing import bounded, closer
 from overlay.tree.machine import Role
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000
@@ -99,9 +100,7 @@ class OverlayNode:
     @property
     def contact(self) -> Contact:
         """This node; known after `start`."""
-        if self._contact is None:
-            raise NotJoinedError("the overlay node is not started")
-        return self._contact
+        return _started(self._contact)
 
     async def start(self) -> None:
         """Open UDP and TCP on the same port.
@@ -172,7 +171,7 @@ class OverlayNode:
             seeds = [parse_address(text) for text in self.settings.join]
         except ValueError as error:
             raise OverlayError(f"overlay.join: {error}") from error
-        return await self._running_dht().join(seeds)
+        return await _started(self._dht).join(seeds)
 
     def contacts(self) -> list[Contact]:
         """Return every agent we know, ourselves not included."""
@@ -180,7 +179,7 @@ class OverlayNode:
 
     async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
         """Look up the agents closest to a key that respond, nearest first."""
-        return await self._running_dht().lookup(key, width)
+        return await _started(self._dht).lookup(key, width)
 
     # ---- trees
 
@@ -274,21 +273,26 @@ class OverlayNode:
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:
         """Send a request hop by hop toward a key; see `contract.Overlay`."""
-        return await self._running_requests().route(key, body, timeout_ms)
+        return await _started(self._requests).route(key, body, timeout_ms)
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 5_000) -> bytes:
         """Send a request to one agent; see `contract.Overlay`."""
-        return await self._running_requests().ask(contact, body, timeout_ms)
+        return await _started(self._requests).ask(contact, body, timeout_ms)
+
+    def refused(self) -> dict[str, str]:
+        """Return which agents turn our calls away, and why; see `contract.Overlay`."""
+        if self._links is None or self._links.connected():
+            return {}
+        known = {contact.address for contact in self.contacts()}
+        return {address: why for address, why in self._links.refused.items() if address in known}
 
     def counters(self) -> dict[str, int]:
         """Return statistics; names are stable."""
         totals = dict(self._border.counters)
         totals |= self._links.counters if self._links is not None else {}
         totals["requests_served"] = self._requests.served if self._requests is not None else 0
-        if self._dht is not None:
-            totals |= {f"dht_{name}": value for name, value in dataclasses.asdict(self._dht.counters).items()}
-        totals |= count(self._apps.values())
-        totals["trees"] = len(self._apps)
+        totals |= statistics.of_dht(self._dht.counters) if self._dht is not None else {}
+        totals |= statistics.of_trees(self._apps.values())
         return totals
 
     # ---- inputs
@@ -297,9 +301,9 @@ class OverlayNode:
         assert self._links is not None
         match message:
             case Request():
-                self._running_requests().on_request(sender, message)
+                _started(self._requests).on_request(sender, message)
             case Reply():
-                self._running_requests().on_reply(sender, message)
+                _started(self._requests).on_reply(sender, message)
             case Join(app=app, root=root) if app not in self._apps:
                 if len(self._apps) < FORWARDED_MAX:
                     self._application(app, contact_of(root) if root is not None else None)
@@ -311,8 +315,8 @@ class OverlayNode:
                 self._feed(message.app, Received(sender, message))
 
     def _on_lost(self, peer: Contact) -> None:
-        self._running_dht().suspect(peer)
-        self._running_requests().on_lost(peer)
+        _started(self._dht).suspect(peer)
+        _started(self._requests).on_lost(peer)
         self._feed_all(PeerLost(peer))
 
     def _feed_all(self, event: Input) -> None:
@@ -357,7 +361,7 @@ class OverlayNode:
 
     async def _look_up(self, app: bytes) -> None:
         try:
-            found = await self._running_dht().lookup(app)
+            found = await _started(self._dht).lookup(app)
         except OverlayError as error:
             log.debug("lookup for a tree failed: %s", error)
             found = []
@@ -384,17 +388,13 @@ class OverlayNode:
     def _bounded(self, key: bytes) -> list[Contact]:
         return bounded(self.contacts(), self.contact.id, key)
 
-    def _running_dht(self) -> Dht:
-        if self._dht is None:
-            raise NotJoinedError("the overlay node is not started")
-        return self._dht
-
-    def _running_requests(self) -> Requests:
-        if self._requests is None:
-            raise NotJoinedError("the overlay node is not started")
-        return self._requests
-
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _started(part: T | None) -> T:
+    if part is None:
+        raise NotJoinedError("the overlay node is not started")
+    return part

@@ -71,6 +71,8 @@ class LinkLayer(abc.ABC, Generic[T]):
     ) -> None:
         self.me, self.agent = me, agent
         self.counters = dict.fromkeys(COUNTERS, 0)
+        #: Agents that turned our last call away, by address, with the reason.
+        self.refused: dict[str, str] = {}
         self._secret, self._rng, self._clock = secret, rng, clock
         self._frame_secret = secret
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
@@ -189,6 +191,7 @@ class LinkLayer(abc.ABC, Generic[T]):
             self._write_soon(old)
         self._write_soon(link)
         self.counters["links_opened"] += 1
+        self.refused.pop(peer.contact.address, None)
         self._on_open(peer.contact)
         return True
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+
 from overlay.contract import OverlaySettings
 from overlay.errors import OverlayError
 
@@ -51,9 +53,20 @@ class Tls:
         return cls(server, client)
 
 
+#: What OpenSSL's names for what goes wrong between agents mean.
+_REASONS = {
+    "HTTP_REQUEST": "it speaks without",
+    "WRONG_VERSION_NUMBER": "it speaks without",
+    "RECORD_LAYER_FAILURE": "it speaks without",
+    "TLSV1_ALERT_UNKNOWN_CA": "it refuses our certificate, which its CA has not signed",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "it refuses our certificate, which has expired",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate of ours",
+}
+
+
 def is_refusal(error: BaseException) -> bool:
     """Tell whether a connection failed because one end refuses the other, not because nobody answers."""
-    return isinstance(_cause(error), ssl.SSLError)
+    return isinstance(_cause(error), ssl.SSLError | aiohttp.ServerDisconnectedError | ConnectionResetError)
 
 
 def refusal(error: BaseException) -> str:
@@ -62,7 +75,9 @@ def refusal(error: BaseException) -> str:
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
-        return f"no TLS with it: {cause.reason or cause}"
+        return f"no TLS with it: {_REASONS.get(cause.reason or '', cause.reason or str(cause))}"
+    if isinstance(cause, aiohttp.ServerDisconnectedError | ConnectionResetError):
+        return "it hangs up without a word; where one end has certificates (overlay.tls_cert_file), both need them"
     return str(cause) or type(cause).__name__
 
 

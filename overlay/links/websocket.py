@@ -24,8 +24,9 @@ from overlay.links.tls import Tls, is_refusal, refusal
 
 log = logging.getLogger(__name__)
 
-#: Refusals remembered, so that each is said once.
+#: Refused agents remembered, so that each reason is said once, and reasons said of one: some name what was received.
 REFUSALS_MAX = 1_024
+REASONS_MAX = 8
 #: Frames made in one go; more are made when the socket has taken these, so what waits can still be overtaken.
 WRITE_BYTES = 256 << 10
 
@@ -48,8 +49,8 @@ class Links(LinkLayer[End]):
         self._open: set[Link[End]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._tls: Tls | None = None
-        #: Who was refused, and why, as last said.
-        self._refusals: dict[str, str] = {}
+        #: Who was refused, and the reasons that were said.
+        self._refusals: dict[str, set[str]] = {}
         self._runner: web.AppRunner | None = None
         self._door: Door | None = None
         self._client: aiohttp.ClientSession | None = None
@@ -113,11 +114,12 @@ class Links(LinkLayer[End]):
             link = self._link(End(ws), mine, theirs, calling=True)
             self._refusals.pop(peer.contact.address, None)
         except RemoteProtocolError as error:
-            self._refuse(peer.contact.address, str(error))
+            self._turned_away(peer.contact.address, str(error))
         except greeting.UNREACHABLE as error:
             if is_refusal(error):
-                self._refuse(peer.contact.address, refusal(error))
+                self._turned_away(peer.contact.address, refusal(error))
             else:
+                self.refused.pop(peer.contact.address, None)
                 log.debug("calling %s: %s", peer.contact.address, refusal(error))
         finally:
             peer.calling = False
@@ -143,13 +145,20 @@ class Links(LinkLayer[End]):
         await self._run(self._link(End(ws), mine, theirs, calling=False))
         return ws
 
+    def _turned_away(self, address: str, why: str) -> None:
+        """Note that an agent does not want our call; what is noted is bounded by the agents there are to call."""
+        if len(self.refused) < REFUSALS_MAX:
+            self.refused[address] = why
+        self._refuse(address, why)
+
     def _refuse(self, who: str, why: str) -> None:
-        """Count a refusal, and say it once until it changes: whoever is refused comes again every second."""
+        """Count a refusal, and say each reason once until it is over: whoever is refused comes again every second."""
         self.counters["links_refused"] += 1
-        if self._refusals.get(who) != why:
-            if len(self._refusals) >= REFUSALS_MAX:
-                self._refusals.clear()
-            self._refusals[who] = why
+        if len(self._refusals) >= REFUSALS_MAX:
+            self._refusals.clear()
+        said = self._refusals.setdefault(who, set())
+        if why not in said and len(said) < REASONS_MAX:
+            said.add(why)
             log.warning("no link with %s: %s", who, why)
 
     # ---- reading, writing, closing

@@ -60,8 +60,15 @@ class AgentProcess:
         self.data.mkdir(parents=True, exist_ok=True)
         self.archive = self.data / "archive"
         self._config = folder / f"{name}.toml"
+        self.configure(sources, join, overlay)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def configure(
+        self, sources: dict[str, dict[str, Any]], join: list[str], overlay: dict[str, Any] | None = None
+    ) -> None:
+        """Write the agent's configuration; it holds from the next start on."""
         lines = [
-            f'[agent]\nname = "{name}"\ndata = "{self.data}"',
+            f'[agent]\nname = "{self.name}"\ndata = "{self.data}"',
             f'[overlay]\nbind = "{self.overlay}"\njoin = {json.dumps(join)}',
             *(f"{key} = {_toml(value)}" for key, value in (overlay or {}).items()),
             f'[api]\nbind = "{self.api}"',
@@ -70,7 +77,6 @@ class AgentProcess:
             lines.append(f"[sources.{source}]")
             lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
         self._config.write_text("\n".join(lines) + "\n")
-        self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         log = (self.folder / f"{self.name}.err").open("ab")

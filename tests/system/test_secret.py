@@ -1,8 +1,11 @@
 """With a cluster secret only those who hold it take part."""
 
 import pathlib
+import subprocess
+import sys
 
 import elf
+from overlay.ids import Contact, distance, parse_address, source_id
 from tests.system.cluster import AgentProcess, running, wait_until
 
 JOB = 'name = "sold"\ncreator = "shop"\nquery = "SELECT count(*) AS n FROM orders"\n[options]\ninterval = "1s"\n'
@@ -33,3 +36,26 @@ def test_agents_of_one_secret_work_together_and_strangers_stay_outside(tmp_path:
                 assert [member.name for member in other.members()] == [agent.name]
                 assert other.jobs() == []
             assert agent.get_reasons() == ["no agent of overlay.join answers yet"]
+
+
+def test_an_agent_whose_calls_are_turned_away_is_not_ready_and_says_why(tmp_path: pathlib.Path) -> None:
+    shared = secret(tmp_path / "secret", "c")
+    command = [sys.executable, "-m", "elf", "certgen", "--out", str(tmp_path / "certs"), "--address", "127.0.0.1"]
+    subprocess.run(command, check=True, capture_output=True)
+    files = {"cert": "127.0.0.1.pem", "key": "127.0.0.1-key.pem", "ca": "ca.pem"}
+    certificates = {f"tls_{part}_file": str(tmp_path / "certs" / name) for part, name in files.items()}
+    member = AgentProcess(tmp_path, "member", {}, [], overlay=shared | certificates)
+    plain = AgentProcess(tmp_path, "plain", {}, [member.overlay], overlay=shared, joins=False)
+    # The source's tree has the member for its root, so it is the other one that calls.
+    near, far = (Contact.at(*parse_address(agent.overlay)) for agent in (member, plain))
+    names = (f"orders{number}" for number in range(1_000))
+    name = next(n for n in names if distance(near.id, source_id(n)) < distance(far.id, source_id(n)))
+    for agent, join in ((member, []), (plain, [member.overlay])):
+        overlay = shared | (certificates if agent is member else {})
+        agent.configure({name: {"columns": {"product": "STRING"}}}, join, overlay)
+    with running([member, plain]):
+        reasons = wait_until(
+            lambda: [reason for reason in plain.get_reasons() if member.overlay in reason], "the plain agent says why"
+        )
+        assert "it hangs up" in reasons[0] and "overlay.tls_cert_file" in reasons[0]
+        assert member.ready()

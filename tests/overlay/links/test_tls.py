@@ -117,6 +117,10 @@ async def test_strangers_are_refused_with_one_line(
         assert not member.seen
         assert not member.opened
         assert not stranger.seen
+        # Whoever calls knows why in vain; the reasons that OpenSSL names are said in words.
+        assert list(caller.links.refused) == [called.contact.address]
+        assert not called.links.refused
+        assert not re.search("[A-Z]{4,}_[A-Z]{2,}", caller.links.refused[called.contact.address])
         who = "127.0.0.1:" if calls else f"{stranger.contact.address}:"
         said = [record.getMessage() for record in caplog.records]
         ours = [line for line in said if line.startswith(f"no link with {who} ")]
