@@ -125,7 +125,7 @@ class SimLoop(base_events.BaseEventLoop):
         self.cut: Callable[[Address, Address], bool] | None = None
         self.clogged: dict[tuple[Address, Address], float] = {}
         self.sockets: dict[Address, SimTransport] = {}
-        self.sent = self.sent_bytes = self.lost = self.longest_bytes = 0
+        self.sent = self.sent_bytes = self.lost = 0
         self.errors: list[str] = []
         self._trace = hashlib.blake2b(digest_size=16)
         self.set_exception_handler(self._keep_error)
@@ -171,8 +171,6 @@ class SimLoop(base_events.BaseEventLoop):
         """Take a datagram on its way: it arrives after a drawn delay, perhaps twice, or never."""
         self.sent += 1
         self.sent_bytes += len(data)
-        if len(data) > self.longest_bytes:
-            self.longest_bytes = len(data)
         self.trace(b"d", source, destination, data)
         lost = self.loss > 0 and self.rng.random() < self.loss
         if lost or len(data) > self.mtu_bytes or (self.cut is not None and self.cut(source, destination)):
