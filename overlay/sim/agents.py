@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from overlay.ids import ID_BYTES, Contact, distance
 from overlay.links.binding import Bound
 from overlay.network import Network
 from overlay.node import OverlayNode
-from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, PORT
+from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
 from overlay.sim.links import SimLinks
 from overlay.sim.loop import AGENT, Address, SimLoop
 from overlay.sim.runtime import Runtime
@@ -36,8 +37,7 @@ class Machine:
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
         self.cluster, self.index = cluster, index
         self._epoch_ms, self._now_s = EPOCH_MS + skew_ms, cluster.loop.time
-        host = f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}"
-        self.contact = Contact.at(host, PORT)
+        self.contact = numbered_contact(index)
         self.runtime = Runtime(f"a{index}", cluster.disk)
         self.node: OverlayNode | None = None
         self.links: SimLinks | None = None
@@ -104,6 +104,11 @@ class Machine:
     def restart(self) -> asyncio.Task[None]:
         """Start again with what is on disk, by way of a few random agents, some of which may be down themselves."""
         return self.start(self.cluster.some(SEEDS, self))
+
+    def come_back(self) -> None:
+        """Restart, unless that has been done already."""
+        if not self.is_up and not self.is_starting:
+            self.restart()
 
     async def _start(self, seeds: Sequence[Contact]) -> None:
         cluster = self.cluster
@@ -225,6 +230,10 @@ class Cluster:
     def closest(self, key: bytes) -> Machine:
         """Return the machine that is up and nearest to a key, which only we can know."""
         return min(self.up(), key=lambda machine: distance(machine.contact.id, key))
+
+    def sent(self) -> Counter[str]:
+        """Return how many messages of each kind the processes that are up have sent over links."""
+        return sum((machine.links.sent for machine in self.machines if machine.links is not None), Counter[str]())
 
     async def wait(self, condition: Callable[[], bool], seconds: float, step_s: float = 0.05) -> float:
         """Let virtual time pass until a condition holds; returns the seconds it took.

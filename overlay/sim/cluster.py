@@ -22,6 +22,11 @@ BATCH_MAX = 64
 EPOCH_MS = 1_700_000_000_000
 
 
+def numbered_contact(index: int, port: int = PORT) -> Contact:
+    """Return the contact of a cluster's n-th agent, `10.x.y.z`."""
+    return Contact.at(f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}", port)
+
+
 class DhtCluster:
     """A growing set of agents `10.x.y.z:4250`; everything random comes from the loop's seed."""
 
@@ -37,7 +42,7 @@ class DhtCluster:
         """Start one agent that knows nobody yet."""
         index = self._count
         self._count += 1
-        contact = Contact.at(host or f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}", PORT)
+        contact = Contact.at(host, PORT) if host else numbered_contact(index)
         agent = Dht(
             contact,
             k=self.k,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.loop import Address
@@ -37,14 +36,10 @@ class Cut:
 
 
 class Faults:
-    """Draws faults and ends them.
+    """Draws faults and ends them."""
 
-    Args:
-        spared: machines that are never crashed (they may be paused and cut off).
-    """
-
-    def __init__(self, cluster: Cluster, seed: int, spared: Collection[Machine] = ()) -> None:
-        self.cluster, self.spared = cluster, spared
+    def __init__(self, cluster: Cluster, seed: int) -> None:
+        self.cluster = cluster
         self.rng = random.Random(seed)
         self.counts: dict[str, int] = {}
         self._cuts: list[Cut] = []
@@ -73,12 +68,11 @@ class Faults:
         self.cluster.loop.cut = None
         self.cluster.loop.clogged.clear()
         self.cluster.loop.loss, self.cluster.loop.repeats, self.cluster.loop.delay_ms = self._calm
-        for machine in self.cluster.machines:
-            machine.resume()
         machines = self.cluster.machines
         for machine in machines:
-            if not machine.is_up and not machine.is_starting:
-                machine.restart()
+            machine.resume()
+        for machine in machines:
+            machine.come_back()
         await asyncio.gather(*[machine.starting for machine in machines if machine.starting is not None])
 
     # ---- one fault each
@@ -130,15 +124,10 @@ class Faults:
     def _fell(self, *, silent: bool) -> None:
         machine = self._victim()
         down = sum(not each.is_up for each in self.cluster.machines)
-        if machine is None or machine in self.spared or down + 1 > DOWN_SHARE_MAX * len(self.cluster.machines):
+        if machine is None or down + 1 > DOWN_SHARE_MAX * len(self.cluster.machines):
             return
         machine.crash(silent=silent)
-        self._spawn(self._come_back(machine))
-
-    async def _come_back(self, machine: Machine) -> None:
-        await asyncio.sleep(self.rng.uniform(*LASTS_S))
-        if not machine.is_up and not machine.is_starting:
-            machine.restart()
+        self._later(machine.come_back)
 
     def _split(self, *, one_way: bool) -> None:
         addresses = [machine.address for machine in self.cluster.machines]
@@ -161,9 +150,6 @@ class Faults:
             await asyncio.sleep(self.rng.uniform(*LASTS_S))
             end()
 
-        self._spawn(wait_and_end())
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.cluster.loop.create_task(work)
+        task = self.cluster.loop.create_task(wait_and_end())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -100,7 +100,7 @@ async def _run(cluster: Cluster, plan: Plan, tell: Tell) -> Findings:
     routes = follow_routes(cluster, cluster.keys(KEYS))
     built_from = streams.bytes + loop.sent_bytes
     roots, wrong = await _publish(cluster, plan, tell)
-    sent = _sent(cluster)
+    sent = cluster.sent()
     build_bytes = streams.bytes + loop.sent_bytes - built_from
     tell("idle time is measured", 0, 1)
     packets, octets, since_s = loop.sent + streams.frames, loop.sent_bytes + streams.bytes, loop.time()
@@ -161,11 +161,17 @@ async def _publish(cluster: Cluster, plan: Plan, tell: Tell) -> tuple[dict[bytes
     for index, (app, root) in enumerate(roots.items()):
         if index % 10 == 0:
             tell("trees settle", index, plan.jobs)
-        try:
-            await cluster.wait(lambda: not check_settled(cluster, app, root.contact), 30.0, 0.25)  # noqa: B023
-        except TimeoutError:
-            wrong += check_settled(cluster, app, root.contact)
+        wrong += await _settle(cluster, app, root)
     return roots, wrong
+
+
+async def _settle(cluster: Cluster, app: bytes, root: Machine) -> list[str]:
+    """Wait until a tree stands; returns what is wrong with one that does not."""
+    try:
+        await cluster.wait(lambda: not check_settled(cluster, app, root.contact), 30.0, 0.25)
+    except TimeoutError:
+        return check_settled(cluster, app, root.contact)
+    return []
 
 
 def _shapes(
@@ -183,10 +189,6 @@ def _shapes(
     # Every agent of a tree but its root is somebody's child.
     forwarders = sum(fan_in) + len(roots) - len(hops)
     return hops, fan_in, forwarders / max(1, len(roots))
-
-
-def _sent(cluster: Cluster) -> Counter[str]:
-    return sum((machine.links.sent for machine in cluster.machines if machine.links is not None), Counter[str]())
 
 
 def _share_below(bound: int, roots: Counter[bytes], agents: int) -> float:

@@ -7,9 +7,8 @@ Scenarios with failures are in `trials`.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
-from overlay.messages import ControlEntries, Join, Message
+from overlay.messages import ControlEntries, Join
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
 from overlay.sim.report import Outcome
@@ -50,13 +49,12 @@ async def join(cluster: Cluster, outcome: Outcome, *, keys: int = 200, trees: in
     outcome.note("hops of a request, most", routes.hops_max)
     outcome.note("datagrams to join, per agent", cluster.loop.sent / count)
     hops: list[float] = []
-    depth = fan_in = 0
-    joins = Counter[str]()
+    depth = fan_in = joins = 0
     for index, app in enumerate(cluster.keys(trees)):
-        before = _sent(cluster, Join)
+        before = cluster.sent()[Join.__name__]
         await enter(cluster, app, recorded=index % 2 == 0)
         outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
-        joins["all"] += _sent(cluster, Join) - before
+        joins += cluster.sent()[Join.__name__] - before
         shape = measure(cluster, app)
         hops.append(shape.hops_mean)
         depth, fan_in = max(depth, shape.depth), max(fan_in, shape.fan_in_max)
@@ -64,7 +62,7 @@ async def join(cluster: Cluster, outcome: Outcome, *, keys: int = 200, trees: in
     outcome.note(f"hops to a tree's root, mean of {trees} trees", sum(hops) / trees)
     outcome.note("depth", depth, "<= 7")
     outcome.note("fan-in", fan_in, f"<= {FAN_IN_MAX}")
-    outcome.note("JOINs per member", joins["all"] / trees / count, "<= 1.3")
+    outcome.note("JOINs per member", joins / trees / count, "<= 1.3")
 
 
 async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> None:
@@ -73,16 +71,12 @@ async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> N
     app = cluster.keys(1)[0]
     await enter(cluster, app, recorded=True)
     root = cluster.closest(app)
-    assert root.node is not None
     took_ms: list[float] = []
     for index in range(times):
         # Not always at the same moment between two heartbeats.
         await asyncio.sleep(cluster.rng.uniform(1.0, 2.0))
         before = {machine: _copies(machine) for machine in cluster.machines}
-        root.call(root.node.multicast, app, b"%d" % index)
-        heard = [machine.runtime.controls for machine in cluster.machines]
-        count = len(root.runtime.controls) + 1
-        took_ms.append(1000 * await cluster.wait(lambda: all(len(each) >= count for each in heard), 5.0, 0.0005))  # noqa: B023
+        took_ms.append(1000 * await _tell_all(cluster, app, root, b"%d" % index))
         copies = max(_copies(machine) - before[machine] for machine in cluster.machines)
         outcome.note_most("copies an agent sends, most", copies, f"<= {FAN_IN_MAX}")
     outcome.note("ms until all are notified, mean", sum(took_ms) / times)
@@ -91,13 +85,18 @@ async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> N
     outcome.failures += check_multicast(cluster, app, root, complete=True)
 
 
+async def _tell_all(cluster: Cluster, app: bytes, root: Machine, body: bytes) -> float:
+    """Multicast once; returns the seconds until everybody has heard."""
+    assert root.node is not None
+    root.call(root.node.multicast, app, body)
+    heard = [machine.runtime.controls for machine in cluster.machines]
+    count = len(root.runtime.controls) + 1
+    return await cluster.wait(lambda: all(len(each) >= count for each in heard), 5.0, 0.0005)
+
+
 def _copies(machine: Machine) -> int:
     assert machine.links is not None
     return machine.links.sent[ControlEntries.__name__]
-
-
-def _sent(cluster: Cluster, kind: type[Message]) -> int:
-    return sum(machine.links.sent[kind.__name__] for machine in cluster.machines if machine.links is not None)
 
 
 async def upkeep(cluster: Cluster, outcome: Outcome, *, seconds: float = 60.0) -> None:

@@ -85,7 +85,7 @@ async def churn(cluster: Cluster, outcome: Outcome, *, minutes: float = 60.0, lo
         victim.crash(silent=cluster.rng.random() < 0.5)
         repairs.begin(orphans)
         failures += 1
-        cluster.loop.call_later(cluster.rng.uniform(*AWAY_S), _come_back, victim)
+        cluster.loop.call_later(cluster.rng.uniform(*AWAY_S), victim.come_back)
     right, total = await asked
     # Whoever fell last has its time, too.
     await asyncio.sleep(30.0)
@@ -103,11 +103,6 @@ async def churn(cluster: Cluster, outcome: Outcome, *, minutes: float = 60.0, lo
     outcome.note("s to repair, p99 of all failures", percentile(everything, 0.99), "<= 3")
     outcome.note("s to repair, most", max(took_s, default=0.0))
     outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
-
-
-def _come_back(machine: Machine) -> None:
-    if not machine.is_up and not machine.is_starting:
-        machine.restart()
 
 
 async def _look_up_often(cluster: Cluster, seconds: float, per_s: float) -> tuple[int, int]:

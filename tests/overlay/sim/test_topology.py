@@ -12,6 +12,7 @@ from overlay.effects import Effect, Lookup, Send
 from overlay.ids import ID_BYTES, Contact, prefix_bits
 from overlay.messages import Accept, Drop, Join, Redirect, TreeMessage
 from overlay.routing import bounded
+from overlay.sim.cluster import numbered_contact
 from overlay.sim.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
 from overlay.tree.machine import Tree
 from overlay.tree.policy import Seat, rank
@@ -20,7 +21,7 @@ SIZES = [300, 1_280]
 
 
 def genuine(count: int) -> list[Contact]:
-    return [Contact.at(f"10.{at >> 16}.{at >> 8 & 255}.{at & 255}", 4_000) for at in range(count)]
+    return [numbered_contact(index, 4_000) for index in range(count)]
 
 
 class Machines:

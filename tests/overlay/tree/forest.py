@@ -18,6 +18,7 @@ from overlay.effects import Effect, Lookup, Send
 from overlay.ids import ID_BITS, Contact, distance
 from overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
 from overlay.routing import bounded
+from overlay.sim.cluster import numbered_contact
 from overlay.tree.machine import Role, Tree
 
 DELAY_US = 500
@@ -78,7 +79,7 @@ class Forest:
         self.key = self.rng.randbytes(20)
         self.now_us = START_US
         self.check = check
-        self.nodes = [Contact.at(f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}", 4_000 + seed % 1_000) for i in range(count)]
+        self.nodes = [numbered_contact(index, 4_000 + seed % 1_000) for index in range(count)]
         self.settings = OverlaySettings(fan_in_max=fan_in_max)
         self.trees: dict[bytes, Tree] = {}
         self.messages: Counter[str] = Counter()
