@@ -48,6 +48,9 @@ async def test_control_positions_survive_restarts_of_root_and_member(tmp_path: p
         def position(agent: Agent) -> int:
             return agent.node.control_mark(job.tree).position
 
+        async def wait_for_all(told: int) -> None:
+            await wait_until(lambda: all(position(agent) == told for agent in agents), 20)
+
         def is_root(agent: Agent) -> bool:
             return agent.masters.has_tree(job.tree)
 
@@ -57,9 +60,9 @@ async def test_control_positions_survive_restarts_of_root_and_member(tmp_path: p
                 await agents[restarted].stop()
                 agents[restarted] = Agent(configs[restarted])
                 await agents[restarted].start()
-                await wait_until(lambda: all(position(agent) == turn for agent in agents), 20)  # noqa: B023
+                await wait_for_all(turn)
             assert agents[root].node.multicast(job.tree, b"entry") == turn + 1
-            await wait_until(lambda: all(position(agent) == turn + 1 for agent in agents), 20)  # noqa: B023
+            await wait_for_all(turn + 1)
         await wait_until(lambda: all(shown(agent) for agent in agents))
         described = await Service(agents[1 - root]).job("shop", "sold")
         assert described["control"] == 3

@@ -4,8 +4,8 @@ import asyncio
 import collections
 import itertools
 import pathlib
-import time
-from collections.abc import Callable
+
+import pytest
 
 from agents.archive import Archive
 from agents.intake import Intake
@@ -20,6 +20,7 @@ from agents.store.database import Database
 from agents.worker import Worker
 from overlay.contract import Verdict
 from tests.agents.plans import COLUMNS, plan_of
+from tests.overlay.cluster import wait_until
 
 PLAN = plan_of()
 TREE = PLAN.definition.app_id
@@ -52,14 +53,9 @@ class SlowTree:
         return sum(sum(unpack(payload, PLAN.schema)[1]["a0_n"]) for payload in payloads)
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "the condition did not come true in time"
-        await asyncio.sleep(0.005)
-
-
-async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(tmp_path: pathlib.Path) -> None:
+async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = tmp_path / "a.log"
     times = [BASE_MS + number * 100 for number in range(LINES)]
     log.write_text("".join(f'{{"ts":{ts},"product":"p","cents":1,"padding":"{PADDING}"}}\n' for ts in times))
@@ -76,7 +72,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(tm
     await intake.attach(Worker(PLAN, "w1", new=True))
     intake.start()
     try:
-        await wait_until(lambda: intake.resting)
+        await wait_until(lambda: intake.resting, 20)
         read, sealed = pump.counters.read, len(tree.sealed)
         assert 0 < read < LINES
         loops: collections.Counter[str] = collections.Counter()
@@ -86,8 +82,8 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(tm
             loops["turns"] += 1
             return checkpoint(force=force)
 
-        pump.checkpoint = counted  # type: ignore[method-assign,assignment]
-        await wait_until(lambda: loops["turns"] >= 3)
+        monkeypatch.setattr(pump, "checkpoint", counted)
+        await wait_until(lambda: loops["turns"] >= 3, 20)
         assert pump.counters.read == read, "three more turns, and no line more was read"
         assert len(tree.sealed) == sealed, "what waits does not grow while it rests"
         async with asyncio.timeout(20):
@@ -96,7 +92,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(tm
                 await intake.settle(TREE, Verdict(-1, tree.sealed[-1].snapshot.through, False))
                 await asyncio.sleep(0.01)
         most, tree.bound = tree.most, LINES
-        await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000)
+        await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000, 20)
         assert tree.rows() == LINES, "every line is in exactly one snapshot"
         assert most < LINES // 20 // 2, "what waits is the bound and what is read between two checkpoints"
     finally:

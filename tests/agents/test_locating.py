@@ -1,6 +1,7 @@
 """A question reaches the job's master whichever candidate key it was placed by, and whichever candidate is down."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from agents import locating
 from agents.catalogue import Catalogue
 from agents.errors import JobError, UnavailableError, UnknownJobError
-from agents.locating import Locator
+from agents.locating import Found, Locator
 from agents.requests import (
     JobRecord,
     Locate,
@@ -89,7 +90,7 @@ class Site:
     async def jobs(self) -> list[dict[str, str]]:
         return self.rows
 
-    def ask(self, request: Query | Stop = QUERY):  # type: ignore[no-untyped-def]
+    def ask(self, request: Query | Stop = QUERY) -> Awaitable[Found]:
         return self.locator.ask("shop/top", request, 2_000)
 
 
@@ -223,13 +224,13 @@ async def test_what_the_master_refuses_is_refused_once() -> None:
     assert len(site.overlay.asked) == 1
 
 
-async def test_an_answer_that_is_no_location_is_trouble_not_a_crash() -> None:
+async def test_an_answer_that_is_no_location_is_trouble_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site()
     site.overlay.ways[0] = Located(job=JOB)
 
     async def nonsense(key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
         return Answer(encode(Reply(value={"job": 7})), ())
 
-    site.overlay.route = nonsense  # type: ignore[method-assign]
+    monkeypatch.setattr(site.overlay, "route", nonsense)
     with pytest.raises(UnavailableError):
         await site.ask()

@@ -51,34 +51,25 @@ def hosts(count: int) -> Iterator[list[Host]]:
     made = [Host(f"{stem}-{number}", f"{NETWORK}.{number}") for number in range(1, count + 1)]
     switch = f"{stem}-switch"
     try:
-        _run("ip", "netns", "add", switch)
-        _run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
-        _run("ip", "-n", switch, "link", "set", "bridge", "up")
+        _ip(f"netns add {switch}")
+        _ip(f"-n {switch} link add bridge type bridge")
+        _ip(f"-n {switch} link set bridge up")
         for number, host in enumerate(made):
-            _run("ip", "netns", "add", host.namespace)
-            _run(
-                "ip",
-                "-n",
-                switch,
-                "link",
-                "add",
-                f"port{number}",
-                "type",
-                "veth",
-                "peer",
-                "eth0",
-                "netns",
-                host.namespace,
-            )
-            _run("ip", "-n", switch, "link", "set", f"port{number}", "master", "bridge", "up")
-            _run("ip", "-n", host.namespace, "address", "add", f"{host.address}/24", "dev", "eth0")
-            _run("ip", "-n", host.namespace, "link", "set", "eth0", "up")
-            _run("ip", "-n", host.namespace, "link", "set", "lo", "up")
+            _ip(f"netns add {host.namespace}")
+            _ip(f"-n {switch} link add port{number} type veth peer eth0 netns {host.namespace}")
+            _ip(f"-n {switch} link set port{number} master bridge up")
+            _ip(f"-n {host.namespace} address add {host.address}/24 dev eth0")
+            _ip(f"-n {host.namespace} link set eth0 up")
+            _ip(f"-n {host.namespace} link set lo up")
             host.prepare()
         yield made
     finally:
         for name in [*(host.namespace for host in made), switch]:
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def _ip(arguments: str) -> None:
+    _run("ip", *arguments.split())
 
 
 def _run(*command: str) -> None:

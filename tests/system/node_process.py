@@ -54,10 +54,6 @@ class Node:
                 self.runtime.seal(self.overlay, app, command["through"], command["items"])
             case "multicast":
                 self.overlay.multicast(app, command["body"].encode())
-            case "own":
-                self.runtime.owned[app] = command["body"].encode()
-            case "route":
-                return (await self.overlay.route(app, command["body"].encode())).body.decode()
             case unknown:
                 raise OverlayError(f"there is no command {unknown!r}")
         return None

@@ -66,14 +66,19 @@ def test_sixty_four_processes_form_true_trees_count_exactly_and_repair_them(tmp_
                 items = [f"{node.name}-{through}"]
                 produced.update(items)
                 node.ask("seal", app=job.hex(), through=through, items=items)
-        counted = lambda complete: check_counted(SeenAgents([root], job).machines[0], produced, complete=complete)  # noqa: E731
-        wait_until(lambda: not counted(True), "everything is counted")
+
+        def uncounted() -> list[str]:
+            return check_counted(SeenAgents([root], job).machines[0], produced, complete=True)
+
+        wait_until(lambda: not uncounted(), "everything is counted")
         for body in ("first", "second"):
             root.ask("multicast", app=job.hex(), body=body)
-        told = lambda: SeenAgents(nodes, job)  # noqa: E731
-        wait_until(
-            lambda: not check_multicast(told(), job, told().by_id[recorded.id], complete=True), "all got both in order"
-        )
+
+        def all_are_told() -> bool:
+            told = SeenAgents(nodes, job)
+            return not check_multicast(told, job, told.by_id[recorded.id], complete=True)
+
+        wait_until(all_are_told, "all got both in order")
 
         # kill -9: the rendezvous root, a parent and four more; then all of them come back.
         place = {machine.contact.id: machine.tree(rendezvous) for machine in seen.up()}
@@ -91,7 +96,7 @@ def test_sixty_four_processes_form_true_trees_count_exactly_and_repair_them(tmp_
         for node in struck:
             node.ask("join_tree", app=rendezvous.hex())
         settled(nodes, rendezvous)
-        assert counted(True) == []
+        assert uncounted() == []
 
 
 def test_twelve_hosts_some_deaf_to_others_end_up_in_one_tree(tmp_path: pathlib.Path) -> None:

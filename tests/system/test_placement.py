@@ -1,5 +1,6 @@
 """Jobs spread over agents by two candidate roots each; any agent finds any master, whichever candidate is down."""
 
+import functools
 import time
 from collections.abc import Iterator
 
@@ -108,7 +109,7 @@ def test_either_candidate_may_be_down(agents: list[AgentProcess]) -> None:
     left = [agent for agent in agents if agent is not down]
     for name in (name_with(*pair, agents, "new") for pair in pairs):
         # Right after a crash an agent may still be believed to live.
-        masters[name] = wait_until(lambda name=name: published(agents[3], name), f"{name} is published")  # type: ignore[misc]
+        masters[name] = wait_until(functools.partial(published, agents[3], name), f"{name} is published")
         assert masters[name] in {candidate(name, salt, left).overlay for salt in SALTS}
     for name, master in masters.items():
         for agent in left:
