@@ -1,7 +1,7 @@
-"""Choosing a new job's master between its two candidates, and what a candidate says of itself.
+"""Choosing a new job's master between its two candidates, by asking both.
 
-Owns the questions and who is held for whom; which keys and which of two loads wins is `overlay.placement`'s. Paper:
-§2.3; OVERLAY section 5 (two candidate roots, the less loaded wins).
+Which keys, and which of two loads wins, is `overlay.placement`'s; for whom a candidate holds a job is `agents.holds`'s.
+Paper: §2.3; OVERLAY section 5 (two candidate roots, the less loaded wins).
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from overlay.placement import SALTS, candidate_key, choose_salt
 
 #: A candidate that does not tell its load within this time loses.
 WEIGH_MS = 1_500
-#: How long a candidate holds a job for its publisher: longer than weighing and installing take together.
-HOLD_MS = 8_000
-#: Jobs held at a time; above it the oldest is let go.
-HOLDS_MAX = 1_024
 #: Tries when another agent publishes the same job, and the longest pause between them.
 TRIES = 4
 PAUSE_S_MAX = 0.4
@@ -36,26 +32,6 @@ class Placement(NamedTuple):
 
     master: Contact
     salt: int
-
-
-class Holds:
-    """The jobs for which this agent was asked for its load just now, and by whom; at most `HOLDS_MAX`. Pure."""
-
-    def __init__(self) -> None:
-        #: Job -> publisher and end; oldest first.
-        self._held: dict[bytes, tuple[str, int]] = {}
-
-    def take(self, request: Weigh, now_ms: int) -> str | None:
-        """Hold a job for its publisher, or let it go; return who else has it."""
-        holder, until_ms = self._held.get(request.app, (request.publisher, 0))
-        if holder != request.publisher and now_ms < until_ms:
-            return holder
-        self._held.pop(request.app, None)
-        if request.hold:
-            self._held[request.app] = request.publisher, now_ms + HOLD_MS
-            while len(self._held) > HOLDS_MAX:
-                del self._held[next(iter(self._held))]
-        return None
 
 
 class Candidates:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agents.candidates import Holds
 from agents.errors import JobConflictError, JobError, UnknownJobError
+from agents.holds import Holds
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType

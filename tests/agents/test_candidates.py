@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from agents import candidates
-from agents.candidates import HOLD_MS, HOLDS_MAX, Candidates, Holds, Placement
+from agents.candidates import Candidates, Placement
 from agents.errors import UnavailableError
+from agents.holds import Holds
 from agents.requests import JobRecord, Reply, Weigh, Weight, decode_request, encode
 from overlay.errors import OverlayError, UnreachableError
 from overlay.ids import Contact
@@ -167,28 +168,3 @@ async def test_who_is_held_off_lets_go_of_what_it_held(monkeypatch: pytest.Monke
     with pytest.raises(UnavailableError, match="published through other:1"):
         await network.publisher().choose(APP)
     assert network.holds[FIRST].take(Weigh(APP, "third:1"), 0) is None, "the first candidate is free again"
-
-
-def test_a_hold_ends_by_itself_and_its_owner_may_renew_it() -> None:
-    holds = Holds()
-    assert holds.take(Weigh(APP, "a"), 0) is None
-    assert holds.take(Weigh(APP, "b"), HOLD_MS - 1) == "a"
-    assert holds.take(Weigh(APP, "a"), HOLD_MS - 1) is None
-    assert holds.take(Weigh(APP, "b"), HOLD_MS) == "a"
-    assert holds.take(Weigh(APP, "b"), 2 * HOLD_MS - 1) is None
-
-
-def test_only_the_owner_lets_go() -> None:
-    holds = Holds()
-    holds.take(Weigh(APP, "a"), 0)
-    assert holds.take(Weigh(APP, "b", hold=False), 0) == "a"
-    assert holds.take(Weigh(APP, "a", hold=False), 0) is None
-    assert holds.take(Weigh(APP, "b"), 0) is None
-
-
-def test_a_flood_of_holds_is_bounded() -> None:
-    holds = Holds()
-    for number in range(HOLDS_MAX + 10):
-        holds.take(Weigh(number.to_bytes(20), "a"), 0)
-    assert holds.take(Weigh((0).to_bytes(20), "b"), 0) is None
-    assert holds.take(Weigh((HOLDS_MAX + 9).to_bytes(20), "b"), 0) == "a"
