@@ -167,11 +167,9 @@ class Answers:
     async def _locate(self, request: Locate) -> tuple[Any] | None:
         """Name a job's master; if that is us, answer the question too."""
         if request.app in self._masters:
-            located = Located(job=self._masters.job(request.app))
-            if request.question is not None:
-                answer = await self._master(request.question)
-                located = msgspec.structs.replace(located, answered=True, answer=answer)
-            return (msgspec.to_builtins(located),)
+            job = self._masters.job(request.app)
+            answer = None if request.question is None else await self._master(request.question)
+            return (msgspec.to_builtins(Located(job=job, answer=answer)),)
         known = self._elsewhere(request.app)
         return None if known is None else (msgspec.to_builtins(Located(job=known)),)
 

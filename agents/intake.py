@@ -43,7 +43,7 @@ class Intake:
         pump: Pump,
         push: PushLog,
         hand_over: Callable[[Sealed], None],
-        congested: Callable[[bytes], bool] = lambda _: False,
+        congested: Callable[[bytes], bool],
     ) -> None:
         self.pump, self.push = pump, push
         #: Reading rests because a tree of this source is congested: lines wait in their files, none is dropped.

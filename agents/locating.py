@@ -145,7 +145,9 @@ class _Search:
         if located is None:
             return None
         self.salt = located.job.salt
-        return (located.answer, path) if located.answered else await self.straight(located.job.master, path)
+        if located.answer is not None:
+            return located.answer, path
+        return await self.straight(located.job.master, path)
 
     async def _locate(self, key: bytes, body: bytes) -> tuple[Located, list[str]] | None:
         try:

@@ -171,10 +171,10 @@ class Locate(Request, frozen=True, tag="locate"):
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
-    """The running job, from whoever knows it; `answered` if the master added its `answer`."""
+    """The running job, from whoever knows it, and the master's answer if that was the master."""
 
     job: JobRecord
-    answered: bool = False
+    #: None where nobody answered: no answer to a question that may ride along is None.
     answer: Any = None
 
 

@@ -17,9 +17,6 @@ from collections.abc import Iterator
 
 from agents.errors import ConfigError
 
-#: Version of the tables below; an older file is brought up to it, a newer one is refused, never guessed at.
-SCHEMA_VERSION = 2
-
 #: What each version added to the one before.
 _STEPS = (
     """
@@ -42,6 +39,8 @@ CREATE TABLE control_entries (tree BLOB NOT NULL, term INTEGER NOT NULL, positio
                               PRIMARY KEY (tree, term, position)) WITHOUT ROWID;
 """,
 )
+#: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
+SCHEMA_VERSION = len(_STEPS)
 
 
 class StoreError(ConfigError):

@@ -65,9 +65,9 @@ class Overlay:
         said = self.ways[salt]
         if isinstance(said, Exception):
             raise said
-        if said.answered and request.question is None:
-            said = replace(said, answered=False, answer=None)
-        way = (KNOWER.address, MASTER.address) if said.answered else (KNOWER.address,)
+        if request.question is None:
+            said = replace(said, answer=None)
+        way = (KNOWER.address,) if said.answer is None else (KNOWER.address, MASTER.address)
         return Answer(encode(Reply(value=msgspec.to_builtins(said))), way)
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 0) -> bytes:
@@ -97,7 +97,7 @@ class Site:
 @pytest.mark.parametrize("salt", [0, 1])
 async def test_the_master_answers_on_the_way_to_either_key(salt: int) -> None:
     site = Site()
-    site.overlay.ways[salt] = Located(job=JOB, answered=True, answer="rows")
+    site.overlay.ways[salt] = Located(job=JOB, answer="rows")
     assert await site.ask() == ("rows", [KNOWER.address, MASTER.address])
     assert site.overlay.asked == [], "no further way than before there were two keys"
 
@@ -121,7 +121,7 @@ async def test_the_slower_key_is_not_waited_for() -> None:
 @pytest.mark.parametrize("answered", [False, True])
 async def test_the_next_question_goes_toward_the_key_that_won(answered: bool) -> None:
     site = Site()
-    site.overlay.ways[1] = Located(job=JOB, answered=answered, answer="rows" if answered else None)
+    site.overlay.ways[1] = Located(job=JOB, answer="rows" if answered else None)
     for _ in range(3):
         assert (await site.ask())[0] == "rows"
     assert site.overlay.routed == [0, 1, 1, 1]
@@ -186,7 +186,7 @@ async def test_a_job_that_neither_key_leads_to_is_found_among_those_the_neighbou
 
 async def test_a_stop_reaches_the_master_once() -> None:
     site = Site()
-    site.overlay.ways = dict.fromkeys((0, 1), Located(job=JOB, answered=True, answer="rows"))
+    site.overlay.ways = dict.fromkeys((0, 1), Located(job=JOB, answer="rows"))
     await site.ask(Stop(APP))
     assert site.overlay.asked == [(MASTER, Stop(APP))]
 
