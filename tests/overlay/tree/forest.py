@@ -1,12 +1,11 @@
 """Tree machines alone in virtual time: no sockets, no roll-up, one event queue, links of a fixed delay.
 
-For sizes that the harness, which checks far more, cannot reach. Contacts are drawn as a settled routing table holds
-them: k of every level, or everybody.
+For sizes that the harness, which checks far more, cannot reach. Contacts are those of settled routing tables, as in
+`overlay.sim.topology`.
 """
 
 from __future__ import annotations
 
-import bisect
 import heapq
 import random
 from collections import Counter
@@ -15,37 +14,16 @@ from dataclasses import dataclass, field
 
 from overlay.contract import OverlaySettings
 from overlay.effects import Effect, Lookup, Send
-from overlay.ids import ID_BITS, Contact, distance
+from overlay.ids import Contact, distance
 from overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
 from overlay.routing import bounded
 from overlay.sim.cluster import numbered_contact
+from overlay.sim.topology import Tables
 from overlay.tree.machine import Role, Tree
 
 DELAY_US = 500
 LOOKUP_US = 5_000
 START_US = 1_000_000_000
-
-
-def draw_contacts(nodes: list[Contact], k: int | None, rng: random.Random) -> list[list[Contact]]:
-    """Return every node's contacts: up to k at random of each level of its table, or all (k is None)."""
-    if k is None:
-        return [[other for other in nodes if other is not me] for me in nodes]
-    ranked = sorted(nodes, key=lambda contact: contact.id)
-    numbers = [int.from_bytes(contact.id) for contact in ranked]
-    tables = []
-    for me in nodes:
-        own = int.from_bytes(me.id)
-        table: list[Contact] = []
-        for level in range(ID_BITS):
-            free = ID_BITS - 1 - level
-            low = (own >> free ^ 1) << free
-            first, last = bisect.bisect_left(numbers, low), bisect.bisect_left(numbers, low + (1 << free))
-            table += [ranked[i] for i in rng.sample(range(first, last), min(k, last - first))]
-            neighbours = bisect.bisect_left(numbers, (own >> free) << free)
-            if bisect.bisect_left(numbers, ((own >> free) + 1) << free) - neighbours <= 1:
-                break  # nobody shares more bits with us
-        tables.append(table)
-    return tables
 
 
 @dataclass
@@ -70,7 +48,6 @@ class Forest:
         count: int,
         seed: int,
         *,
-        k: int | None = 20,
         recorded: bool = False,
         fan_in_max: int = 16,
         check: bool = False,
@@ -90,9 +67,9 @@ class Forest:
         self._ranked = sorted(self.nodes, key=lambda contact: distance(contact.id, self.key))
         #: The recorded root was the closest when the job was published; others may have come since.
         self.root = self.rng.choice(self._ranked[:3]) if recorded else None
-        tables = draw_contacts(self.nodes, k, self.rng)
-        for me, table in zip(self.nodes, tables, strict=True):
-            view = tuple(bounded(table, me.id, self.key))
+        tables = Tables(self.nodes)
+        for me in self.nodes:
+            view = tuple(bounded(tables.all_levels(me), me.id, self.key))
             self.trees[me.id] = Tree(self.key, me, lambda _, view=view: view, self.settings, self.rng, None)
 
     # ---- running

@@ -1,13 +1,13 @@
 """The shape of whole trees and what building them costs, at the sizes and bounds the overlay promises.
 
 The contacts are those of settled routing tables: 20 at random of each level. Measured with everyone joining at once,
-mean and worst of 40 seeds at 20 agents, 30 at 300, 10 at 1,280 and 5 at 2,000:
+half of the trees with a recorded root, mean and worst of 80 trees at 20 agents, 60 at 300, 20 at 1,280, 10 at 2,000:
 
     agents   depth      hops to the root   JOINs a member   settled after
-        20   2.2 / 4    1.6 / 3.3          1.00 / 1.10      1 / 2 ms
-       300   4.4 / 6    2.8 / 4.1          1.08 / 1.15      3 / 4 ms
-     1,280   5.5 / 6    3.3 / 3.8          1.07 / 1.10      4 / 6 ms
-     2,000   6.0 / 7    3.6 / 3.8          1.06 / 1.08      4 / 5 ms
+        20   2.3 / 4    1.6 / 3.6          1.00 / 1.10      1 / 2 ms
+       300   4.1 / 6    2.6 / 3.6          1.17 / 1.32      3 / 4 ms
+     1,280   5.0 / 6    3.2 / 3.7          1.21 / 1.27      4 / 5 ms
+     2,000   5.4 / 7    3.3 / 4.0          1.20 / 1.24      4 / 5 ms
 
 No tree of 1,280 with at most 16 children a node has fewer than 2.77 hops in the mean.
 """
