@@ -52,11 +52,6 @@ def creator(schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> Callable
     return reduce
 
 
-def create(frame: pl.DataFrame | pl.LazyFrame, schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> pl.DataFrame:
-    """Reduce raw rows to PAO rows once; see `creator`."""
-    return creator(schema, inputs)(frame.collect() if isinstance(frame, pl.LazyFrame) else frame)
-
-
 def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
     """Compute final values: one row per key, with one column per aggregate. O(rows).
 

@@ -32,10 +32,7 @@ _CLASSES = {
     "counts": {"count": "Count"},
     "sums": {"sum": "Sum", "avg": "Avg"},
     "extremes": {"min": "Min", "max": "Max", "any_value": "AnyValue", "bool_and": "BoolAnd", "bool_or": "BoolOr"},
-    "moments": {
-        **{"var_pop": "VarPop", "var_samp": "VarSamp"},
-        **{"stddev_pop": "StddevPop", "stddev_samp": "StddevSamp"},
-    },
+    "moments": {"var_pop": "VarPop", "var_samp": "VarSamp", "stddev_pop": "StddevPop", "stddev_samp": "StddevSamp"},
     "ordered": {"first_by": "FirstBy", "last_by": "LastBy"},
     "sets": {"count_distinct": "CountDistinct", "collect_set": "CollectSet", "top_k": "TopK"},
     "cardinality": {"approx_count_distinct": "ApproxCountDistinct"},

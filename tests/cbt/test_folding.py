@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt.aggregates import AggregateLimit, aggregate
-from cbt.folding import create, finish, nothing
+from cbt.folding import creator, finish, nothing
 from cbt.schema import INTERVAL
 from tests.cbt.aggregates.reference import Schema, merged
 
@@ -96,7 +96,7 @@ def test_as_duckdb(keys: tuple[str, ...], data: list[Any], cuts: list[int]) -> N
     raw = pl.DataFrame(data, schema=RAW, orient="row")
     bounds = [0, *sorted(cuts), len(data)]
     pieces = [raw[start:end] for start, end in itertools.pairwise(bounds)]
-    paos = merged([create(piece, schema, INPUTS) for piece in pieces], schema)
+    paos = merged(list(map(creator(schema, INPUTS), pieces)), schema)
     by = [INTERVAL, *keys]
     final = finish(paos, schema)
     assert final.columns == [*by, *COLUMNS]
@@ -121,7 +121,7 @@ DUCKDB = {"Int64": "BIGINT", "String": "VARCHAR", "Float64": "DOUBLE"}
 
 def test_rows_without_keys_or_aggregates() -> None:
     raw = pl.DataFrame({INTERVAL: [1, 1, 2], "k": ["a", "a", None]})
-    distinct = create(raw, Schema((("k", pl.String()),), ()), {})
+    distinct = creator(Schema((("k", pl.String()),), ()), {})(raw)
     assert sorted(map(str, distinct.rows())) == ["(1, 'a')", "(2, None)"]
     final = finish(distinct.drop(INTERVAL).unique(), Schema((("k", pl.String()),), ()))
     assert final.height == 2 and final.columns == ["k"]
@@ -139,8 +139,7 @@ def test_too_many_distinct_values_are_an_error_and_no_part_of_the_answer() -> No
     for kind in ("collect_set", "top_k"):
         schema = Schema((("k", pl.Int64()),), (("a", aggregate(kind, pl.Int64(), distinct_max=3)),))
         raw = [pl.DataFrame({INTERVAL: [0] * 3, "k": [1, 1, 2], "v": [0, part, 7]}) for part in (1, 2, 3)]
-        inputs = {"a": pl.col("v")}
-        paos = [create(each, schema, inputs) for each in raw]
+        paos = list(map(creator(schema, {"a": pl.col("v")}), raw))
         assert finish(merged(paos[:2], schema), schema).height == 2
         with pytest.raises(AggregateLimit, match="'a' has more than 3"):
             finish(merged(paos, schema), schema)
@@ -149,5 +148,5 @@ def test_too_many_distinct_values_are_an_error_and_no_part_of_the_answer() -> No
 def test_each_key_has_its_own_limit() -> None:
     schema = Schema((("k", pl.Int64()),), (("a", aggregate("collect_set", pl.Int64(), distinct_max=1)),))
     raw = pl.DataFrame({INTERVAL: [0] * 100, "k": range(100), "v": range(100)})
-    final = finish(create(raw, schema, {"a": pl.col("v")}), schema)
+    final = finish(creator(schema, {"a": pl.col("v")})(raw), schema)
     assert final.sort("k")["a"].to_list() == [[value] for value in range(100)]

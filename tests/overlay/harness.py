@@ -12,8 +12,6 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from overlay import messages
 from overlay.application import Application
 from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
@@ -36,6 +34,7 @@ from overlay.effects import (
 )
 from overlay.ids import Contact, distance
 from overlay.routing import bounded
+from overlay.sim.runtime import pack, unpack
 
 APP = bytes(range(20))
 EDGE_MESSAGES = (
@@ -327,11 +326,3 @@ class World:
         assert self.root is not None
         log = self.machines[self.root].store.commits
         return Counter(item for commit in log for item in unpack(commit.payload))
-
-
-def pack(items: Sequence[str]) -> bytes:
-    return msgspec.msgpack.encode(list(items))
-
-
-def unpack(payload: bytes | None) -> list[str]:
-    return msgspec.msgpack.decode(payload, type=list[str]) if payload is not None else []

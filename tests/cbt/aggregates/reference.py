@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 from cbt.aggregates import States, check_sums
 from cbt.aggregates.contract import Aggregate
-from cbt.folding import create, finish
+from cbt.folding import creator, finish
 from cbt.schema import INTERVAL
 
 WORDS = {"sum": np.add, "min": np.fmin, "max": np.maximum}
@@ -54,7 +54,7 @@ def raw(rows: Iterable[tuple[str | None, Any]], dtype: pl.DataType) -> pl.DataFr
 
 def made(schema: Schema, frame: pl.DataFrame) -> pl.DataFrame:
     """PAO rows, of the column `v` for all aggregates; checked to be what the contract says."""
-    paos = create(frame, schema, {name: pl.col("v") for name, _ in schema.aggregates})
+    paos = creator(schema, {name: pl.col("v") for name, _ in schema.aggregates})(frame)
     assert dict(paos.schema) == schema.columns
     states = [column for column in paos.columns if column not in (INTERVAL, *schema.key_names, *schema.slots)]
     assert not sum(paos.select(states).null_count().row(0)), "states are never null"
