@@ -72,6 +72,10 @@ class Lookup:
         answered = [self._known[key] for key in self._answered]
         return by_distance([*answered, self.own], self.key)[: self.width]
 
+    def heard(self) -> list[Contact]:
+        """Return everybody whom the answers named, in the order of hearing, but those that did not answer us."""
+        return [contact for contact in self._known.values() if contact.id not in self._dead]
+
     def _best(self) -> list[Contact]:
         if self._candidates is None:
             live = (contact for contact in self._known.values() if contact.id not in self._dead)

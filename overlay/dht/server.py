@@ -132,9 +132,10 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         known = state.load(self._state_path) if self._state_path else []
         await self._ping_all([*await self._resolve(self._seeds, logging.WARNING), *known[:CONTACTS_MAX]])
         if len(self.table):
-            await self._search(self.contact.id, self.ksize)
+            heard = await self._explore(self.contact.id, self.ksize)
             for target in self.table.targets(self._rng, only_empty=False):
-                await self._search(target, 2)
+                heard += await self._explore(target, 2)
+            await self._ping_all(self.table.wanted(heard))
             await self._fill_empty_levels()
             self.save_state()
         log.debug("%s joined: %d contacts, %s", self.contact, len(self.table), protocol.counters)
@@ -280,7 +281,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         await self._ping_all(due)
 
     async def _refresh(self) -> None:
-        """Look for agents that we should know: on empty levels, near us, and those we once gave up."""
+        """Look for agents that we should know: those we once gave up, near us, and at times where levels have room."""
         lost = list(self.table.lost.values())
         retried = self._rng.sample(lost, min(RETRIED, len(lost)))
         seeds = self._rng.sample(self._seeds, min(RETRIED, len(self._seeds)))
@@ -291,11 +292,15 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         if any(contact in self.table for contact in strangers):
             self.pace.disturb(self._running().now_ms())
             self._refreshed = 0
-        await self._search(self.contact.id, PARALLEL, self.table.farther(self.contact.id, self._rng, PARALLEL))
-        if self._refreshed % self.pace.calm == 0:
-            await self._search(self.contact.id, self.ksize)
+        own, afar = self.contact.id, self.table.farther(self.contact.id, self._rng, PARALLEL)
+        thorough = self._refreshed % self.pace.calm == 0
         self._refreshed += 1
-        await self._fill_empty_levels()
+        if thorough:
+            heard = await self._explore(own, self.ksize, [*afar, *self.table.nearest(own)])
+            await self._ping_all(self.table.wanted(heard))
+            await self._fill_empty_levels()
+        else:
+            await self._search(own, PARALLEL, afar)
         self.save_state()
 
     async def _fill_empty_levels(self) -> None:
@@ -319,14 +324,27 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             found += [Contact.at(str(info[4][0]), port) for info in infos if info[0] == family]
         return list(dict.fromkeys(found))
 
+    async def _explore(self, key: bytes, width: int, start: Sequence[Contact] | None = None) -> list[Contact]:
+        """Search for our own sake; return whom we heard of."""
+        lookup = self._lookup(key, width, start)
+        await self._carry_out(lookup)
+        return lookup.heard()
+
     async def _search(self, key: bytes, width: int, start: Sequence[Contact] | None = None) -> list[Contact]:
+        lookup = self._lookup(key, width, start)
+        await self._carry_out(lookup)
+        return lookup.result()
+
+    def _lookup(self, key: bytes, width: int, start: Sequence[Contact] | None) -> Lookup:
+        return Lookup(self.contact, key, self.table.nearest(key) if start is None else start, width=width)
+
+    async def _carry_out(self, lookup: Lookup) -> None:
         protocol = self._running()
-        lookup = Lookup(self.contact, key, self.table.nearest(key) if start is None else start, width=width)
         waiting: dict[Answer, Contact] = {}
         # Contacts of another family than ours are dead ends; see `DhtProtocol.reaches`.
         address_bytes = len(pack(self.contact))
         while not lookup.is_complete:
-            waiting |= {protocol.call_find_node(contact, key): contact for contact in lookup.to_ask()}
+            waiting |= {protocol.call_find_node(contact, lookup.key): contact for contact in lookup.to_ask()}
             if not waiting:
                 break
             hedge_s = self.times.hedge_ms / 1000
@@ -340,7 +358,6 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
                     lookup.on_answer(contact, [unpack(a) for a in reply.addresses if len(a) == address_bytes])
                 else:
                     lookup.on_failure(contact)
-        return lookup.result()
 
     async def _newest(self, key: bytes) -> Hint | None:
         protocol = self._running()

@@ -24,6 +24,9 @@ from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
 STRIKES_MAX = 2
 #: Nearest contacts that are checked more often than the rest: as many as answer for a key near us (HINT_COPIES).
 NEAR_MIN = 8
+#: Rounds of pings may be so much larger than even ones: what fell due at once, as when the pace changes, is worked off
+#: before it is due again.
+CATCH_UP = 1.25
 #: Contacts remembered after they were given up: enough to find the others again when a split network heals.
 LOST_MAX = 64
 
@@ -186,7 +189,7 @@ class Table(RoutingTable):  # type: ignore[misc]
         """Return the contacts to ping now by a caller that asks every `pace_ms`. O(contacts log contacts).
 
         All that are under suspicion, then those unheard for over `near_ms` (the nearest levels with `NEAR_MIN` contacts
-        between them) or `far_ms` (the rest), most overdue first; of these only as many as keep the rounds even.
+        between them) or `far_ms` (the rest), most overdue first; of these only as many as keep the rounds about even.
         """
         suspects: list[Peer] = []
         overdue: list[tuple[float, int, Peer]] = []
@@ -201,7 +204,7 @@ class Table(RoutingTable):  # type: ignore[misc]
                 elif now_ms - peer.seen_ms >= limit_ms:
                     overdue.append(((peer.seen_ms - now_ms) / limit_ms, len(overdue), peer))
         overdue.sort()
-        return [p.contact for p in suspects] + [p.contact for _, _, p in overdue[: math.ceil(share)]]
+        return [p.contact for p in suspects] + [p.contact for _, _, p in overdue[: math.ceil(CATCH_UP * share)]]
 
     def targets(self, rng: random.Random, *, only_empty: bool) -> list[bytes]:
         """Return one random key on every level up to the closest contact's, or on the empty ones of them.
@@ -212,6 +215,22 @@ class Table(RoutingTable):  # type: ignore[misc]
         deepest = filled[-1] if filled else -1
         levels = (level for level in range(deepest + 1) if not (only_empty and level in filled))
         return [self._random_key(level, rng) for level in levels]
+
+    def wanted(self, heard: Iterable[Contact]) -> list[Contact]:
+        """Return those of the agents we heard of that would find room on their level, no more than there is room for.
+
+        A lookup meets only those that it asks. Full levels make shallower trees: whom a node can choose as a parent
+        is a matter of whom it knows. O(heard).
+        """
+        room = [self.ksize - len(level) for level in self.buckets]
+        found: dict[bytes, Contact] = {}
+        for contact in heard:
+            level = prefix_bits(self.own.id, contact.id)
+            room += [self.ksize] * (level + 1 - len(room))
+            if contact.id not in found and level < ID_BITS and self._peer(contact.id) is None and room[level] > 0:
+                found[contact.id] = contact
+                room[level] -= 1
+        return list(found.values())
 
     def farther(self, key: bytes, rng: random.Random, count: int) -> list[Contact]:
         """Return up to `count` random contacts on levels farther than that of `key`, or of all when there are none.

@@ -24,12 +24,19 @@ ENTER_S = 2.0
 async def enter(cluster: Cluster, app: bytes, *, recorded: bool, within_s: float = ENTER_S) -> float:
     """Let every agent join a tree, one after the other in random order; returns how long it took to settle.
 
+    A recorded root comes first.
+
     Raises:
         TimeoutError: the tree did not settle.
     """
-    root = cluster.closest(app).contact if recorded else None
     machines = cluster.up()
     cluster.rng.shuffle(machines)
+    root = None
+    if recorded:
+        master = cluster.closest(app)
+        root = master.contact
+        # As when a job is published: a master is installed first, then others hear of it.
+        machines.sort(key=lambda machine: machine is not master)
     began_s = cluster.loop.time()
     for machine in machines:
         machine.join_tree(app, member=True, root=root)

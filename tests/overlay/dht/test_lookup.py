@@ -49,6 +49,15 @@ def test_finds_the_nearest_living_agents_when_everybody_knows_his_neighbours(rng
         assert found[0] == by_distance(living, key)[0]
 
 
+def test_everybody_named_was_heard_of_but_the_dead_and_ourselves() -> None:
+    asked, silent, named = AGENTS[1], AGENTS[2], AGENTS[3:9]
+    lookup = Lookup(AGENTS[0], asked.id, [asked, silent], width=1)
+    lookup.to_ask()
+    lookup.on_answer(asked, [*named, AGENTS[0]])
+    lookup.on_failure(silent)
+    assert lookup.is_complete and lookup.heard() == [asked, *named]
+
+
 def test_alone_we_find_ourselves() -> None:
     lookup = Lookup(AGENTS[0], bytes(20), [], width=3)
     assert lookup.to_ask() == []

@@ -9,6 +9,7 @@ import random
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from overlay.dht import Dht, Secret
 from overlay.dht.messages import HINT_BYTES_MAX
 from overlay.errors import NotJoinedError
-from overlay.ids import Contact, app_id
+from overlay.ids import Contact, app_id, prefix_bits
 from overlay.routing import bounded, closer
 from overlay.sim.cluster import PORT, DhtCluster
 from overlay.sim.loop import SimLoop
@@ -42,6 +43,23 @@ def test_after_joining_nobody_believes_to_be_a_false_root(count: int, loss: floa
         assert all(len(agent.contacts()) >= min(count - 1, 19) for agent in cluster.agents)
 
     simulate(scenario, loss=loss)
+
+
+def test_after_joining_levels_are_full_of_those_heard_of() -> None:
+    """A lookup meets the few whom it asks: tables were two thirds full, and trees a hop deeper (docs/OVERLAY.md)."""
+
+    async def scenario(cluster: DhtCluster) -> None:
+        await cluster.grow(150)
+        known = room = 0
+        for agent in cluster.agents:
+            alike = Counter(
+                prefix_bits(agent.contact.id, other.contact.id) for other in cluster.agents if other is not agent
+            )
+            room += sum(min(count, agent.ksize) for count in alike.values())
+            known += len(agent.contacts())
+        assert 0.97 * room <= known <= room
+
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("seed", [3, 4])

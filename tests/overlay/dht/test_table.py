@@ -221,6 +221,21 @@ def test_farther_contacts_see_more_than_our_side(rng: random.Random, level: int)
     assert Table(fake(1)).farther(target, rng, 3) == []
 
 
+@given(st.integers(0, 2**32).map(random.Random), st.integers(0, 80))
+def test_of_those_heard_of_as_many_are_wanted_as_there_is_room_for(rng: random.Random, known: int) -> None:
+    table = random_table(rng, known, 4)
+    fresh = [fake(rng.getrandbits(160), 1000 + index) for index in range(60)]
+    heard = [*fresh, *fresh[:10], *table.contacts(), table.own]
+    before = table.contacts()
+    wanted = table.wanted(heard)
+    assert len(set(wanted)) == len(wanted) and set(wanted) <= set(fresh)
+    for contact in wanted:
+        assert table.saw(contact, 0)
+    assert set(table.contacts()) == {*before, *wanted}, "nobody had to leave"
+    assert table.wanted(heard) == [], "what is left has no room"
+    assert Table(fake(1), 4).wanted([fake(1)]) == []
+
+
 def test_an_empty_table_has_no_targets() -> None:
     table = Table(fake(1))
     assert table.targets(random.Random(1), only_empty=False) == []
