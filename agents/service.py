@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ElfError, UnavailableError, UnknownSourceError
@@ -60,10 +60,7 @@ class Service:
 
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""
-        found: dict[str, Json] = {}
-        for rows in await self._ask_all(ListJobs()):
-            found.update({row["app_id"]: row for row in rows if row["app_id"] not in found})
-        return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
+        return newest(await self._ask_all(ListJobs()))
 
     async def job(self, creator: str, name: str) -> Json:
         """Describe one job."""
@@ -200,3 +197,16 @@ class Service:
             return value_of(await node.ask(contact_at(address), encode(request), ASK_MS))
         except (OverlayError, ElfError):
             return None
+
+
+def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
+    """Merge the agents' lists of jobs, by creator and name: of a job's rows, that of its newest publication counts.
+
+    Whoever has not heard yet that a job was published anew still names the master it had before.
+    """
+    found: dict[str, Json] = {}
+    for row in (row for rows in answers for row in rows):
+        known = found.get(row["app_id"])
+        if known is None or row["published_ms"] > known["published_ms"]:
+            found[row["app_id"]] = row
+    return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
