@@ -30,7 +30,7 @@ class DhtTimes:
     #: idle + 2 x (request + keepalive).
     idle_ms: int = 20_000
     #: How many times as long it may be unheard while nobody disappears; also thins out the thorough refreshes. At 4,
-    #: 1,280 idle agents send under two datagrams a second each, and 45 s after 15 % of the agents died at once, one
+    #: 1,280 idle agents send under three datagrams a second each, and 45 s after 15 % of the agents died at once, one
     #: contact in 250 is a dead one; at 8 that takes 90 s.
     calm_max: int = 4
     #: Pace of refreshes.

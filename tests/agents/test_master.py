@@ -138,7 +138,7 @@ commits = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commits, st.integers(0, 12), st.integers(1, 12), st.booleans())
 def test_any_window_equals_a_direct_count(
     tmp_path_factory: pytest.TempPathFactory,

@@ -13,7 +13,7 @@ from cbt.arena import PAGE_BYTES, Arena, Slot
 sizes = st.sampled_from([0, 1, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, 7 * PAGE_BYTES, 200 * PAGE_BYTES])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(sizes, st.integers(0, 20) | st.none()), max_size=30))
 def test_what_was_put_in_comes_out(steps: list[tuple[int, int | None]]) -> None:
     arena = Arena()

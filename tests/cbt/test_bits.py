@@ -23,7 +23,7 @@ def unpacked(data: bytes, count: int) -> list[int]:
     return [int(value) for value in values]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(u64, min_size=1, max_size=40), u64, u64, st.booleans())
 def test_what_is_packed_comes_back(values: list[int], mask: int, constant: int, relative: bool) -> None:
     # The mask makes bits the same in all values, here and there.
@@ -31,14 +31,14 @@ def test_what_is_packed_comes_back(values: list[int], mask: int, constant: int, 
     assert unpacked(packed(column, relative=relative), len(values)) == column.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40))
 def test_integers_come_back(values: list[int]) -> None:
     column = np.array(values, dtype=np.int64).view(np.uint64)
     assert unpacked(packed(column, relative=True), len(values)) == column.tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(u64, st.integers(0, 8)), min_size=1, max_size=40))
 def test_bits_within_the_mask_come_back(pairs: list[tuple[int, int]]) -> None:
     masks = np.array([(1 << 8 * size) - 1 for _, size in pairs], dtype=np.uint64)

@@ -89,7 +89,7 @@ def close(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("keys", [(), ("k",), ("k", "f")])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=rows, cuts=st.lists(st.integers(0, 25), max_size=3))
 def test_as_duckdb(keys: tuple[str, ...], data: list[Any], cuts: list[int]) -> None:
     schema = Schema(tuple((key, RAW[key]) for key in keys), AGGREGATES)

@@ -32,7 +32,7 @@ def runs(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[list[Any]]]:
     return st.lists(st.lists(values, min_size=1, max_size=5), min_size=1, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(runs(int64 | st.integers(-9, 9)))
 def test_integer_sums_are_exact_or_an_overflow(values: list[list[int]]) -> None:
     flat, starts = segments(values)

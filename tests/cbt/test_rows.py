@@ -57,20 +57,20 @@ def step(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(parts, spreads)
 def test_sort_merges_rows_in_any_order(values: list[Pairs], spread: int) -> None:
     assert content(sort([rows(part, spread) for part in values], REDUCE)) == total(values)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(parts, spreads)
 def test_merge_merges_sorted_rows(values: list[Pairs], spread: int) -> None:
     ready = [part for each in values for part in sort([rows(each, spread)], REDUCE)]
     assert content(merge(ready, REDUCE)) == total(values)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(pairs, pairs, spreads)
 def test_subtract_leaves_what_came_in_between(later: Pairs, earlier: Pairs, spread: int) -> None:
     streams = [sort([rows(each, spread)], REDUCE) for each in (later, earlier)]
@@ -86,7 +86,7 @@ def test_subtract_from_nothing_and_nothing() -> None:
     assert content(subtract(iter([]), iter([]), REDUCE)) == {}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(pairs, spreads, st.integers(1, 9))
 def test_split_never_parts_equal_orders(values: Pairs, spread: int, most: int) -> None:
     ready = list(sort([rows(values, spread)], REDUCE))

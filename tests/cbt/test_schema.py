@@ -55,7 +55,7 @@ def test_columns_stand_in_order() -> None:
     assert SCHEMA.key_names == ("k", "i")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(frames)
 def test_merge_groups_by_interval_and_keys(given: list[list[tuple[object, ...]]]) -> None:
     parts = [made(rows) for rows in given]
@@ -63,7 +63,7 @@ def test_merge_groups_by_interval_and_keys(given: list[list[tuple[object, ...]]]
     assert_same(SCHEMA.merge(parts), grouped(pl.concat([SCHEMA.empty(), *parts]), keys), keys)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(frames)
 def test_merge_window_groups_by_keys_alone(given: list[list[tuple[object, ...]]]) -> None:
     parts = [made(rows) for rows in given]

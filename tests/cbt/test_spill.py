@@ -142,7 +142,7 @@ class Store(RuleBasedStateMachine):
 
 
 TestStore = Store.TestCase
-TestStore.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestStore.settings = settings(max_examples=60, stateful_step_count=30)
 
 
 class Damage(RuleBasedStateMachine):
@@ -268,7 +268,7 @@ class Damage(RuleBasedStateMachine):
 
 
 TestDamage = Damage.TestCase
-TestDamage.settings = settings(max_examples=100, stateful_step_count=12, deadline=None)
+TestDamage.settings = settings(max_examples=100, stateful_step_count=12)
 
 
 @given(st.binary(min_size=1, max_size=200), st.data())

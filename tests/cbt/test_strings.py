@@ -34,7 +34,7 @@ def there_and_back(series: list[pl.Series]) -> list[list[str | None]]:
     return [each.to_list() for each in strings.from_words(words, [lengths(each) for each in series])]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(*[st.none() | text] * 3), min_size=1, max_size=8), st.integers(1, 3))
 def test_strings_come_back_from_the_words_they_share(rows: list[tuple[str | None, ...]], several: int) -> None:
     values = [[row[number] for row in rows] for number in range(several)]

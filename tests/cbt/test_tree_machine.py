@@ -495,7 +495,7 @@ class Tree(RuleBasedStateMachine):
 
 
 TestTree = Tree.TestCase
-TestTree.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestTree.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 TINY = TreeSettings(fan_out=3, root_rows=4, node_rows=4, leaf_rows=8, block_rows=4)

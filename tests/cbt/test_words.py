@@ -43,7 +43,7 @@ def identity(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rows)
 def test_words_are_equal_where_keys_are_and_turn_back_into_keys(values: list[tuple[Any, ...]]) -> None:
     keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}

@@ -65,7 +65,7 @@ def test_real_frames_are_accepted(target: Target) -> None:
 
 
 @by_target
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_bytes_decode_or_raise_the_declared_error(target: Target, data: st.DataObject) -> None:
     sample = data.draw(st.sampled_from(target.samples))

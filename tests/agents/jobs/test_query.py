@@ -83,7 +83,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=25).map(" ".join)))
 def test_any_text_is_a_query_or_one_clear_error(text: str) -> None:
     try:

@@ -36,7 +36,7 @@ def meets(where: str, product: str | None, cents: int | None) -> bool:
     }[where]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ROWS, st.sampled_from(sorted(PLANS)), st.sampled_from([1, 1_000_000]))
 def test_every_wanted_event_is_in_the_pao_of_its_interval_and_key(
     rows: list[tuple[int, str | None, int | None]], chosen: tuple[str, bool], divisor: int

@@ -67,7 +67,7 @@ def test_replacements(java: str, rust: str) -> None:
     assert translate_replacement(literal(java), 1) == rust
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(alphabet="ab1-^$.|?*+()[]{}\\dwsn,:<>=!&~", max_size=12))
 def test_any_text_is_a_pattern_or_one_clear_error(text: str) -> None:
     try:

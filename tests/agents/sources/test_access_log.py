@@ -84,7 +84,7 @@ def expected(line: str) -> dict[str, object] | None:
     return row
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(LINES, max_size=6))
 def test_every_line_ends_as_re_says(lines: list[str]) -> None:
     assert COMBINED.columns is not None

@@ -206,7 +206,7 @@ def damaged_line(draw: st.DrawFn) -> bytes:
 LINES = json_line() | damaged_line() | st.binary(max_size=20) | st.sampled_from([b"", b"{}", b"[]", b"1", b"null"])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(LINES, max_size=6), st.sampled_from([b"\n", b"\r\n"]))
 def test_every_line_ends_as_python_says(lines: list[bytes], end: bytes) -> None:
     check(b"".join(line + end for line in lines))
@@ -215,7 +215,7 @@ def test_every_line_ends_as_python_says(lines: list[bytes], end: bytes) -> None:
 NUMBER_LINES = [b'{"ts":"%s","n":%d,"s":"v%d"}' % (TIME.encode(), i, i) for i in range(1000)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 999), damaged_line()), max_size=5))
 def test_a_bad_line_does_not_touch_the_others(damage: list[tuple[int, bytes]]) -> None:
     lines = list(NUMBER_LINES)
@@ -257,7 +257,7 @@ def fronted_lines(draw: st.DrawFn) -> list[bytes]:
     return lines
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(fronted_lines(), st.sampled_from([40, 64 << 10]))
 def test_lines_that_begin_with_the_time_end_as_python_says(lines: list[bytes], block_bytes: int) -> None:
     with patch.object(json_lines, "_BLOCK_BYTES", block_bytes):
@@ -374,7 +374,7 @@ def test_the_sample_of_rejects_is_bounded() -> None:
 WORDS = ["click", "Video Games", 'Bruno "B"', "caf\u00e9", "a/b", "\\", "x"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(WORDS), st.sampled_from("aue")), max_size=8),
     st.lists(st.lists(st.sampled_from(WORDS), max_size=2), min_size=1, max_size=2),

@@ -18,7 +18,7 @@ from tests.cbt.aggregates.cases import CASES, Case, longs
 from tests.cbt.aggregates.reference import Schema, answers, assert_same_rows, made, merged, negated, raw, single
 
 #: Cases are many, so each has few examples.
-few = settings(max_examples=20, deadline=None)
+few = settings(max_examples=20)
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
 keys = st.sampled_from(["x", "", None])
 

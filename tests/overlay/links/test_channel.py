@@ -182,7 +182,7 @@ sizes = st.sampled_from([0, 1, 100, 5_000, BODY_BYTES_MAX, 300_000])
 loads = st.lists(st.tuples(st.integers(0, 1), st.booleans(), sizes), max_size=30)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(loads, st.lists(st.integers(0, 5), max_size=60), st.integers(0, 1 << 32), st.booleans())
 def test_whatever_the_transport_does_messages_come_once_in_order_or_the_channel_is_lost(
     load: list[tuple[int, bool, int]], choices: list[int], seed: int, at_once: bool

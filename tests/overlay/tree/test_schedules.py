@@ -109,7 +109,7 @@ def test_lies_about_edges_make_no_cycle_and_no_lasting_harm(seed: int, recorded:
     schedule(seed, 4 + seed % 8, 2 + seed % 2, root=seed % 4 if recorded else None, faults=0.001, echoes=0.02, lies=0.1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 1 << 32),
     st.integers(2, 10),
