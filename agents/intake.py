@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -21,9 +22,9 @@ from overlay.contract import Verdict
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: Pause between looks at files that had nothing new. Four looks a second cost nothing and are soon enough for windows
-#: of seconds; a push wakes the loop at once.
-POLL_S = 0.1
+#: Pause between looks at files that had nothing new, soon enough for windows of seconds, and once they had nothing new
+#: for so many looks: a look costs an idle agent more than anything else. A push wakes the loop at once.
+POLL_S, POLL_IDLE_S, IDLE_LOOKS = 0.1, 0.25, 10
 #: Pause after a disk error before the same work is tried again.
 RETRY_S = 1.0
 
@@ -99,14 +100,15 @@ class Intake:
         return count
 
     async def _run(self) -> None:
+        progressed, looks = True, 0
         while True:
             try:
                 self.resting = any(self._congested(tree) for tree in tuple(self.pump.workers))
-                progressed = False if self.resting else await self._in_thread(self.pump.step)
-                self._give(await self._in_thread(self.pump.checkpoint))
+                # One trip to the thread a round: an idle agent does little else than this.
+                work = functools.partial(self._round, trim=not progressed)
+                progressed, sealed = await self._in_thread(work)
+                self._give(sealed)
                 self._note_troubles(self.pump.troubles)
-                if not progressed:
-                    await self._in_thread(lambda: self.push.trim(self.pump.saved_offset(str(self.push.path))))
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
                     log.error("source %s stands still, will try again: %s", self.pump.source, error)
@@ -118,12 +120,20 @@ class Intake:
                 log.exception("source %s has stopped: restart the agent", self.pump.source)
                 self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
                 return
+            looks = 0 if progressed else looks + 1
             if not progressed:
                 self._wake.clear()
                 try:
-                    await asyncio.wait_for(self._wake.wait(), POLL_S)
+                    await asyncio.wait_for(self._wake.wait(), POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S)
                 except TimeoutError:
                     continue
+
+    def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
+        """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
+        if trim:
+            self.push.trim(self.pump.saved_offset(str(self.push.path)))
+        progressed = False if self.resting else self.pump.step()
+        return progressed, self.pump.checkpoint()
 
     def _note_troubles(self, troubles: Sequence[str]) -> None:
         """Show, and say once, why lines of this source may be out of our sight."""
