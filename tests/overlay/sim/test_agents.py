@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from overlay.ids import app_id
+from overlay.ids import app_id, partition_id
 from overlay.sim.agents import Cluster
-from overlay.sim.checkers import check_settled
+from overlay.sim.checkers import check_edges, check_settled
 from overlay.sim.loop import SimLoop
 from overlay.sim.sweep import run
 
@@ -32,6 +32,37 @@ async def grown(cluster: Cluster, count: int) -> None:
     for machine in cluster.machines:
         machine.join_tree(APP, member=True)
     await cluster.wait(lambda: not check_settled(cluster, APP), 5.0)
+
+
+def test_the_trees_of_a_partitioned_job_have_their_own_roots_and_outlive_each_others() -> None:
+    """Every agent is a member of all m trees; the work of a root falls on m agents instead of one."""
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.grow(40)
+        trees = [partition_id(APP, partition) for partition in range(8)]
+        for tree in trees:
+            root = cluster.closest(tree).contact
+            for machine in cluster.machines:
+                machine.join_tree(tree, member=True, root=root)
+
+        def wrong() -> list[str]:
+            return [
+                why
+                for tree, root in zip(trees, roots, strict=True)
+                if root.is_up
+                for why in [*check_settled(cluster, tree, root.contact), *check_edges(cluster, tree, 16)]
+            ]
+
+        roots = [cluster.closest(tree) for tree in trees]
+        await cluster.wait(lambda: not wrong(), 5.0)
+        assert roots[0] is cluster.closest(APP), "the job's own tree is the first of them"
+        assert len(set(roots)) >= 6
+        roots[0].crash()
+        await cluster.wait(lambda: not wrong(), 10.0)
+        await roots[0].restart()
+        await cluster.wait(lambda: not wrong(), 10.0)
+
+    simulate(scenario)
 
 
 @pytest.mark.parametrize("silent", [False, True])
