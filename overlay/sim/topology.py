@@ -67,13 +67,13 @@ class Tables:
     def view(self, me: Contact, key: bytes) -> list[Contact]:
         """Return whom a node would ask on the way to a key, best first, as `routing.bounded` orders them.
 
-        Only of the level that leads toward the key, as long as there are enough on it and one of them is within the
-        gain: on that level are all contacts that gain any prefix, and those that gain none come after them.
-        `test_topology` holds this against whole tables.
+        Only of the level that leads toward the key, as long as there are more on it than a node has places and one of
+        them is within the gain: on that level are all contacts that gain any prefix, and those that gain none come
+        after them. `test_topology` holds this against whole tables.
         """
         shared = prefix_bits(me.id, key)
         found = closer(self.level(me, shared), me.id, key) if shared < ID_BITS else []
-        if len(found) >= NEAREST_TIED and prefix_bits(found[-1].id, key) <= shared + GAIN_BITS:
+        if len(found) > max(NEAREST_TIED, FAN_IN_MAX) and prefix_bits(found[-1].id, key) <= shared + GAIN_BITS:
             return bounded(found, me.id, key)
         return bounded(self.all_levels(me, shared), me.id, key)
 
@@ -109,7 +109,7 @@ def grow(tables: Tables, key: bytes, joining: Sequence[Contact], rng: random.Ran
     def seek(me: Contact) -> None:
         if me.id != tree.root.id and me.id not in parents and me.id not in searching:
             searching.add(me.id)
-            asking.append((me, first_choice(tables.view(me, key), me, key, rng)))
+            asking.append((me, first_choice(tables.view(me, key), me, key, fan_in_max, rng)))
 
     for newcomer in joining:
         seek(newcomer)

@@ -313,7 +313,8 @@ class Tree:
                 return self._ask(hint, now_ms)
         candidates = self._candidates(now_ms)
         if candidates:
-            return self._ask(first_choice(candidates, self.me, self.app, self._rng), now_ms)
+            chosen = first_choice(candidates, self.me, self.app, self._settings.fan_in_max, self._rng)
+            return self._ask(chosen, now_ms)
         search.redirects = 0
         if self.root is not None:
             search.retry_ms = search.struck(now_ms).get(self.root.id, now_ms + BACKOFF_MS_MAX)

@@ -17,7 +17,7 @@ from overlay.messages import Reason
 from overlay.routing import GAIN_BITS, NEAREST_TIED, View
 
 #: Share of the joiners with a first candidate beyond the bound that draw among the nearest few instead of asking it.
-REDRAW_SHARE = 0.4
+REDRAW_SHARE = 0.6
 #: A neighbour of a root knows no contact that gains more bits of prefix than this.
 NEIGHBOUR_BITS = 1
 
@@ -86,13 +86,19 @@ def with_root(candidates: Sequence[Contact], me: Contact, key: bytes, root: Cont
     return [root, *candidates] if is_neighbour else [*candidates, root]
 
 
-def first_choice(candidates: Sequence[Contact], me: Contact, key: bytes, rng: random.Random) -> Contact:
+def first_choice(
+    candidates: Sequence[Contact], me: Contact, key: bytes, fan_in_max: int, rng: random.Random
+) -> Contact:
     """Return whom to ask, given at least one candidate in the order of `routing.bounded`.
 
-    One at random of those on the first one's level: agents with the same contacts would otherwise all choose the
-    nearest of them, and the warmer their tables, the more so. Where the first is beyond the bound, and comes first as
-    the root or one of the nearest few, now and then another of these: else too many would ask the root. O(candidates).
+    The first, if they are few for the places a root has: we are among its nearest then, who would otherwise
+    hang under each other in a chain while farther agents, with few children, fill those places. Else one at random of
+    those on the first one's level: agents with the same contacts would otherwise all choose the nearest of them, and
+    the warmer their tables, the more so. Where the first is beyond the bound, and comes first as the root or one of the
+    nearest few, now and then another of these: else too many would ask the root. O(candidates).
     """
+    if len(candidates) <= fan_in_max // 2:
+        return candidates[0]
     level = prefix_bits(candidates[0].id, key)
     if level > prefix_bits(me.id, key) + GAIN_BITS and rng.random() < REDRAW_SHARE:
         return rng.choice(candidates[:NEAREST_TIED])

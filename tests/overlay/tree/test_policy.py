@@ -87,7 +87,8 @@ def test_a_refused_joiner_is_only_pointed_to_what_ranks_before_it(
 def test_the_first_choice_is_on_the_first_candidates_level_or_among_the_nearest(known: set[Contact], seed: int) -> None:
     me = max(known, key=lambda contact: distance(contact.id, KEY))
     candidates = bounded(sorted(known, key=lambda c: c.id), me.id, KEY)
-    chosen = first_choice(candidates, me, KEY, random.Random(seed))
+    assert first_choice(candidates, me, KEY, 2 * len(candidates), random.Random(seed)) == candidates[0]
+    chosen = first_choice(candidates, me, KEY, 0, random.Random(seed))
     assert chosen in candidates
     level = prefix_bits(candidates[0].id, KEY)
     beyond = level > prefix_bits(me.id, KEY) + GAIN_BITS
@@ -110,7 +111,7 @@ def test_a_recorded_root_is_asked_first_by_its_neighbours_and_last_by_everybody_
 def test_agents_that_know_the_same_contacts_do_not_all_choose_the_same_one() -> None:
     level = [peer for peer in PEERS if prefix_bits(peer.id, KEY) == 1]
     chosen = {
-        first_choice(level, max(PEERS, key=lambda peer: distance(peer.id, KEY)), KEY, random.Random(seed))
+        first_choice(level, max(PEERS, key=lambda peer: distance(peer.id, KEY)), KEY, 4, random.Random(seed))
         for seed in range(60)
     }
     assert len(level) >= 5
