@@ -1,37 +1,38 @@
 """A job's master: panes in, results out (paper: section 3.1, "Job master"; DESIGN 3.6).
 
 A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
-label. Late rows find the pane of their own interval and raise its revision. A window is answered by merging its panes,
-whenever it is asked for, so any whole number of intervals is a window. Every commit is durable before the overlay may
-tell the agents to forget their snapshots.
+label. Late rows find the pane of their own interval and raise its revision. A window is made of panes, or of running
+totals where there are some (`agents.history`), whenever it is asked for, so any whole number of intervals is a window.
+Every commit is durable before the overlay may tell the agents to forget their snapshots.
 
 Methods may be called from worker threads; a lock keeps commits and answers apart.
 """
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import polars as pl
-from sortedcontainers import SortedDict
 
 from agents.errors import JobError
+from agents.history import Change, History
 from agents.jobs.plan import Plan
 from agents.payload import Notes, unpack
 from agents.results import Label, Result, Span, label_of, result_of
 from agents.store.panes import Panes
-from cbt import INTERVAL, PaoDecodeError, decode, encode
+from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import NEVER, Commit, RollupState
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
 RETAIN_MS = 86_400_000
 #: Gaps remembered one by one.
 GAPS_MAX = 1_000
+#: The key of a cumulative job's only pane.
+_TOTAL = 0
 #: Merged windows kept until the next commit: most questions are for the latest one.
-CACHED_MAX = 64
+CACHED_MAX = 16
 
 
 class Enlisted(msgspec.Struct, frozen=True):
@@ -59,18 +60,6 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = NEVER
 
 
-class Pane(msgspec.Struct, frozen=True):
-    """One commit's PAOs and label; `rows` keeps the `interval` column, for a run may hold several intervals."""
-
-    label: Label
-    rows: pl.DataFrame
-
-
-class _StoredPane(msgspec.Struct, frozen=True, array_like=True):
-    label: Label
-    block: bytes
-
-
 def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
     extra = len(gaps) - GAPS_MAX
@@ -85,24 +74,19 @@ class Master:
 
     Args:
         plan: the compiled job.
-        store: where commits become durable.
+        store: where commits become durable, and have been.
         state: None for a new job, else what the store had.
-        blocks: the store's panes.
     """
 
-    def __init__(self, plan: Plan, store: Panes, state: bytes | None, blocks: Mapping[int, bytes]) -> None:
+    def __init__(self, plan: Plan, store: Panes, state: bytes | None) -> None:
         self.plan = plan
         self.app = plan.definition.app_id
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
-        self._store = store
+        self._history = History(plan, store)
         self._lock = threading.Lock()
-        self._panes: SortedDict[int, Pane] = SortedDict()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
         #: Changes with every commit; followers compare it.
         self.edition = 0
-        for through, data in blocks.items():
-            stored = msgspec.msgpack.decode(data, type=_StoredPane)
-            self._panes[through] = Pane(stored.label, decode(stored.block, plan.schema))
 
     @property
     def through_ms(self) -> int | None:
@@ -120,27 +104,26 @@ class Master:
                 partial_before={**self.state.partial_before, **notes.partial_before},
                 gaps=_bounded((*self.state.gaps, *notes.gaps)),
             )
-            changed: dict[int, Pane] = {}
-            gone = self._open_pane(commit, notes, changed)
-            self._settle(notes, changed)
+            change = Change()
+            self._open_pane(commit, notes, change)
+            self._settle(notes, change)
             if rows is not None:
                 try:
-                    state = self._add_rows(rows, changed, state)
+                    state = self._add_rows(rows, change, state)
                 except (ArithmeticError, ValueError) as error:
                     # States of our own making always merge.
                     raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
                 newest = max([state.newest, *rows[INTERVAL].unique()])
                 state = msgspec.structs.replace(state, newest=newest)
-            expired = self._expired(state.newest)
-            oldest = max([state.expired, *expired])
+            change.expired = self._expired(state.newest)
+            for key in change.expired:
+                change.labels.pop(key, None)
+                change.frames.pop(key, None)
+            oldest = max([state.expired, *change.expired])
             gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
             state = msgspec.structs.replace(state, expired=oldest, gaps=gaps)
-            gone += expired
-            self._store.commit(self.app, msgspec.msgpack.encode(state), self._stored(changed, gone), gone)
+            self._history.write(msgspec.msgpack.encode(state), change)
             self.state = state
-            self._panes.update(changed)
-            for through in gone:
-                self._panes.pop(through, None)
             self._cache.clear()
             self.edition += 1
 
@@ -152,7 +135,7 @@ class Master:
                 for old, was in self.state.enlisted.items()
             }
             state = msgspec.structs.replace(self.state, enlisted={**known, agent: entry})
-            self._store.commit(self.app, msgspec.msgpack.encode(state), {}, ())
+            self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 
     def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
@@ -196,9 +179,10 @@ class Master:
     def closed(self, after_ms: int, most: int) -> list[Span]:
         """Return the `most` newest windows that closed after event time `after_ms`, as far as panes are retained."""
         window, through_ms = self.plan.window, self.through_ms
-        if window is None or through_ms is None or not self._panes:
+        labels = self._history.labels
+        if window is None or through_ms is None or not labels:
             return []
-        first: Label = self._panes.peekitem(0)[1].label
+        first = labels[labels.oldest()]
         start_ms = max(after_ms, first.through * self.plan.interval_ms)
         last_end = through_ms // window.slide_ms
         first_end = max(start_ms // window.slide_ms, last_end - most) + 1
@@ -214,22 +198,18 @@ class Master:
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
-        first = 0
+        history, first = self._history, 0
         if span is None:
-            panes: Sequence[Pane] = list(self._panes.values())
-            frames = [pane.rows for pane in panes]
+            labels = [history.labels[_TOTAL]] if history.labels else []
+            paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
         else:
             first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
-            later = (self._panes[through] for through in self._panes.irange(first))
-            panes = list(itertools.takewhile(lambda pane: pane.label.previous < last, later))
-            inside = pl.col(INTERVAL).is_between(first, last)
-            frames = [pane.rows.filter(inside) for pane in panes]
-        labels = [pane.label for pane in panes]
-        label = label_of(labels, self.state.rollup.roster, self.state.partial_before, first)
-        return self.plan.schema.merge_window(frames), label
+            labels = history.labels.joined(first, last)
+            paos = history.window(first, last)
+        return paos, label_of(labels, self.state.rollup.roster, self.state.partial_before, first)
 
-    def _open_pane(self, commit: Commit, notes: Notes, changed: dict[int, Pane]) -> list[int]:
-        """Begin the commit's pane; return the key of the one it takes the place of, if any.
+    def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
+        """Begin the commit's pane.
 
         A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
         that one's run, so that an idle job does not pile up panes.
@@ -242,63 +222,58 @@ class Master:
             late=notes.late,
             shed=notes.shed,
         )
-        rows = self.plan.schema.empty()
-        gone: list[int] = []
-        if self._panes:
-            key, last = self._panes.peekitem(-1)
+        rows, history = self.plan.schema.empty(), self._history
+        if history.labels:
+            key = history.labels.newest()
+            last = history.labels[key]
             if self.plan.window is None:
-                label, rows = last.label.extended(label), last.rows
-            elif not last.rows.height and commit.payload is None and last.label.alike(label):
-                label, gone = last.label.extended(label), [key]
-        changed[self._key(commit.through)] = Pane(label, rows)
-        return gone
+                label, rows = last.extended(label), history.pane(key)
+            elif not history.rows(key) and commit.payload is None and last.alike(label):
+                label = last.extended(label)
+                change.extended.append(key)
+        key = self._key(commit.through)
+        change.labels[key], change.frames[key] = label, rows
 
-    def _settle(self, notes: Notes, changed: dict[int, Pane]) -> None:
+    def _settle(self, notes: Notes, change: Change) -> None:
         """Strike agents off the missing lists of commits whose data they bring now."""
         for agent, runs in notes.settles.items():
             for after, through in runs:
-                for key in list(self._panes.irange(self._key(after + 1), self._key(through))):
-                    pane = changed.get(key) or self._panes[key]
-                    if agent in pane.label.missing:
-                        changed[key] = Pane(pane.label.found(agent), pane.rows)
+                for key in self._history.labels.between(self._key(after + 1), self._key(through)):
+                    label = change.labels.get(key) or self._history.labels[key]
+                    if agent in label.missing and key not in change.extended:
+                        change.labels[key] = label.found(agent)
 
-    def _add_rows(self, rows: pl.DataFrame, changed: dict[int, Pane], state: MasterState) -> MasterState:
-        newest = max(changed)
+    def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
+        newest = max(change.frames)
         if self.plan.window is None:
-            pane = changed[newest]
-            total = self.plan.schema.merge([pane.rows, rows.with_columns(pl.lit(0, pl.Int64).alias(INTERVAL))])
-            changed[newest] = Pane(pane.label, total)
+            merged = [change.frames[newest], rows.with_columns(pl.lit(0, pl.Int64).alias(INTERVAL))]
+            change.frames[newest] = self.plan.schema.merge(merged)
             return state
         for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
-            key = self._pane_of(interval, newest, changed)
+            key = self._pane_of(interval, newest, change)
             if key is None:
                 state = msgspec.structs.replace(state, too_late=state.too_late + part.height)
                 continue
-            pane = changed.get(key) or self._panes[key]
-            label = pane.label if key == newest else pane.label.revised()
-            changed[key] = Pane(label, self.plan.schema.merge([pane.rows, part]))
+            if key != newest:
+                label = change.labels.get(key) or self._history.labels[key]
+                change.labels[key] = label.revised()
+                change.late.append((interval, part))
+            before = change.frames[key] if key in change.frames else self._history.pane(key)
+            change.frames[key] = self.plan.schema.merge([before, part])
         return state
 
-    def _pane_of(self, interval: int, newest: int, changed: Mapping[int, Pane]) -> int | None:
+    def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:
         """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
-        if changed[newest].label.previous < interval:
+        if change.labels[newest].previous < interval:
             return newest
-        key = next(self._panes.irange(interval), None)
-        return None if key is None or self._panes[key].label.previous >= interval else int(key)
+        return next(self._history.labels.holding(interval, interval), None)
 
     def _key(self, through: int) -> int:
-        return 0 if self.plan.window is None else through
+        return _TOTAL if self.plan.window is None else through
 
     def _expired(self, newest: int) -> list[int]:
         window = self.plan.window
         if window is None or newest == NEVER:
             return []
         retain_ms = self.plan.definition.options.retain_ms or max(RETAIN_MS, 2 * window.size_ms)
-        return list(self._panes.irange(maximum=newest - retain_ms // self.plan.interval_ms - 1))
-
-    def _stored(self, changed: Mapping[int, Pane], expired: Sequence[int]) -> dict[int, bytes]:
-        return {
-            key: msgspec.msgpack.encode(_StoredPane(pane.label, encode(pane.rows)))
-            for key, pane in changed.items()
-            if key not in expired
-        }
+        return self._history.labels.between(None, newest - retain_ms // self.plan.interval_ms - 1)

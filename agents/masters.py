@@ -76,8 +76,8 @@ class Masters:
 
     def restore(self) -> None:
         """Take up the masters of the last run."""
-        for app, body, state in self._store.masters():
-            self._start(JobRecord.decode(body), state, self._store.panes(app))
+        for _, body, state in self._store.masters():
+            self._start(JobRecord.decode(body), state)
 
     def weigh(self, request: Weigh, now_ms: int) -> Weight:
         """Tell a publisher our load, and keep the job for it meanwhile."""
@@ -108,7 +108,7 @@ class Masters:
         enlisted = {agent: Enlisted(address) for agent, address in roster.items()}
         state = msgspec.msgpack.encode(MasterState(rollup=rollup, enlisted=enlisted))
         self._store.create(app, job.encode(), state)
-        self._start(job, state, {})
+        self._start(job, state)
         return job
 
     def _renew(self, job: JobRecord, stamp_ms: int) -> JobRecord:
@@ -194,11 +194,11 @@ class Masters:
         results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
         return {"edition": now, "results": [self._render(app, result) for result in results]}
 
-    def _start(self, job: JobRecord, state: bytes, panes: dict[int, bytes]) -> None:
+    def _start(self, job: JobRecord, state: bytes) -> None:
         definition = job.definition
         app = definition.app_id
         plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
-        master = Master(plan, self._store, state, panes)
+        master = Master(plan, self._store, state)
         self._learn(job)
         self._jobs[app], self._masters[app], self._news[app] = job, master, asyncio.Event()
         self._apps[job.tree] = app

@@ -71,6 +71,19 @@ class Result(msgspec.Struct, frozen=True):
     completeness: Json
 
 
+def join(labels: Sequence[Label]) -> Label:
+    """Join the labels, at least one, of panes that follow each other."""
+    return Label(
+        previous=labels[0].previous,
+        through=labels[-1].through,
+        expected=max(label.expected for label in labels),
+        missing=tuple(sorted({agent for label in labels for agent in label.missing})),
+        late=sum(label.late for label in labels),
+        shed=sum(label.shed for label in labels),
+        revision=sum(label.revision for label in labels),
+    )
+
+
 def label_of(labels: Sequence[Label], roster: Collection[str], partial_before: Mapping[str, int], first: int) -> Label:
     """Join the labels of a window's panes, and name the agents that do not have all of the window's events.
 
@@ -81,15 +94,8 @@ def label_of(labels: Sequence[Label], roster: Collection[str], partial_before: M
         first: the window's first interval.
     """
     partial = [agent for agent, since in partial_before.items() if agent in roster and first < since]
-    return Label(
-        previous=first - 1,
-        through=max((label.through for label in labels), default=first),
-        expected=max((label.expected for label in labels), default=len(roster)),
-        missing=tuple(sorted({*partial, *(agent for label in labels for agent in label.missing)})),
-        late=sum(label.late for label in labels),
-        shed=sum(label.shed for label in labels),
-        revision=sum(label.revision for label in labels),
-    )
+    label = join(labels) if labels else Label(first - 1, first, len(roster))
+    return replace(label, previous=first - 1, missing=tuple(sorted({*partial, *label.missing})))
 
 
 def result_of(

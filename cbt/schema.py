@@ -6,12 +6,13 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from cbt.aggregates.contract import Aggregate
 from cbt.frames import FrameFormat
 from cbt.reducing import reducer
-from cbt.rows import Reduce, sort
+from cbt.rows import Reduce, sort, subtract
 from cbt.words import KeyLayout
 
 #: The first key of every PAO: the index of its interval, start_ms // interval_ms.
@@ -83,5 +84,30 @@ class PaoSchema:
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""
-        zero = pl.lit(0, dtype=pl.Int64).alias(INTERVAL)
-        return self.merge([frame.with_columns(zero).select(*self.columns) for frame in frames]).drop(INTERVAL)
+        return _without_interval(self.merge([self.at_zero(frame) for frame in frames]))
+
+    def at_zero(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Put all rows of a frame, which may lack the `interval` column, into interval 0. O(rows)."""
+        zeros = pl.Series(INTERVAL, np.zeros(frame.height, np.int64))
+        # Not `with_columns`, which is a query: it takes a tenth as long.
+        return pl.DataFrame([zeros, *(frame[name] for name in self.columns if name != INTERVAL)])
+
+    def difference(self, frames: Sequence[pl.DataFrame], earlier: Sequence[pl.DataFrame]) -> pl.DataFrame:
+        """Merge like `merge_window` what is in `frames` but not in `earlier`; rows whose states are all zero go.
+
+        Paper: section 3.1, PAO15 - PAO5. Only for schemas that are `invertible`, and where all of `earlier` is in
+        `frames` too. O(rows log rows).
+        """
+        mine, theirs = (
+            self.format.widths(self.at_zero(frame) for frame in each if frame.height) for each in (frames, earlier)
+        )
+        left = [
+            self.format.to_frame(rows)
+            for width, parts in sorted(mine.items())
+            for rows in subtract(sort(parts, self.reduce), sort(theirs.get(width, []), self.reduce), self.reduce)
+        ]
+        return _without_interval(pl.concat([self.empty(), *left]))
+
+
+def _without_interval(frame: pl.DataFrame) -> pl.DataFrame:
+    return pl.DataFrame([column for column in frame.get_columns() if column.name != INTERVAL])

@@ -38,6 +38,12 @@ CREATE TABLE controls (tree BLOB PRIMARY KEY, term INTEGER NOT NULL, position IN
 CREATE TABLE control_entries (tree BLOB NOT NULL, term INTEGER NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL,
                               PRIMARY KEY (tree, term, position)) WITHOUT ROWID;
 """,
+    """
+CREATE TABLE history (app BLOB NOT NULL, kind INTEGER NOT NULL, interval INTEGER NOT NULL, block BLOB NOT NULL,
+                      PRIMARY KEY (app, kind, interval)) WITHOUT ROWID;
+INSERT INTO history SELECT app, 3, interval, block FROM panes;
+DROP TABLE panes
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(_STEPS)

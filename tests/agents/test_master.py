@@ -13,7 +13,7 @@ from agents.master import Master
 from agents.payload import Notes, pack
 from agents.results import Json, Span
 from agents.store.database import Database
-from agents.store.panes import Panes
+from agents.store.panes import Kind, Panes
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
@@ -33,7 +33,7 @@ class Root:
     def __init__(self, store: Panes, plan: Plan = PLAN) -> None:
         self.plan, self.store = plan, store
         store.create(plan.definition.app_id, b"job", b"")
-        self.master = Master(plan, store, None, {})
+        self.master = Master(plan, store, None)
 
     def commit(
         self, through: int, rows: list[tuple[int, str]], missing: tuple[str, ...] = (), notes: Notes | None = None
@@ -46,8 +46,8 @@ class Root:
         self.master.commit(Commit(previous, through, pack(notes or Notes(), frame), reported, tuple(missing), state))
 
     def restart(self) -> None:
-        ((app, _, state),) = self.store.masters()
-        self.master = Master(self.plan, self.store, state, self.store.panes(app))
+        ((_, _, state),) = self.store.masters()
+        self.master = Master(self.plan, self.store, state)
 
     def ask(self, span: Span | None, key: str | None = None, limit: int | None = None) -> Json:
         result = self.master.result(span, key, limit, str.upper)
@@ -124,7 +124,7 @@ def test_an_idle_job_does_not_pile_up_panes(store: Panes) -> None:
     root.commit(0, [(0, "a")])
     for through in range(1, 50):
         root.commit(through, [])
-    assert list(store.panes(root.master.app)) == [0, 49]
+    assert store.intervals(root.master.app, Kind.PANE) == store.intervals(root.master.app, Kind.LABEL) == [0, 49]
     root.commit(50, [(60_000, "b")])
     assert root.ask(Span(60_000, 64_000))["rows"][0]["product"] == "b", "a late row finds its interval in the run"
     assert root.ask(Span(0, 4_000))["status"] == "revised", "it shares the idle run's label: pessimistic, not wrong"

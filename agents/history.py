@@ -1,0 +1,253 @@
+"""What a master keeps of a job's past: panes with their labels, and running totals; frames lie on disk.
+
+A pane is what one commit brought: the PAOs of a run of intervals, named by the last of them. Which running totals
+there are, and which make up a window, is `agents.totals`'s. A change is described first, written with the commit that
+it belongs to, and only then taken into memory: a disk that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+import msgspec
+import polars as pl
+from sortedcontainers import SortedDict, SortedSet
+
+from agents.jobs.plan import Plan
+from agents.labels import Labels
+from agents.results import Label
+from agents.store.panes import Kind, Panes, Place
+from agents.totals import ROWS_MAX, Totals
+from cbt import INTERVAL, decode, encode
+
+#: Memory for frames that were read or written lately.
+CACHE_BYTES = 32 << 20
+#: Rows of panes merged at a time.
+MERGED_ROWS = 1 << 20
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A pane as memory and disk keep it beside its frame.
+
+    `blank`: some row's states are all zero (a key of nulls only), which a difference could not tell from no row.
+    """
+
+    label: Label
+    rows: int
+    blank: bool
+
+
+class _LabelledPane(msgspec.Struct, frozen=True, array_like=True):
+    label: Label
+    block: bytes
+
+
+class Change:
+    """What a commit changes of the past; `totals` are made last, when the panes are known."""
+
+    def __init__(self) -> None:
+        self.labels: dict[int, Label] = {}
+        self.frames: dict[int, pl.DataFrame] = {}
+        #: Rows of intervals that had been committed before.
+        self.late: list[tuple[int, pl.DataFrame]] = []
+        #: Panes that are no longer retained, and those whose run another pane now extends.
+        self.expired: list[int] = []
+        self.extended: list[int] = []
+        self.totals: dict[int, pl.DataFrame] = {}
+        self.totals_gone: set[int] = set()
+
+    @property
+    def gone(self) -> list[int]:
+        """The panes that there are no more."""
+        return [*self.expired, *self.extended]
+
+
+class History:
+    """The past of one job.
+
+    Args:
+        plan: the compiled job.
+        store: where it is durable.
+    """
+
+    def __init__(self, plan: Plan, store: Panes) -> None:
+        self._schema, self._store, self._app = plan.schema, store, plan.definition.app_id
+        self._summed = plan.window is not None and plan.schema.invertible
+        self._frames: OrderedDict[Place, pl.DataFrame] = OrderedDict()
+        self._frame_bytes = 0
+        self._split_labelled_panes()
+        entries = {
+            key: msgspec.msgpack.decode(block, type=_Entry)
+            for key, block in store.blocks(self._app, Kind.LABEL).items()
+        }
+        self.labels = Labels({key: entry.label for key, entry in entries.items()})
+        self._rows: SortedDict[int, int] = SortedDict({key: entry.rows for key, entry in entries.items()})
+        self._blank = SortedSet(key for key, entry in entries.items() if entry.blank)
+        marks = store.intervals(self._app, Kind.TOTAL)
+        self.totals = Totals({mark: self._frame(Kind.TOTAL, mark).height for mark in marks[-1:]})
+        # How many rows the older ones hold, nobody needs to know exactly.
+        self.totals.marks.update(dict.fromkeys(marks, self.totals.marks[marks[-1]]) if marks else {})
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def pane(self, key: int) -> pl.DataFrame:
+        """Return a pane's rows."""
+        return self._frame(Kind.PANE, key)
+
+    def rows(self, key: int) -> int:
+        """Return how many rows a pane has."""
+        return int(self._rows[key])
+
+    def window(self, first: int, last: int) -> pl.DataFrame:
+        """Merge all rows of these intervals, both ends included, without the `interval` column.
+
+        O(rows of two totals) where the aggregates have an inverse, else O(rows of the panes).
+        """
+        cover = self.totals.cover(first, last)
+        if cover is not None and not self._has_blank(first, last):
+            earlier, later = cover
+            edges = [(first, earlier), (later + 1, last)]
+            keys = [key for edge in edges for key in self.labels.holding(*edge)]
+            cost = sum(self._rows[key] for key in keys) + sum(self.totals.marks[mark] for mark in cover)
+            if any(rows > cost for rows in accumulate(self._rows[key] for key in self.labels.holding(first, last))):
+                plus = [rows for edge in edges for rows in self._inside(*edge)]
+                return self._schema.difference([self._total(later), *plus], [self._total(earlier)])
+        merged, waiting, count = self._schema.empty().drop(INTERVAL), list[pl.DataFrame](), 0
+        for rows in self._inside(first, last):
+            waiting.append(rows)
+            count += rows.height
+            if count > MERGED_ROWS:
+                merged, waiting, count = self._schema.merge_window([merged, *waiting]), [], 0
+        return self._schema.merge_window([merged, *waiting])
+
+    # ---- changing
+
+    def write(self, state: bytes, change: Change) -> None:
+        """Write a change durably with the master's state, then remember it."""
+        if self._summed and change.frames:
+            self._sum_up(change)
+        entries = {key: self._entry(key, label, change) for key, label in change.labels.items()}
+        changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
+        changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
+        changed |= {(Kind.TOTAL, mark): encode(frame) for mark, frame in change.totals.items()}
+        gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
+        gone += [(Kind.TOTAL, mark) for mark in change.totals_gone]
+        self._store.commit(self._app, state, changed, gone)
+        self.labels.replace(change.labels, change.gone)
+        for at in gone:
+            self._uncache(at)
+        for key in change.gone:
+            self._rows.pop(key, None)
+            self._blank.discard(key)
+        for key, entry in entries.items():
+            self._rows[key] = entry.rows
+            (self._blank.add if entry.blank else self._blank.discard)(key)
+        for mark in change.totals_gone:
+            self.totals.marks.pop(mark, None)
+        self.totals.marks.update({mark: frame.height for mark, frame in change.totals.items()})
+        for key, frame in change.frames.items():
+            self._cache((Kind.PANE, key), frame)
+        for mark, frame in change.totals.items():
+            self._cache((Kind.TOTAL, mark), frame)
+
+    def _entry(self, key: int, label: Label, change: Change) -> _Entry:
+        frame = change.frames.get(key)
+        if frame is None:
+            return _Entry(label, self._rows[key], key in self._blank)
+        return _Entry(label, frame.height, self._summed and _is_blank(frame, self._schema.states))
+
+    def _sum_up(self, change: Change) -> None:
+        """Add what is late to the totals, drop those of panes that are gone, and make those that are due."""
+        totals = Totals(self.totals.marks)
+        if change.expired:
+            change.totals_gone.update(totals.marks.irange(maximum=max(change.expired)))
+        for interval, rows in change.late:
+            amended, dropped = totals.late(interval)
+            change.totals_gone.update(dropped)
+            for mark in amended:
+                change.totals[mark] = self._schema.merge(
+                    [self._changed_total(mark, change), self._schema.at_zero(rows)]
+                )
+        for mark in change.totals_gone:
+            totals.marks.pop(mark, None)
+            change.totals.pop(mark, None)
+        for before, keys in totals.steps(self._waiting(totals, change)):
+            base = [] if before is None else [self._changed_total(before, change)]
+            frames = [change.frames[key] if key in change.frames else self.pane(key) for key in keys]
+            total = self._schema.merge([*base, *map(self._schema.at_zero, frames)])
+            if total.height > ROWS_MAX:
+                change.totals_gone.update(self.totals.marks)
+                change.totals.clear()
+                return
+            change.totals[keys[-1]] = total
+
+    def _waiting(self, totals: Totals, change: Change) -> Iterator[tuple[int, int]]:
+        """Yield key and rows of the panes after the last mark, as they will be; without a mark, of the newest only."""
+        newest = max(change.frames)
+        after = totals.marks.keys()[-1] if totals.marks else newest - 1
+        for key in self._rows.irange(after + 1, newest - 1):
+            if key not in change.extended:
+                yield key, change.frames[key].height if key in change.frames else self._rows[key]
+        yield newest, change.frames[newest].height
+
+    # ---- frames
+
+    def _changed_total(self, mark: int, change: Change) -> pl.DataFrame:
+        return change.totals[mark] if mark in change.totals else self._frame(Kind.TOTAL, mark)
+
+    def _total(self, mark: int) -> pl.DataFrame:
+        return self._frame(Kind.TOTAL, mark)
+
+    def _inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows of these intervals, pane by pane."""
+        for key in self.labels.holding(first, last):
+            rows, label = self.pane(key), self.labels[key]
+            whole = first <= label.previous + 1 and label.through <= last
+            yield rows if whole else rows.filter(pl.col(INTERVAL).is_between(first, last))
+
+    def _has_blank(self, first: int, last: int) -> bool:
+        key = next(self._blank.irange(first), None)
+        return key is not None and self.labels[key].previous < last
+
+    def _frame(self, kind: Kind, key: int) -> pl.DataFrame:
+        place = kind, key
+        frame = self._frames.get(place)
+        if frame is None:
+            frame = decode(self._store.block(self._app, kind, key), self._schema)
+            self._cache(place, frame)
+        else:
+            self._frames.move_to_end(place)
+        return frame
+
+    def _cache(self, place: Place, frame: pl.DataFrame) -> None:
+        self._uncache(place)
+        self._frames[place] = frame
+        self._frame_bytes += int(frame.estimated_size())
+        while self._frame_bytes > CACHE_BYTES and len(self._frames) > 1:
+            self._uncache(next(iter(self._frames)))
+
+    def _uncache(self, place: Place) -> None:
+        frame = self._frames.pop(place, None)
+        if frame is not None:
+            self._frame_bytes -= int(frame.estimated_size())
+
+    def _split_labelled_panes(self) -> None:
+        """Bring panes of an older release into the present form."""
+        changed: dict[Place, bytes] = {}
+        old = self._store.intervals(self._app, Kind.LABELLED_PANE)
+        for key in old:
+            kept = msgspec.msgpack.decode(self._store.block(self._app, Kind.LABELLED_PANE, key), type=_LabelledPane)
+            frame = decode(kept.block, self._schema)
+            blank = self._summed and _is_blank(frame, self._schema.states)
+            changed[Kind.LABEL, key] = msgspec.msgpack.encode(_Entry(kept.label, frame.height, blank))
+            changed[Kind.PANE, key] = kept.block
+        if old:
+            self._store.replace(self._app, changed, [(Kind.LABELLED_PANE, key) for key in old])
+
+
+def _is_blank(frame: pl.DataFrame, states: Iterable[str]) -> bool:
+    """Tell whether some row's states, numbers all of them, are zero."""
+    return bool(frame.height) and bool(frame.select(pl.all_horizontal(pl.col(*states) == 0).any()).item())

@@ -1,0 +1,121 @@
+"""Measure ad hoc windows at a master: does a question about a week take longer than one about half a minute?
+
+A master takes in one pane of 10,000 keys every 30 s for a week, 1 % of the rows late by a pane or two, and then answers
+windows of several lengths that end anywhere, none of them asked before. Times are those of `Master.result`, from the
+question to rows as the API sends them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import random
+import resource
+import statistics
+import sys
+import tempfile
+import time
+
+import numpy as np
+import polars as pl
+
+from agents.jobs.definition import load_definition
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.types import SqlType
+from agents.master import Master
+from agents.payload import Notes, pack
+from agents.results import Span
+from agents.store.database import Database
+from agents.store.panes import Panes
+from overlay.contract import NEVER, Commit, RollupState
+
+JOB = """
+name = "bought"
+creator = "bench"
+query = '''
+SELECT product, count(*) AS n, sum(quantity) AS quantity FROM orders
+GROUP BY product, window(ts, '30 seconds') ORDER BY n DESC, product LIMIT 10
+'''
+[options]
+retain = "7d"
+"""
+PANE_S = 30
+LENGTHS_S = {"30 s": 30, "5 min": 300, "1 h": 3_600, "1 day": 86_400, "7 days": 604_800}
+#: The promise (tracker: "Exactly once, honestly labelled"): medians within this of each other, each below this, in this
+#: much memory.
+RATIO_MAX, P50_MS_MAX, RSS_BYTES_MAX = 2.0, 20.0, 200 * 1000 * 1000
+
+
+def fill(master: Master, plan: Plan, panes: int, keys: int) -> None:
+    """Commit so many panes."""
+    rng = np.random.default_rng(1)
+    products = pl.Series("product", [f"product-{number:06d}" for number in range(keys)])
+    began = time.monotonic()
+    for through in range(panes):
+        at = np.full(keys, through)
+        late = rng.random(keys) < 0.01
+        at[late] = np.maximum(0, through - rng.integers(1, 3, int(late.sum())))
+        frame = pl.DataFrame({"ts": pl.Series(at * PANE_S * 1000).cast(pl.Datetime("ms")), "product": products})
+        frame = frame.with_columns(quantity=pl.Series(rng.integers(1, 9, keys)))
+        commit = Commit(
+            through - 1 if through else NEVER,
+            through,
+            pack(Notes(), plan.reduce(frame)),
+            ("a", "b"),
+            (),
+            RollupState(committed=through),
+        )
+        master.commit(commit)
+        if through % 1000 == 999:
+            print(
+                f"{through + 1} panes, {(time.monotonic() - began) / (through + 1) * 1000:.0f} ms each", file=sys.stderr
+            )
+
+
+def main() -> int:
+    """Fill a master, ask it, print a table; returns 1 if a promise is not kept."""
+    parser = argparse.ArgumentParser(prog="scripts/bench windows", description=__doc__)
+    parser.add_argument("--panes", type=int, default=7 * 86_400 // PANE_S)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--questions", type=int, default=60)
+    arguments = parser.parse_args()
+    types = {"product": SqlType.STRING, "quantity": SqlType.BIGINT}
+    plan = compile_job(load_definition(JOB, filename="bench.toml"), types)
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        database = Database(pathlib.Path(folder) / "state.db")
+        store = Panes(database)
+        store.create(plan.definition.app_id, b"job", b"")
+        fill(Master(plan, store, None), plan, arguments.panes, arguments.keys)
+        ((_, _, state),) = store.masters()
+        began = time.monotonic()
+        master = Master(plan, store, state)
+        print(f"{arguments.panes} panes of {arguments.keys} keys; started again in {time.monotonic() - began:.2f} s")
+        kept = ask(master, arguments.panes, arguments.questions)
+        database.close()
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        print(f"peak memory {rss / 1e6:.0f} MB (at most {RSS_BYTES_MAX / 1e6:.0f})")
+        return 0 if kept and rss <= RSS_BYTES_MAX else 1
+
+
+def ask(master: Master, panes: int, questions: int) -> bool:
+    """Ask for windows of all lengths in turns; tell whether the promises on time are kept."""
+    rng = random.Random(1)
+    took: dict[str, list[float]] = {name: [] for name, seconds in LENGTHS_S.items() if seconds <= panes * PANE_S}
+    for _ in range(questions):
+        for name in took:
+            length = LENGTHS_S[name] // PANE_S
+            first = rng.randint(0, panes - length)
+            span = Span(first * PANE_S * 1000, (first + length) * PANE_S * 1000)
+            began = time.perf_counter()
+            master.result(span, None, None, str)
+            took[name].append((time.perf_counter() - began) * 1000)
+    print("| window | p50, ms | p99, ms |\n|---|---|---|")
+    for name, times in took.items():
+        print(f"| {name} | {statistics.median(times):.1f} | {np.quantile(times, 0.99):.1f} |")
+    medians = [statistics.median(times) for times in took.values()]
+    print(f"longest to shortest median {max(medians) / min(medians):.2f} (at most {RATIO_MAX})")
+    return max(medians) <= min(RATIO_MAX * min(medians), P50_MS_MAX)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""Any window of a job's past, from panes or from running totals, equals a direct computation over all rows taken in."""
+
+from __future__ import annotations
+
+import pathlib
+from collections import defaultdict
+from collections.abc import Iterator
+
+import msgspec
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import history as module
+from agents import totals
+from agents.history import Change, History
+from agents.jobs.plan import Plan
+from agents.master import Master
+from agents.payload import Notes, pack
+from agents.results import Label, Span
+from agents.store.database import Database
+from agents.store.panes import Kind, Panes
+from cbt import encode
+from overlay.contract import NEVER, Commit, RollupState
+from tests.agents.plans import CUMULATIVE, events, plan_of
+
+WINDOW = "window(ts, '4 seconds', '2 seconds')"
+QUERIES = {
+    "inverse": f"SELECT product, count(*) AS n, sum(cents) AS s FROM clicks GROUP BY product, {WINDOW}",
+    "nulls": f"SELECT product, sum(cents) AS s FROM clicks GROUP BY product, {WINDOW}",
+    "sets": f"SELECT product, count(DISTINCT cents) AS n FROM clicks GROUP BY product, {WINDOW}",
+    "none": f"SELECT product, count(*) AS n, max(cents) AS s FROM clicks GROUP BY product, {WINDOW}",
+}
+PLANS = {name: plan_of(query) for name, query in QUERIES.items()}
+Row = tuple[int, str | None, int | None]
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path) -> Iterator[Panes]:
+    database = Database(tmp_path / "state.db")
+    yield Panes(database)
+    database.close()
+
+
+def direct(name: str, rows: list[Row]) -> set[tuple[object, ...]]:
+    """Compute what a query says of some rows."""
+    groups: dict[str | None, list[int | None]] = defaultdict(list)
+    for _, product, cents in rows:
+        groups[product].append(cents)
+    found: set[tuple[object, ...]] = set()
+    for product, values in groups.items():
+        present = [value for value in values if value is not None]
+        total = sum(present) if present else None
+        match name:
+            case "inverse":
+                found.add((product, len(values), total))
+            case "nulls":
+                found.add((product, total))
+            case "sets":
+                found.add((product, len(set(present))))
+            case _:
+                found.add((product, len(values), max(present, default=None)))
+    return found
+
+
+class Fed:
+    """A master that is fed commits, and all rows that it took in."""
+
+    def __init__(self, plan: Plan, store: Panes) -> None:
+        self.plan, self.store, self.rows, self.through = plan, store, list[Row](), -1
+        store.create(plan.definition.app_id, b"job", b"")
+        self.master = Master(plan, store, None)
+
+    def commit(self, steps: int, rows: list[Row]) -> None:
+        previous, self.through = self.through, self.through + steps
+        taken = [row for row in rows if row[0] // 2_000 <= self.through]
+        payload = pack(Notes(), self.plan.reduce(events(taken))) if taken else None
+        state = RollupState(committed=self.through)
+        self.master.commit(Commit(previous if previous >= 0 else NEVER, self.through, payload, (), (), state))
+        self.rows += taken
+
+    def restart(self) -> None:
+        ((_, _, state),) = self.store.masters()
+        self.master = Master(self.plan, self.store, state)
+
+    def check(self, name: str, first: int, length: int) -> None:
+        span = Span(first * 2_000, (first + length) * 2_000)
+        inside = [row for row in self.rows if span.start_ms <= row[0] < span.end_ms]
+        result = self.master.result(span, None, None, str)
+        assert {tuple(row.values()) for row in result.rows} == direct(name, inside)
+
+
+values = st.tuples(st.integers(0, 60_000), st.sampled_from([None, *"abc"]), st.sampled_from([None, 0, 1, -1, 5]))
+scripts = st.lists(st.tuples(st.integers(1, 2), st.lists(values, max_size=6)), min_size=1, max_size=25)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@settings(max_examples=40)
+@given(script=scripts, amended=st.integers(0, 3), rows_max=st.sampled_from([3, 1 << 20]), restart=st.booleans())
+def test_any_window_equals_a_direct_computation(
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    script: list[tuple[int, list[Row]]],
+    amended: int,
+    rows_max: int,
+    restart: bool,
+) -> None:
+    """Late rows of all ages, totals that are amended, dropped, made again, or begun anew, nulls, restarts."""
+    database = Database(tmp_path_factory.mktemp("state") / "state.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(totals, "AMENDED_MAX", amended)
+        patch.setattr(module, "ROWS_MAX", rows_max)
+        patch.setattr(module, "MERGED_ROWS", 4)
+        patch.setattr(module, "CACHE_BYTES", 500)
+        try:
+            fed = Fed(PLANS[name], Panes(database))
+            for number, (steps, rows) in enumerate(script):
+                fed.commit(steps, rows)
+                if restart and number % 7 == 3:
+                    fed.restart()
+            for first in range(0, fed.through + 1, 3):
+                for length in (1, 2, 5, fed.through + 1 - first):
+                    fed.check(name, first, length)
+        finally:
+            database.close()
+
+
+def test_long_windows_are_made_of_two_totals(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(PLANS["inverse"], store)
+    for interval in range(200):
+        fed.commit(1, [(interval * 2_000, product, 1) for product in "abcd"])
+    app = fed.plan.definition.app_id
+    assert store.intervals(app, Kind.TOTAL) == list(range(200)), "every pane has as many rows as the totals"
+    fed.restart()
+    read: list[tuple[Kind, int]] = []
+    block = store.block
+
+    def watched(app: bytes, kind: Kind, interval: int) -> bytes:
+        read.append((kind, interval))
+        return block(app, kind, interval)
+
+    monkeypatch.setattr(store, "block", watched)
+    fed.check("inverse", 3, 190)
+    assert read == [(Kind.TOTAL, 192), (Kind.TOTAL, 2)]
+
+
+def test_totals_of_what_is_no_longer_retained_go(store: Panes) -> None:
+    fed = Fed(plan_of(QUERIES["inverse"], options='retain = "20s"'), store)
+    for interval in range(40):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    app = fed.plan.definition.app_id
+    assert store.intervals(app, Kind.PANE) == store.intervals(app, Kind.LABEL) == store.intervals(app, Kind.TOTAL)
+    assert len(store.intervals(app, Kind.PANE)) == 11
+    fed.check("inverse", 30, 9)
+
+
+def test_a_disk_that_fails_changes_nothing(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(PLANS["inverse"], store)
+    fed.commit(1, [(0, "a", 1)])
+
+    def full(*_: object) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "commit", full)
+        with pytest.raises(OSError):
+            fed.commit(1, [(2_000, "a", 1), (0, "b", 1)])
+    fed.through -= 1
+    fed.check("inverse", 0, 2)
+    fed.commit(1, [(2_000, "a", 1), (0, "b", 1)])
+    fed.check("inverse", 0, 2)
+
+
+@pytest.mark.parametrize("query", [QUERIES["inverse"], CUMULATIVE])
+def test_panes_of_an_older_release_are_taken_over(store: Panes, query: str) -> None:
+    plan = plan_of(query)
+    app, rows = plan.definition.app_id, plan.reduce(events([(0, "a", 1), (100, "b", 2)]))
+    store.create(app, b"job", b"")
+    frame = rows.with_columns(pl.lit(0, pl.Int64).alias("interval"))
+    old = msgspec.msgpack.encode((Label(NEVER, 0, 1), encode(frame)))
+    store.replace(app, {(Kind.LABELLED_PANE, 0): old}, [])
+    for _ in range(2):
+        history = History(plan, store)
+        assert history.pane(0).sort("k0").equals(frame.sort("k0")) and history.labels[0] == Label(NEVER, 0, 1)
+        assert store.intervals(app, Kind.LABELLED_PANE) == []
+
+
+def test_enlisting_alone_changes_no_pane(store: Panes) -> None:
+    history = History(PLANS["inverse"], store)
+    store.create(PLANS["inverse"].definition.app_id, b"job", b"")
+    history.write(b"state", Change())
+    assert store.masters()[0][2] == b"state" and not history.labels
