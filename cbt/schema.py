@@ -101,11 +101,10 @@ class PaoSchema:
         mine, theirs = (
             self.format.widths(self.at_zero(frame) for frame in each if frame.height) for each in (frames, earlier)
         )
-        left = [
-            self.format.to_frame(rows)
-            for width, parts in sorted(mine.items())
-            for rows in subtract(sort(parts, self.reduce), sort(theirs.get(width, []), self.reduce), self.reduce)
-        ]
+        left: list[pl.DataFrame] = []
+        for width, parts in sorted(mine.items()):
+            before = sort(theirs[width], self.reduce) if width in theirs else iter(())
+            left += map(self.format.to_frame, subtract(sort(parts, self.reduce), before, self.reduce))
         return _without_interval(pl.concat([self.empty(), *left]))
 
 

@@ -91,7 +91,11 @@ class Fed:
         assert {tuple(row.values()) for row in result.rows} == direct(name, inside)
 
 
-values = st.tuples(st.integers(0, 60_000), st.sampled_from([None, *"abc"]), st.sampled_from([None, 0, 1, -1, 5]))
+values = st.tuples(
+    st.integers(0, 60_000),
+    st.sampled_from([None, "", *"abc", "a" * 30, "b" * 300]),
+    st.sampled_from([None, 0, 1, -1, 5]),
+)
 scripts = st.lists(st.tuples(st.integers(1, 2), st.lists(values, max_size=6)), min_size=1, max_size=25)
 
 
