@@ -7,6 +7,8 @@ it belongs to, and only then taken into memory: a disk that fails leaves everyth
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
@@ -20,12 +22,16 @@ from agents.labels import Labels
 from agents.results import Label
 from agents.store.panes import Kind, Panes, Place
 from agents.totals import ROWS_MAX, Totals
-from cbt import INTERVAL, decode, encode
+from cbt import INTERVAL, PaoDecodeError, decode, encode
+
+log = logging.getLogger(__name__)
 
 #: Memory for frames that were read or written lately.
 CACHE_BYTES = 32 << 20
 #: Rows of panes merged at a time.
 MERGED_ROWS = 1 << 20
+#: What may be wrong with totals and not with panes: a sum over all time leaves its range, a block is damaged.
+_UNFIT = (ArithmeticError, PaoDecodeError)
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -85,10 +91,7 @@ class History:
         self.labels = Labels({key: entry.label for key, entry in entries.items()})
         self._rows: SortedDict[int, int] = SortedDict({key: entry.rows for key, entry in entries.items()})
         self._blank = SortedSet(key for key, entry in entries.items() if entry.blank)
-        marks = store.intervals(self._app, Kind.TOTAL)
-        self.totals = Totals({mark: self._frame(Kind.TOTAL, mark).height for mark in marks[-1:]})
-        # How many rows the older ones hold, nobody needs to know exactly.
-        self.totals.marks.update(dict.fromkeys(marks, self.totals.marks[marks[-1]]) if marks else {})
+        self.totals = Totals(self._known_totals())
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -106,15 +109,10 @@ class History:
 
         O(rows of two totals) where the aggregates have an inverse, else O(rows of the panes).
         """
-        cover = self.totals.cover(first, last)
-        if cover is not None and not self._has_blank(first, last):
-            earlier, later = cover
-            edges = [(first, earlier), (later + 1, last)]
-            keys = [key for edge in edges for key in self.labels.holding(*edge)]
-            cost = sum(self._rows[key] for key in keys) + sum(self.totals.marks[mark] for mark in cover)
-            if any(rows > cost for rows in accumulate(self._rows[key] for key in self.labels.holding(first, last))):
-                plus = [rows for edge in edges for rows in self._inside(*edge)]
-                return self._schema.difference([self._total(later), *plus], [self._total(earlier)])
+        with contextlib.suppress(*_UNFIT):
+            found = self._difference(first, last)
+            if found is not None:
+                return found
         merged, waiting, count = self._schema.empty().drop(INTERVAL), list[pl.DataFrame](), 0
         for rows in self._inside(first, last):
             waiting.append(rows)
@@ -123,12 +121,30 @@ class History:
                 merged, waiting, count = self._schema.merge_window([merged, *waiting]), [], 0
         return self._schema.merge_window([merged, *waiting])
 
+    def _difference(self, first: int, last: int) -> pl.DataFrame | None:
+        """Make a window of two totals, where there are some and that takes fewer rows than its panes have."""
+        cover = self.totals.cover(first, last)
+        if cover is None or self._has_blank(first, last):
+            return None
+        earlier, later = cover
+        edges = [(first, earlier), (later + 1, last)]
+        edge_keys = [key for edge in edges for key in self.labels.holding(*edge)]
+        cost = sum(self._rows[key] for key in edge_keys) + sum(self.totals.marks[mark] for mark in cover)
+        if all(rows <= cost for rows in accumulate(self._rows[key] for key in self.labels.holding(first, last))):
+            return None
+        plus = [rows for edge in edges for rows in self._inside(*edge)]
+        return self._schema.difference([self._frame(Kind.TOTAL, later), *plus], [self._frame(Kind.TOTAL, earlier)])
+
     # ---- changing
 
     def write(self, state: bytes, change: Change) -> None:
         """Write a change durably with the master's state, then remember it."""
         if self._summed and change.frames:
-            self._sum_up(change)
+            try:
+                self._sum_up(change)
+            except _UNFIT as error:
+                log.warning("running totals begin anew: %s", error)
+                self._begin_anew(change)
         entries = {key: self._entry(key, label, change) for key, label in change.labels.items()}
         changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
         changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
@@ -179,10 +195,13 @@ class History:
             frames = [change.frames[key] if key in change.frames else self.pane(key) for key in keys]
             total = self._schema.merge([*base, *map(self._schema.at_zero, frames)])
             if total.height > ROWS_MAX:
-                change.totals_gone.update(self.totals.marks)
-                change.totals.clear()
+                self._begin_anew(change)
                 return
             change.totals[keys[-1]] = total
+
+    def _begin_anew(self, change: Change) -> None:
+        change.totals_gone.update(self.totals.marks)
+        change.totals.clear()
 
     def _waiting(self, totals: Totals, change: Change) -> Iterator[tuple[int, int]]:
         """Yield key and rows of the panes after the last mark, as they will be; without a mark, of the newest only."""
@@ -197,9 +216,6 @@ class History:
 
     def _changed_total(self, mark: int, change: Change) -> pl.DataFrame:
         return change.totals[mark] if mark in change.totals else self._frame(Kind.TOTAL, mark)
-
-    def _total(self, mark: int) -> pl.DataFrame:
-        return self._frame(Kind.TOTAL, mark)
 
     def _inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
         """Yield the rows of these intervals, pane by pane."""
@@ -233,6 +249,16 @@ class History:
         frame = self._frames.pop(place, None)
         if frame is not None:
             self._frame_bytes -= int(frame.estimated_size())
+
+    def _known_totals(self) -> dict[int, int]:
+        """Return the marks on disk; how many rows those before the last hold, nobody needs to know exactly."""
+        marks = self._store.intervals(self._app, Kind.TOTAL)
+        try:
+            return dict.fromkeys(marks, self._frame(Kind.TOTAL, marks[-1]).height) if marks else {}
+        except PaoDecodeError as error:
+            log.warning("running totals begin anew: %s", error)
+            self._store.replace(self._app, {}, [(Kind.TOTAL, mark) for mark in marks])
+            return {}
 
     def _split_labelled_panes(self) -> None:
         """Bring panes of an older release into the present form."""

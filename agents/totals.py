@@ -19,6 +19,8 @@ AMENDED_MAX = 8
 STEPS_MAX = 4
 #: How many times the rows of the panes after a mark the next mark may hold.
 PANES_TO_TOTAL = 2
+#: Small panes are cheap to merge: a mark waits for so many of them, or for so many rows.
+PANES_MIN, ROWS_MIN = 8, 1_000
 #: Totals of more rows than this begin anew, without the keys that nobody has any more.
 ROWS_MAX = 1 << 20
 
@@ -58,7 +60,8 @@ class Totals:
         for key, count in panes:
             keys.append(key)
             rows += count
-            if rows and rows * PANES_TO_TOTAL >= height:
+            enough = len(keys) >= PANES_MIN or rows >= ROWS_MIN
+            if rows and enough and rows * PANES_TO_TOTAL >= height:
                 found.append((before, keys))
                 if len(found) == STEPS_MAX:
                     break

@@ -37,6 +37,12 @@ Row = tuple[int, str | None, int | None]
 
 
 @pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small panes make totals, too."""
+    monkeypatch.setattr(totals, "PANES_MIN", 1)
+
+
+@pytest.fixture
 def store(tmp_path: pathlib.Path) -> Iterator[Panes]:
     database = Database(tmp_path / "state.db")
     yield Panes(database)
@@ -101,12 +107,19 @@ scripts = st.lists(st.tuples(st.integers(1, 2), st.lists(values, max_size=6)), m
 
 @pytest.mark.parametrize("name", QUERIES)
 @settings(max_examples=40)
-@given(script=scripts, amended=st.integers(0, 3), rows_max=st.sampled_from([3, 1 << 20]), restart=st.booleans())
+@given(
+    script=scripts,
+    amended=st.integers(0, 3),
+    panes_min=st.sampled_from([1, 4]),
+    rows_max=st.sampled_from([3, 1 << 20]),
+    restart=st.booleans(),
+)
 def test_any_window_equals_a_direct_computation(
     tmp_path_factory: pytest.TempPathFactory,
     name: str,
     script: list[tuple[int, list[Row]]],
     amended: int,
+    panes_min: int,
     rows_max: int,
     restart: bool,
 ) -> None:
@@ -114,6 +127,7 @@ def test_any_window_equals_a_direct_computation(
     database = Database(tmp_path_factory.mktemp("state") / "state.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "AMENDED_MAX", amended)
+        patch.setattr(totals, "PANES_MIN", panes_min)
         patch.setattr(module, "ROWS_MAX", rows_max)
         patch.setattr(module, "MERGED_ROWS", 4)
         patch.setattr(module, "CACHE_BYTES", 500)
@@ -130,12 +144,13 @@ def test_any_window_equals_a_direct_computation(
             database.close()
 
 
+@pytest.mark.usefixtures("often")
 def test_long_windows_are_made_of_two_totals(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
     fed = Fed(PLANS["inverse"], store)
-    for interval in range(200):
+    for interval in range(60):
         fed.commit(1, [(interval * 2_000, product, 1) for product in "abcd"])
     app = fed.plan.definition.app_id
-    assert store.intervals(app, Kind.TOTAL) == list(range(200)), "every pane has as many rows as the totals"
+    assert store.intervals(app, Kind.TOTAL) == list(range(60)), "every pane has as many rows as the totals"
     fed.restart()
     read: list[tuple[Kind, int]] = []
     block = store.block
@@ -145,10 +160,11 @@ def test_long_windows_are_made_of_two_totals(store: Panes, monkeypatch: pytest.M
         return block(app, kind, interval)
 
     monkeypatch.setattr(store, "block", watched)
-    fed.check("inverse", 3, 190)
-    assert read == [(Kind.TOTAL, 192), (Kind.TOTAL, 2)]
+    fed.check("inverse", 3, 50)
+    assert read == [(Kind.TOTAL, 52), (Kind.TOTAL, 2)]
 
 
+@pytest.mark.usefixtures("often")
 def test_totals_of_what_is_no_longer_retained_go(store: Panes) -> None:
     fed = Fed(plan_of(QUERIES["inverse"], options='retain = "20s"'), store)
     for interval in range(40):
@@ -188,6 +204,36 @@ def test_panes_of_an_older_release_are_taken_over(store: Panes, query: str) -> N
         history = History(plan, store)
         assert history.pane(0).sort("k0").equals(frame.sort("k0")) and history.labels[0] == Label(NEVER, 0, 1)
         assert store.intervals(app, Kind.LABELLED_PANE) == []
+
+
+@pytest.mark.usefixtures("often")
+def test_damaged_totals_are_made_anew_and_never_served(store: Panes) -> None:
+    fed = Fed(PLANS["inverse"], store)
+    for interval in range(12):
+        fed.commit(1, [(interval * 2_000, product, 1) for product in "abcd"])
+    app = fed.plan.definition.app_id
+    for mark in (10, 11):
+        store.replace(app, {(Kind.TOTAL, mark): b"damaged"}, [])
+    fed.restart()
+    assert store.intervals(app, Kind.TOTAL) == [], "the last one is read at the start"
+    fed.commit(1, [(24_000, "a", 1)])
+    fed.commit(1, [(26_000, product, 1) for product in "ab"])
+    fed.check("inverse", 0, 14)
+    store.replace(app, {(Kind.TOTAL, 12): b"damaged"}, [])
+    fed.restart()
+    fed.check("inverse", 0, 14)
+    fed.commit(1, [(0, "a", 1), (25_000, "b", 1)])
+    fed.check("inverse", 0, 14)
+
+
+@pytest.mark.usefixtures("often")
+def test_a_sum_over_all_time_may_leave_its_range_while_no_window_does(store: Panes) -> None:
+    fed = Fed(PLANS["inverse"], store)
+    most = 2**62
+    for interval in range(8):
+        fed.commit(1, [(interval * 2_000, "a", most if interval % 4 == 0 else 1), (interval * 2_000, "b", 1)])
+    for first, length in ((0, 4), (1, 5), (3, 2)):
+        fed.check("inverse", first, length)
 
 
 def test_enlisting_alone_changes_no_pane(store: Panes) -> None:

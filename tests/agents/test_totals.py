@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.totals import AMENDED_MAX, PANES_TO_TOTAL, STEPS_MAX, Totals
+from agents import totals
+from agents.totals import AMENDED_MAX, PANES_MIN, PANES_TO_TOTAL, STEPS_MAX, Totals
 
 
 @given(st.sets(st.integers(0, 50)), st.integers(-5, 55), st.integers(0, 60))
@@ -17,8 +19,18 @@ def test_a_window_lies_between_its_marks_but_for_its_edges(marks: set[int], firs
 
 
 @given(st.lists(st.integers(0, 20), max_size=80), st.integers(1, 40))
+def test_small_panes_wait_for_others(rows: list[int], height: int) -> None:
+    for _, keys in Totals({0: height}).steps(enumerate(rows, 1)):
+        assert len(keys) >= PANES_MIN
+    assert [keys for _, keys in Totals({}).steps([(1, 1_000), (2, 600)])] == [[1]]
+    assert [keys for _, keys in Totals({}).steps([(1, 1_000), (2, 1_000)])] == [[1], [2]]
+
+
+@given(st.lists(st.integers(0, 20), max_size=80), st.integers(1, 40))
 def test_a_mark_is_due_when_the_panes_after_the_last_one_weigh_half_as_much(rows: list[int], height: int) -> None:
-    steps = Totals({0: height}).steps(enumerate(rows, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(totals, "PANES_MIN", 1)
+        steps = Totals({0: height}).steps(enumerate(rows, 1))
     assert len(steps) <= STEPS_MAX
     before = 0
     for number, (mark, keys) in enumerate(steps):
@@ -33,7 +45,7 @@ def test_a_mark_is_due_when_the_panes_after_the_last_one_weigh_half_as_much(rows
 
 
 def test_without_marks_the_first_pane_with_rows_begins() -> None:
-    assert Totals({}).steps([(3, 0), (4, 7), (5, 9)])[0] == (None, [3, 4])
+    assert Totals({}).steps([(3, 0), (4, 1_000), (5, 9)]) == [(None, [3, 4])]
     assert Totals({}).steps([]) == []
 
 
