@@ -60,6 +60,10 @@ class UnavailableError(ElfError):
     """The answer exists but nobody who has it can be reached now; asking again later may work."""
 
 
+class IncompleteError(ElfError):
+    """A result was to be shown only if it is complete, and is not, or not yet. HTTP 409."""
+
+
 class BadRequestError(ElfError):
     """The request itself is wrong (a parameter, the body): the caller's fault. HTTP 400."""
 

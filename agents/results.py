@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
 
 Json = dict[str, Any]
@@ -128,6 +129,23 @@ def result_of(
         rows=[{name: _json(value) for name, value in row.items()} for row in rows.to_dicts()],
         completeness=completeness,
     )
+
+
+def require_complete(job: str, completeness: Json) -> None:
+    """Refuse a result that lacks anything it should have, or whose window is still open.
+
+    Raises:
+        IncompleteError: its text says what is lacking.
+    """
+    status = completeness["status"]
+    if status in ("final", "revised"):
+        return
+    reported = f"{completeness['reported']} of {completeness['expected']} agents reported"
+    facts = ["its window is open" if status == "open" else "its window is closed", reported]
+    if completeness["missing"]:
+        facts.append(f"missing: {', '.join(completeness['missing'])}")
+    facts += [f"{what}: {completeness[what]}" for what in ("shed", "gaps") if completeness[what]]
+    raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")
 
 
 def _json(value: Any) -> Any:

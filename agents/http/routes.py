@@ -17,6 +17,7 @@ from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json
 from agents.http.stream import send_results
+from agents.results import require_complete
 from agents.windows import parse_window
 
 SERVICE: web.AppKey[AgentService] = web.AppKey("service")
@@ -68,15 +69,20 @@ async def stop_job(request: web.Request) -> web.Response:
 
 
 async def show_result(request: web.Request) -> web.Response:
-    """GET /v1/jobs/{creator}/{name}/result?window=&key=&limit=."""
+    """GET /v1/jobs/{creator}/{name}/result?window=&key=&limit=&require=."""
     creator, name = _job_names(request)
-    _known_parameters(request, "window", "key", "limit")
+    _known_parameters(request, "window", "key", "limit", "require")
+    require = request.query.get("require")
+    if require not in (None, "complete"):
+        raise BadRequestError(f"require = {require!r} is not known; write complete, or leave it out")
     window = request.query.get("window", "latest")
     parse_window(window)
     key = request.query.get("key")
     if key is not None and len(key) > _KEY_CHARS_MAX:
         raise BadRequestError(f"key is longer than {_KEY_CHARS_MAX} characters")
     result = await _service(request).result(creator, name, window, key, _limit(request))
+    if require is not None:
+        require_complete(f"{creator}/{name}", result["completeness"])
     tag = _tag_of(result)
     headers = {"ETag": f'W/"{tag}"', "Cache-Control": "no-cache"}
     if any(known.value in (tag, "*") for known in request.if_none_match or ()):

@@ -5,7 +5,7 @@
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree |
 | 1 | `query`: the answer has no rows; `verify`: cells differ |
 | 2 | the command line, or a job, is wrong (also: no such job) |
-| 69 | no agent answers, or it cannot answer now: try again later |
+| 69 | no agent answers, or it cannot answer now, or not completely as required: try again later |
 | 70 | elf made a mistake: please report it |
 | 78 | a configuration file or setting is wrong; for `validate`, also a file that cannot be told to be a job |
 | 130 | interrupted (Ctrl-C) |
@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from agents.errors import EXIT_CONFIG, EXIT_USAGE, ConfigError, ElfError, UnavailableError
+from agents.errors import EXIT_CONFIG, EXIT_USAGE, ConfigError, ElfError, IncompleteError, UnavailableError
 
 OK = 0
 DIFFERS = 1
@@ -28,7 +28,7 @@ INTERRUPTED = 130
 def exit_code_of(error: ElfError) -> int:
     """Return the code that tells a script whose turn it is."""
     match error:
-        case UnavailableError():
+        case UnavailableError() | IncompleteError():
             return UNAVAILABLE
         case ConfigError():
             return CONFIG

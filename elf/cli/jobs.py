@@ -65,13 +65,16 @@ def query(
     ] = "latest",
     key: Annotated[str | None, typer.Option(help="Only rows whose first group key is this.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Most rows to show.")] = None,
+    require: Annotated[
+        str | None, typer.Option(metavar="complete", help="complete: show a final result that lacks nothing, or fail.")
+    ] = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a job for one result; exit code 1 if it has no rows."""
     with connect(agent, token_file) as client:
-        result = client.query(name, window, key=key, limit=limit)
+        result = client.query(name, window, key=key, limit=limit, require=require)
     if wants_json(as_json):
         print_json(result)
     else:

@@ -112,7 +112,13 @@ class AsyncClient:
         return await self._ask("GET", await self._path(name), dict[str, Any])
 
     async def query(
-        self, name: str, window: str | Window = "latest", *, key: str | None = None, limit: int | None = None
+        self,
+        name: str,
+        window: str | Window = "latest",
+        *,
+        key: str | None = None,
+        limit: int | None = None,
+        require: str | None = None,
     ) -> Result:
         """Ask a job's master for one result.
 
@@ -121,8 +127,12 @@ class AsyncClient:
             window: `latest`, `START/END` (ISO-8601 or epoch ms), a length such as `300s`, or another result's window.
             key: only rows whose first group key is this.
             limit: most rows to return.
+            require: `complete` for a result of a closed window that lacks nothing, or none at all.
+
+        Raises:
+            IncompleteError: it is not as required, or not yet.
         """
-        options = {"window": str(window), "key": key, "limit": limit}
+        options = {"window": str(window), "key": key, "limit": limit, "require": require}
         parameters = {option: str(value) for option, value in options.items() if value is not None}
         try:
             return await self._ask("GET", await self._path(name, "/result"), Result, params=parameters)

@@ -86,10 +86,16 @@ class Client:
         return self._wait(self._client().job(name))
 
     def query(
-        self, name: str, window: str | Window = "latest", *, key: str | None = None, limit: int | None = None
+        self,
+        name: str,
+        window: str | Window = "latest",
+        *,
+        key: str | None = None,
+        limit: int | None = None,
+        require: str | None = None,
     ) -> Result:
         """Ask a job's master for one result; see `AsyncClient.query`."""
-        return self._wait(self._client().query(name, window, key=key, limit=limit))
+        return self._wait(self._client().query(name, window, key=key, limit=limit, require=require))
 
     def watch(self, name: str) -> Iterator[Result]:
         """Follow a job; see `AsyncClient.watch`."""

@@ -8,6 +8,7 @@ from agents.errors import (
     BadRequestError,
     ConfigError,
     ElfError,
+    IncompleteError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -48,6 +49,8 @@ def error_of(status: int, body: bytes) -> ElfError:
             return JobSpecError(detail, line=problem.line, column=problem.column, hint=problem.hint)
         case "job-conflict":
             return JobConflictError(detail)
+        case "incomplete":
+            return IncompleteError(detail)
         case "unavailable":
             return UnavailableError(detail)
         case "unauthorized" | "forbidden-host" | "forbidden-origin":

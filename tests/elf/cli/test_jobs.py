@@ -44,6 +44,11 @@ def test_publish_query_and_stop_in_a_pipe(agent: Agent, tmp_path: Path) -> None:
     assert lines_of(run(agent, "tree", "shop/top"))[0]["root"] == "aa"
     assert run(agent, "stop", "visits").exit_code == 0
     assert run(agent, "query", "visits").exit_code == 2
+    assert run(agent, "query", "top", "--require", "complete").exit_code == 0
+    lacking = {**make_result()["completeness"], "reported": 4, "missing": ["web3"], "status": "final_incomplete"}
+    agent.service.result_of["shop", "top"] = make_result(completeness=lacking)
+    refused = run(agent, "query", "top", "--require", "complete")
+    assert (refused.exit_code, refused.stdout) == (69, "") and "missing: web3" in refused.stderr
 
 
 @pytest.mark.usefixtures("terminal")

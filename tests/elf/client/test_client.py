@@ -12,7 +12,9 @@ import pytest
 
 import elf
 from agents.errors import (
+    BadRequestError,
     ConfigError,
+    IncompleteError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -43,6 +45,20 @@ def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
         client.stop("visits")
         with pytest.raises(UnknownJobError):
             client.query("visits")
+
+
+def test_a_result_may_be_required_to_be_complete(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        assert client.query("top", require="complete").rows
+        facts = {"expected": 3, "reported": 2, "missing": ["web3"], "late": 0, "shed": 0, "gaps": 2, "revision": 0}
+        for status, window in (("final_incomplete", "closed"), ("open", "open")):
+            lacking = make_result(completeness={**facts, "status": status})
+            agent.service.result_of["shop", "top"] = lacking
+            with pytest.raises(IncompleteError, match=rf"window is {window}; 2 of 3 agents .*missing: web3; gaps: 2"):
+                client.query("top", require="complete")
+            assert client.query("top").completeness.status == status
+        with pytest.raises(BadRequestError, match="write complete"):
+            client.query("top", require="everything")
 
 
 async def test_asynchronous_client_watches(agent: Agent) -> None:
