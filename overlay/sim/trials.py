@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
+from overlay.errors import NotJoinedError
 from overlay.ids import ID_BYTES
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.checkers import (
@@ -121,7 +122,10 @@ async def _look_up_often(cluster: Cluster, seconds: float, per_s: float) -> tupl
         assert node is not None
         key = rng.randbytes(ID_BYTES)
         before = cluster.closest(key).contact
-        found = await machine.task(node.closest(key))
+        try:
+            found = await machine.task(node.closest(key))
+        except NotJoinedError:
+            return  # the asker fell between two steps of its lookup
         if machine.node is node:
             verdicts.append(bool(found) and found[0] in (before, cluster.closest(key).contact))
 
