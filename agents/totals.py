@@ -44,7 +44,8 @@ class Totals:
         """Choose the marks to make next.
 
         A mark is due when the panes after the one before hold half as many rows as it does: whatever the job, making
-        marks then costs no more than twice what the panes themselves did.
+        marks then costs no more than twice what the panes themselves did. Never at a pane without rows: its run may
+        still grow, and a late row of it would then be both in the mark and in what comes on top of it.
 
         Args:
             panes: key and number of rows of each pane after the last mark, ascending; as many as are wanted are taken.
@@ -60,8 +61,8 @@ class Totals:
         for key, count in panes:
             keys.append(key)
             rows += count
-            enough = len(keys) >= PANES_MIN or rows >= ROWS_MIN
-            if rows and enough and rows * PANES_TO_TOTAL >= height:
+            enough = before is None or len(keys) >= PANES_MIN or rows >= ROWS_MIN
+            if count and enough and rows * PANES_TO_TOTAL >= height:
                 found.append((before, keys))
                 if len(found) == STEPS_MAX:
                     break

@@ -206,6 +206,30 @@ def test_panes_of_an_older_release_are_taken_over(store: Panes, query: str) -> N
         assert store.intervals(app, Kind.LABELLED_PANE) == []
 
 
+def test_a_total_is_never_made_at_a_pane_whose_run_may_still_grow(
+    store: Panes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late row of the run's part before the mark would be in the total and, with the pane, in the next one again."""
+    monkeypatch.setattr(totals, "PANES_MIN", 2)
+    fed = Fed(PLANS["inverse"], store)
+    for interval in range(10):
+        fed.commit(1, [(interval * 2_000, "a", 1)] if interval in (0, 1) else [])
+    fed.commit(1, [(2 * 2_000, "a", 1), (20_000, "a", 1)])
+    for interval in range(11, 20):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    for first in range(20):
+        for last in range(first, 20):
+            fed.check("inverse", first, last - first + 1)
+
+
+def test_small_panes_make_totals_too(store: Panes) -> None:
+    fed = Fed(PLANS["inverse"], store)
+    for interval in range(40):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    assert store.intervals(fed.plan.definition.app_id, Kind.TOTAL) == [0, 8, 16, 24, 32]
+    fed.check("inverse", 1, 38)
+
+
 @pytest.mark.usefixtures("often")
 def test_damaged_totals_are_made_anew_and_never_served(store: Panes) -> None:
     fed = Fed(PLANS["inverse"], store)
