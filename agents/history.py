@@ -93,16 +93,14 @@ class History:
         self._blank = SortedSet(key for key, entry in entries.items() if entry.blank)
         self.totals = Totals(self._known_totals())
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
+        """Return a pane's rows; with a change, as they will be after it."""
+        changed = change.frames.get(key) if change is not None else None
+        return self._frame(Kind.PANE, key) if changed is None else changed
 
-    def pane(self, key: int) -> pl.DataFrame:
-        """Return a pane's rows."""
-        return self._frame(Kind.PANE, key)
-
-    def rows(self, key: int) -> int:
-        """Return how many rows a pane has."""
-        return int(self._rows[key])
+    def is_empty(self, key: int) -> bool:
+        """Tell whether a pane has no rows."""
+        return not self._rows[key]
 
     def window(self, first: int, last: int) -> pl.DataFrame:
         """Merge all rows of these intervals, both ends included, without the `interval` column.
@@ -184,16 +182,14 @@ class History:
             amended, dropped = totals.late(interval)
             change.totals_gone.update(dropped)
             for mark in amended:
-                change.totals[mark] = self._schema.merge(
-                    [self._changed_total(mark, change), self._schema.at_zero(rows)]
-                )
+                before = self._total(mark, change)
+                change.totals[mark] = self._schema.merge([before, self._schema.at_zero(rows)])
         for mark in change.totals_gone:
             totals.marks.pop(mark, None)
             change.totals.pop(mark, None)
-        for before, keys in totals.steps(self._waiting(totals, change)):
-            base = [] if before is None else [self._changed_total(before, change)]
-            frames = [change.frames[key] if key in change.frames else self.pane(key) for key in keys]
-            total = self._schema.merge([*base, *map(self._schema.at_zero, frames)])
+        for mark_before, keys in totals.steps(self._waiting(totals, change)):
+            base = [] if mark_before is None else [self._total(mark_before, change)]
+            total = self._schema.merge([*base, *(self._schema.at_zero(self.pane(key, change)) for key in keys)])
             if total.height > ROWS_MAX:
                 self._begin_anew(change)
                 return
@@ -214,8 +210,9 @@ class History:
 
     # ---- frames
 
-    def _changed_total(self, mark: int, change: Change) -> pl.DataFrame:
-        return change.totals[mark] if mark in change.totals else self._frame(Kind.TOTAL, mark)
+    def _total(self, mark: int, change: Change) -> pl.DataFrame:
+        changed = change.totals.get(mark)
+        return self._frame(Kind.TOTAL, mark) if changed is None else changed
 
     def _inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
         """Yield the rows of these intervals, pane by pane."""

@@ -45,7 +45,7 @@ class Labels:
         return int(self._labels.keys()[-1])
 
     def between(self, first: int | None, last: int) -> list[int]:
-        """Return the keys from one interval to another, both included; without the first, all before the last."""
+        """Return the keys from one interval to another, both included; without the first, all up to the last."""
         return list(self._labels.irange(first, last))
 
     def holding(self, first: int, last: int) -> Iterator[int]:

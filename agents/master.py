@@ -228,7 +228,7 @@ class Master:
             last = history.labels[key]
             if self.plan.window is None:
                 label, rows = last.extended(label), history.pane(key)
-            elif not history.rows(key) and commit.payload is None and last.alike(label):
+            elif history.is_empty(key) and commit.payload is None and last.alike(label):
                 label = last.extended(label)
                 change.extended.append(key)
         key = self._key(commit.through)
@@ -246,8 +246,7 @@ class Master:
     def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
         newest = max(change.frames)
         if self.plan.window is None:
-            merged = [change.frames[newest], rows.with_columns(pl.lit(0, pl.Int64).alias(INTERVAL))]
-            change.frames[newest] = self.plan.schema.merge(merged)
+            change.frames[newest] = self.plan.schema.merge([change.frames[newest], self.plan.schema.at_zero(rows)])
             return state
         for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
             key = self._pane_of(interval, newest, change)
@@ -258,8 +257,7 @@ class Master:
                 label = change.labels.get(key) or self._history.labels[key]
                 change.labels[key] = label.revised()
                 change.late.append((interval, part))
-            before = change.frames[key] if key in change.frames else self._history.pane(key)
-            change.frames[key] = self.plan.schema.merge([before, part])
+            change.frames[key] = self.plan.schema.merge([self._history.pane(key, change), part])
         return state
 
     def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
-from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
+from overlay.routing import GAIN_BITS, bounded, closer
 from overlay.tree.policy import Seat, SendOn, first_choice, place, rank
 
 K = 20
@@ -73,7 +73,7 @@ class Tables:
         """
         shared = prefix_bits(me.id, key)
         found = closer(self.level(me, shared), me.id, key) if shared < ID_BITS else []
-        if len(found) > max(NEAREST_TIED, FAN_IN_MAX) and prefix_bits(found[-1].id, key) <= shared + GAIN_BITS:
+        if len(found) > FAN_IN_MAX and prefix_bits(found[-1].id, key) <= shared + GAIN_BITS:
             return bounded(found, me.id, key)
         return bounded(self.all_levels(me, shared), me.id, key)
 

@@ -98,7 +98,7 @@ def test_one_level_of_a_table_gives_the_choice_that_the_whole_table_gives(count:
 
 def alike(candidates: list[Contact], key: bytes) -> list[Contact]:
     """Return those that `first_choice` draws from."""
-    if len(candidates) <= FAN_IN_MAX:
+    if len(candidates) <= FAN_IN_MAX // 2:
         return candidates[:1]
     level = prefix_bits(candidates[0].id, key)
     return list(takewhile(lambda one: prefix_bits(one.id, key) == level, candidates))
