@@ -9,6 +9,7 @@ from agents.store import database as database_module
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
 from agents.store.controls import Controls
 from agents.store.database import Database, StoreError
+from agents.store.panes import Kind, Panes
 from agents.store.records import Records
 from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
 
@@ -61,6 +62,23 @@ def test_a_file_of_the_release_before_is_brought_up_to_date(
     assert database.agent_id == agent_id
     assert Records(database).all(APP) == [Record("job/a", 1, b"x")]
     assert Controls(database).state(APP) is None
+    database.close()
+
+
+def test_panes_of_the_second_version_move_into_the_history(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(database_module, "SCHEMA_VERSION", 2)
+        before.setattr(database_module, "_STEPS", database_module._STEPS[:2])
+        database = Database(tmp_path / "state.db")
+        with database.transaction() as sql:
+            sql.executemany("INSERT INTO panes VALUES (?, ?, ?)", [(APP, 7, b"seven"), (APP, -1, b"earlier")])
+        database.close()
+    database = Database(tmp_path / "state.db")
+    panes = Panes(database)
+    assert panes.blocks(APP, Kind.LABELLED_PANE) == {-1: b"earlier", 7: b"seven"}
+    assert panes.intervals(APP, Kind.PANE) == []
     database.close()
 
 
