@@ -75,6 +75,8 @@ class Application:
         due = [self.tree.deadline_ms]
         if not self._rollup_rests:
             due.append(self._rollup_ms)
+        if self.rollup is not None and self.rollup.deadline_ms is not None:
+            due.append(self.rollup.deadline_ms)
         if self.flood.deadline_ms is not None:
             due.append(self.flood.deadline_ms)
         return min(due)

@@ -233,6 +233,14 @@ class Retire(_Message, frozen=True, tag=12):
     agent: AgentId
 
 
+class Presence(_Message, frozen=True, tag=17):
+    """These members hang under the sender (`here`), or do so no longer: whether the root should wait for them."""
+
+    app: AppId
+    agents: Annotated[Agents, msgspec.Meta(min_length=1)]
+    here: bool
+
+
 class Request(_Message, frozen=True, tag=13):
     """A question on its way to a key. `direct`: for the receiver alone. `path`: hops so far, receiver included."""
 
@@ -289,7 +297,7 @@ class ControlEntries(_Message, frozen=True, tag=22):
 
 
 _EdgeMessage: TypeAlias = Join | Accept | Redirect | Heartbeat | Unlink | Drop
-_RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire
+_RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire | Presence
 ControlMessage: TypeAlias = ControlAsk | ControlSeen | ControlEntries
 FloodMessage: TypeAlias = Compare | Digest | Records
 TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | ControlMessage | FloodMessage

@@ -11,7 +11,17 @@ from collections import deque
 
 from overlay.errors import DecodeError
 from overlay.links.wire import BODY_BYTES_MAX, Buffer
-from overlay.messages import MESSAGE_BYTES_MAX, Announce, Contribution, Message, Records, Reply, Request, Retire
+from overlay.messages import (
+    MESSAGE_BYTES_MAX,
+    Announce,
+    Contribution,
+    Message,
+    Presence,
+    Records,
+    Reply,
+    Request,
+    Retire,
+)
 
 #: Most that msgpack adds to a batch, and to each message in it.
 HEAD_BYTES = 5
@@ -22,7 +32,7 @@ PARTS_BYTES_MAX = MESSAGE_BYTES_MAX + (64 << 10)
 
 
 #: What may be large or many, and what must keep its order with those: a farewell must not overtake what is owed.
-_BULK = (Contribution, Announce, Retire, Records, Request, Reply)
+_BULK = (Contribution, Announce, Presence, Retire, Records, Request, Reply)
 
 
 def is_bulk(message: Message) -> bool:

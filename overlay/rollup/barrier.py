@@ -27,6 +27,8 @@ class Barrier:
         #: The choice whose payloads are being merged; nothing else is forwarded meanwhile, which keeps the order.
         self.merging: Choice | None = None
         self.patience_ms = patience_ms
+        #: When `step` may have something to do although nothing was heard; None: only then.
+        self.deadline_ms: int | None = None
         self._waiting_since_ms: int | None = None
         #: Participants that outlasted our patience; they are waited for again once they speak.
         self._given_up: set[bytes] = set()
@@ -61,6 +63,7 @@ class Barrier:
 
     def step(self, participants: set[bytes], now_ms: int) -> Choice | None:
         """Return the next choice to merge, if the barrier is complete or patience is at an end."""
+        self.deadline_ms = None
         if self.merging is not None:
             return None
         point = self.bag.next_point()
@@ -71,7 +74,9 @@ class Barrier:
         if behind:
             if self._waiting_since_ms is None:
                 self._waiting_since_ms = now_ms
-            if now_ms - self._waiting_since_ms < self.patience_ms:
+            until_ms = self._waiting_since_ms + self.patience_ms
+            if now_ms < until_ms:
+                self.deadline_ms = until_ms
                 return None
             self._given_up |= behind
         self._waiting_since_ms = None

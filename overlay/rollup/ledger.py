@@ -9,10 +9,12 @@ A commit waits until a claim names every agent on the roster that is not known t
 overlapping claims keep out is named missing at once, for claims never come apart again. If nothing has moved for
 `leap_after_ms` while others have spoken, the silent ones are leapt: named missing, and not waited for until they speak
 of a later interval or say that they have sealed the one before the last (a straggler is two intervals behind, §2.3).
+Whom the tree has lost (`absent`) is waited for only as long as finding another parent takes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from overlay.contract import Absence, Commit, RollupState, RosterEntry
@@ -22,6 +24,9 @@ from overlay.rollup.claims import Bag, Choice
 #: Most absences remembered for one agent. A run of missed commits is one; only an agent that comes and goes thousands
 #: of times without ever confirming gets here.
 ABSENCES_MAX = 4_096
+#: A member that nobody has for a child any more is waited for this long: orphans are back within 0.2 s of the failure's
+#: discovery, those whose grandparent failed too a little later. Longer, and agents that are gone hold up results.
+ORPHANED_MS = 500
 
 
 @dataclass(slots=True)
@@ -54,8 +59,22 @@ class Ledger:
         self._deferred: list[Announce] = []
         self._retired: set[str] = set()
         self._excluded: set[str] = set()
+        #: Members that the tree has lost, and since when.
+        self._absent: dict[str, int] = {}
+        #: When `step` may have something to do although nothing was heard; None: only then.
+        self.deadline_ms: int | None = None
 
     # ---- members
+
+    def absent(self, agents: Iterable[str], now_ms: int) -> None:
+        """Take note that nobody has these agents for children any more: they are dead, or about to come back."""
+        for agent in agents:
+            self._absent.setdefault(agent, now_ms)
+
+    def present(self, agents: Iterable[str]) -> None:
+        """Take note that these agents hang in the tree (again)."""
+        for agent in agents:
+            self._absent.pop(agent, None)
 
     def on_announce(self, announce: Announce) -> Status | None:
         """Put a member on the roster and tell it where it stands; None, and later, while a commit is under way."""
@@ -84,6 +103,7 @@ class Ledger:
         """Expect a member no more; what it sent already still counts."""
         self.roster.pop(agent, None)
         self.awaited.discard(agent)
+        self._absent.pop(agent, None)
         self._retired.add(agent)
         self._deferred = [held for held in self._deferred if held.agent != agent]
 
@@ -112,21 +132,30 @@ class Ledger:
     def step(self, now_ms: int) -> Choice | None:
         """Return the choice of the next commit, if everyone awaited is covered or has been waited for long enough."""
         point = self.bag.next_point()
-        if self.pending is not None or point is None or now_ms < self._grace_until_ms:
+        self.deadline_ms = None
+        if self.pending is not None or point is None:
             return None
-        expected = self.awaited.intersection(self.roster)
-        spoken_for = self.bag.spoken_for(point, floor=self.committed)
-        if not expected.issubset(spoken_for) and not self._patience_ended(point, now_ms):
+        if now_ms < self._grace_until_ms:
+            self.deadline_ms = self._grace_until_ms
+            return None
+        silent = self.awaited.intersection(self.roster) - self.bag.spoken_for(point, floor=self.committed)
+        if silent and now_ms < (until_ms := self._patience_until_ms(point, silent, now_ms)):
+            self.deadline_ms = until_ms
             return None
         choice = self.bag.choose(point, floor=self.committed)
         self.pending = Pending(choice)
         return choice
 
-    def _patience_ended(self, point: int, now_ms: int) -> bool:
-        """Time runs per interval: while slower members move on, the point moves with them and nobody is leapt."""
+    def _patience_until_ms(self, point: int, silent: Iterable[str], now_ms: int) -> int:
+        """Return how long to wait for the silent.
+
+        Time runs per interval: while slower members move on, the point moves with them and nobody is leapt.
+        """
         if self._waiting is None or self._waiting[0] != point:
             self._waiting = (point, now_ms)
-        return now_ms - self._waiting[1] >= self.leap_after_ms
+        until_ms = self._waiting[1] + self.leap_after_ms
+        lost_ms = [self._absent.get(agent, until_ms) + ORPHANED_MS for agent in silent]
+        return min(until_ms, max(lost_ms))
 
     def merged(self, payload: bytes | None, bad: tuple[int, ...]) -> Commit:
         """The merge is done: decide who is in, and return what to make durable."""

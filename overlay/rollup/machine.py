@@ -12,7 +12,7 @@ verdicts in order and without gaps. Paper: §2.3. OVERLAY section 6.
 from __future__ import annotations
 
 import random
-from collections import deque
+from collections.abc import Sequence
 
 from overlay.contract import NEVER, OverlaySettings, RollupState, Verdict
 from overlay.effects import (
@@ -30,19 +30,24 @@ from overlay.effects import (
 )
 from overlay.errors import NotJoinedError
 from overlay.ids import Contact
-from overlay.messages import Announce, Claim, Contribution, Heartbeat, Retire, Settle, Status, TreeMessage, Unlink
+from overlay.messages import (
+    Announce,
+    Claim,
+    Contribution,
+    Heartbeat,
+    Presence,
+    Retire,
+    Settle,
+    Status,
+    TreeMessage,
+    Unlink,
+)
 from overlay.rollup.barrier import Barrier
+from overlay.rollup.below import Below
 from overlay.rollup.claims import OWN, Choice
 from overlay.rollup.ledger import Ledger
+from overlay.rollup.own import OwnSnapshots
 from overlay.rollup.settlement import Settlement
-
-#: Own snapshots on their way at a time. Enough to fill a round trip while catching up, and small enough that what is
-#: sent again to a new parent stays bounded.
-WINDOW = 64
-#: Own snapshots without a verdict past which the runtime should rest: 68 minutes of a job with intervals of a second
-#: whose root is away, at 1 MiB of our memory when they are small.
-UNSETTLED_MAX = 4_096
-UNSETTLED_BYTES_MAX = 32 << 20
 
 
 class Rollup:
@@ -60,12 +65,8 @@ class Rollup:
         self.barrier = self._new_barrier()
         self._parent: ParentUp | None = None
         self._children: dict[bytes, ChildUp] = {}
-        self._below: dict[str, bytes] = {}
-        self._own: deque[Claim] = deque()
-        self._own_bytes = 0
-        self._congested = False
-        self._sealed = NEVER
-        self._fed = NEVER
+        self._below = Below()
+        self._own = OwnSnapshots(agent)
         self._ticket = 0
         self._merging: int | None = None
 
@@ -90,8 +91,6 @@ class Rollup:
             return []
         self.settlement = None
         self._own.clear()
-        self._own_bytes = 0
-        self._sealed = self._fed = NEVER
         self.barrier.bag.drop(OWN)
         if not retire:
             return []
@@ -108,20 +107,21 @@ class Rollup:
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot; see `contract.Overlay.seal`."""
-        if self.settlement is None or through <= max(self.settlement.durable, self._sealed):
+        if self.settlement is None or through <= max(self.settlement.durable, self._own.sealed):
             return False, []
-        self._own.append(Claim(max(self._sealed, self.settlement.durable), through, (self.agent,), payload))
-        self._own_bytes += _size(payload)
-        self._sealed = through
-        self._prune_own()
+        self._own.add(self.settlement.durable, through, payload)
+        self._own.prune(self.committed)
         return True, self._advance(now_ms)
 
     @property
     def congested(self) -> bool:
-        """Whether so many own snapshots have no verdict that no more should be made; with a half as hysteresis."""
-        share = 2 if self._congested else 1
-        self._congested = len(self._own) * share > UNSETTLED_MAX or self._own_bytes * share > UNSETTLED_BYTES_MAX
-        return self._congested
+        """Whether so many own snapshots have no verdict that no more should be made."""
+        return self._own.congested
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When a tick may end a wait; None while nobody is waited for."""
+        return self.barrier.deadline_ms if self.ledger is None else self.ledger.deadline_ms
 
     # ---- edges
 
@@ -132,27 +132,34 @@ class Rollup:
                 self._parent = event
                 again = sorted(self.barrier.kept, key=lambda claim: claim.through)
                 effects = [effect for claim in again for effect in self._contribute(claim)]
-                return self._speak_up(now_ms) + effects + self._advance(now_ms)
+                present = self._up(Presence(self.app, self._below.agents(), True)) if self._below else []
+                return present + self._speak_up(now_ms) + effects + self._advance(now_ms)
             case ParentDown():
                 self._parent = None
             case ChildUp(child=child):
-                self._forget_edge(child.id)
                 self._children[child.id] = event
+                return self._forget_edge(child.id, now_ms)
             case ChildDown(child=child):
-                self._forget_edge(child.id)
                 self._children.pop(child.id, None)
-                return self._advance(now_ms)
+                return self._forget_edge(child.id, now_ms) + self._advance(now_ms)
             case RootChanged(is_root=True):
                 return self._become_root(now_ms)
             case RootChanged(is_root=False):
                 self._cease_root()
         return []
 
-    def _forget_edge(self, edge: bytes) -> None:
+    def _forget_edge(self, edge: bytes, now_ms: int) -> list[Effect]:
         self.barrier.bag.drop(edge)
         if self.ledger is not None:
             self.ledger.bag.drop(edge)
-        self._below = {agent: via for agent, via in self._below.items() if via != edge}
+        return self._lose(edge, None, now_ms)
+
+    def _lose(self, edge: bytes, agents: Sequence[str] | None, now_ms: int) -> list[Effect]:
+        """Let the root hear that these (or all) members of a child do not hang under us any more."""
+        lost = self._below.lose(edge, agents)
+        if self.ledger is not None:
+            self.ledger.absent(lost, now_ms)
+        return self._up(Presence(self.app, lost, False)) if lost else []
 
     def _become_root(self, now_ms: int) -> list[Effect]:
         known = self.state.committed > NEVER
@@ -165,7 +172,7 @@ class Rollup:
             ledger.add(edge, claim)
         self.ledger, self.barrier, self._merging = ledger, self._new_barrier(), None
         self.term, self.committed = term, max(self.committed, ledger.committed)
-        self._fed = NEVER
+        self._own.rewind()
         return self._speak_up(now_ms) + self._advance(now_ms)
 
     def _cease_root(self) -> None:
@@ -176,7 +183,7 @@ class Rollup:
         for edge, claims in ledger.bag.edges.items():
             for claim in claims:
                 self.barrier.add(edge, claim)
-        self._fed = NEVER
+        self._own.rewind()
 
     def _new_barrier(self) -> Barrier:
         return Barrier(patience_ms=self.leap_after_ms // 2)
@@ -193,10 +200,15 @@ class Rollup:
                     return [Send(sender, Unlink(self.app, epoch))]
                 return self._on_claim(sender.id, claim) + self._advance(now_ms)
             case Announce(agent=agent) if child is not None:
-                self._below[agent] = sender.id
+                self._meet(sender.id, (agent,))
                 return self._on_announce(message, now_ms) + self._advance(now_ms)
+            case Presence(agents=agents, here=True) if child is not None:
+                self._meet(sender.id, agents)
+                return self._up(message)
+            case Presence(agents=agents) if child is not None:
+                return self._lose(sender.id, agents, now_ms) + self._advance(now_ms)
             case Retire(agent=agent) if child is not None:
-                self._below.pop(agent, None)
+                self._below.lose(sender.id, (agent,))
                 if self.ledger is None:
                     return self._up(message)
                 self.ledger.retire(agent)
@@ -224,6 +236,11 @@ class Rollup:
             return []
         return [effect for early in self.barrier.add(edge, claim) for effect in self._contribute(early)]
 
+    def _meet(self, edge: bytes, agents: Sequence[str]) -> None:
+        self._below.meet(edge, agents)
+        if self.ledger is not None:
+            self.ledger.present(agents)
+
     def _on_announce(self, announce: Announce, now_ms: int) -> list[Effect]:
         if self.ledger is None:
             return self._up(announce)
@@ -235,9 +252,9 @@ class Rollup:
         self._learn(status.term, status.committed)
         if status.agent == self.agent and self.settlement is not None:
             effects = self._notify(self.settlement.on_status(status))
-            self._prune_own()
+            self._own.prune(self.committed)
             return effects + self._advance(now_ms)
-        via = self._children.get(self._below.get(status.agent, OWN))
+        via = self._children.get(self._below.edge_of(status.agent) or OWN)
         return [Send(via.child, status)] if via is not None else []
 
     def _on_settle(self, settle: Settle, now_ms: int) -> list[Effect]:
@@ -246,7 +263,7 @@ class Rollup:
         effects: list[Effect] = [Send(edge.child, settle) for edge in self._children.values()]
         if self.settlement is not None:
             effects += self._notify(self.settlement.on_settle(settle, now_ms))
-        self._prune_own()
+        self._own.prune(self.committed)
         return effects + self._tick_announce(now_ms) + self._advance(now_ms)
 
     def _learn(self, term: int, committed: int) -> None:
@@ -313,7 +330,7 @@ class Rollup:
             return self.ledger.step(now_ms)
         if self._parent is None:
             return None
-        participants = set(self._below.values())
+        participants = self._below.edges()
         if self.settlement is not None:
             participants.add(OWN)
         return self.barrier.step(participants, now_ms)
@@ -325,19 +342,8 @@ class Rollup:
         return [effect for claim in claims for effect in self._contribute(claim)]
 
     def _feed(self) -> list[Effect]:
-        """Hand own snapshots to the barrier or the ledger, at most a window ahead of the verdicts."""
-        effects: list[Effect] = []
-        for position, claim in enumerate(self._own):
-            if position >= WINDOW:
-                break
-            if claim.through > self._fed:
-                self._fed = claim.through
-                effects += self._on_claim(OWN, claim)
-        return effects
-
-    def _prune_own(self) -> None:
-        while self._own and self._own[0].through <= self.committed:
-            self._own_bytes -= _size(self._own.popleft().payload)
+        """Hand own snapshots to the barrier or the ledger."""
+        return [effect for claim in self._own.due() for effect in self._on_claim(OWN, claim)]
 
     def _contribute(self, claim: Claim) -> list[Effect]:
         return self._up(Contribution(self.app, self._parent.epoch, claim)) if self._parent is not None else []
@@ -361,9 +367,5 @@ class Rollup:
 
     def _announce(self, now_ms: int) -> list[Effect]:
         assert self.settlement is not None
-        announce = Announce(self.app, self.agent, self.settlement.durable, self._sealed, self.settlement.fresh)
+        announce = Announce(self.app, self.agent, self.settlement.durable, self._own.sealed, self.settlement.fresh)
         return self._on_announce(announce, now_ms)
-
-
-def _size(payload: bytes | None) -> int:
-    return 0 if payload is None else len(payload)

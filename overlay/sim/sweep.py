@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.sim import scenarios, trials
+from overlay.sim import rollups, scenarios, trials
 from overlay.sim.agents import Cluster
 from overlay.sim.loop import SimLoop
 from overlay.sim.report import Outcome
@@ -42,6 +42,12 @@ SCENARIOS = {
     "upkeep": Scenario(play=scenarios.upkeep, agents=1280, minutes="seconds", minute_unit=60.0),
     "churn": Scenario(play=trials.churn, agents=1000, minutes="minutes"),
     "rush": Scenario(play=trials.rush, agents=2000),
+    "rollup": Scenario(
+        play=rollups.rollup,
+        agents=1280,
+        delay_ms=rollups.DELAY_MS,
+        options=(("disk_ms", rollups.DISK_MS), ("leap_after_ms", 10_000)),
+    ),
     "faults": Scenario(
         play=trials.faults,
         agents=9,

@@ -35,6 +35,7 @@ EXAMPLES: list[Message] = [
     messages.Status(APP, "x", 1, 2, (Absence(0, 1),)),
     messages.Settle(APP, 1, 2, 3, ("x",)),
     messages.Retire(APP, "x"),
+    messages.Presence(APP, ("x", "y"), True),
     messages.Request(b"i" * 8, APP, b"q", ("127.0.0.1:5",), False, 10),
     messages.Reply(b"i" * 8, 0, b"a", ()),
 ]
@@ -57,6 +58,7 @@ def test_messages_survive_the_wire(message: Message) -> None:
         [4, APP, 1, True, 0, 0, 1 << 21],
         [16, APP, 1, None],
         [8, APP, 1, [2, 2, ["x"], None]],
+        [17, APP, [], True],
         [8, APP, 1, [1, 2, [], None]],
         [8, APP, 1, [1, 2, ["x", "x"], None]],
         [7, APP, [["", 1, b""]]],

@@ -11,7 +11,7 @@ import pytest
 from overlay.contract import Commit
 from overlay.ids import app_id
 from overlay.links.websocket import Links
-from overlay.rollup import machine as rollup
+from overlay.rollup import own as rollup
 from tests.overlay.cluster import cluster, wait_until
 
 APP = app_id("job", "shop")

@@ -41,6 +41,11 @@ def test_rush() -> None:
     passed("rush", agents=120)
 
 
+def test_rollup() -> None:
+    outcome = passed("rollup", agents=40)
+    assert figure(outcome, "8 gone for good: s until results flow") > 0.5
+
+
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_faults(seed: int) -> None:
     outcome = passed("faults", seed, minutes=0.4)
