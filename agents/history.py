@@ -26,8 +26,8 @@ from cbt import INTERVAL, PaoDecodeError, decode, encode
 
 log = logging.getLogger(__name__)
 
-#: Memory for frames that were read or written lately.
-CACHE_BYTES = 32 << 20
+#: Frames that were read or written lately; resident, they take up to three times as much.
+CACHE_BYTES = 8 << 20
 #: Rows of panes merged at a time.
 MERGED_ROWS = 1 << 20
 #: What may be wrong with totals and not with panes: a sum over all time leaves its range, a block is damaged.
@@ -111,6 +111,9 @@ class History:
             found = self._difference(first, last)
             if found is not None:
                 return found
+        if first == last:
+            # A pane has one row for each key of an interval.
+            return next(self._inside(first, last), self._schema.empty()).drop(INTERVAL)
         merged, waiting, count = self._schema.empty().drop(INTERVAL), list[pl.DataFrame](), 0
         for rows in self._inside(first, last):
             waiting.append(rows)
@@ -131,7 +134,7 @@ class History:
         if all(rows <= cost for rows in accumulate(self._rows[key] for key in self.labels.holding(first, last))):
             return None
         plus = [rows for edge in edges for rows in self._inside(*edge)]
-        return self._schema.difference([self._frame(Kind.TOTAL, later), *plus], [self._frame(Kind.TOTAL, earlier)])
+        return self._schema.difference(self._frame(Kind.TOTAL, later), self._frame(Kind.TOTAL, earlier), plus)
 
     # ---- changing
 
@@ -164,8 +167,9 @@ class History:
         self.totals.marks.update({mark: frame.height for mark, frame in change.totals.items()})
         for key, frame in change.frames.items():
             self._cache((Kind.PANE, key), frame)
-        for mark, frame in change.totals.items():
-            self._cache((Kind.TOTAL, mark), frame)
+        # Not the totals themselves: read back, they hold no more memory than they need.
+        for mark in change.totals:
+            self._uncache((Kind.TOTAL, mark))
 
     def _entry(self, key: int, label: Label, change: Change) -> _Entry:
         frame = change.frames.get(key)
@@ -175,21 +179,23 @@ class History:
 
     def _sum_up(self, change: Change) -> None:
         """Add what is late to the totals, drop those of panes that are gone, and make those that are due."""
-        totals = Totals(self.totals.marks)
+        totals, gone = self.totals, change.totals_gone
         if change.expired:
-            change.totals_gone.update(totals.marks.irange(maximum=max(change.expired)))
+            gone.update(totals.marks.irange(maximum=max(change.expired)))
         for interval, rows in change.late:
             amended, dropped = totals.late(interval)
-            change.totals_gone.update(dropped)
-            for mark in amended:
+            gone.update(dropped)
+            newest: pl.DataFrame | None = None
+            for mark in reversed(amended):
                 before = self._total(mark, change)
-                change.totals[mark] = self._schema.merge([before, self._schema.at_zero(rows)])
-        for mark in change.totals_gone:
-            totals.marks.pop(mark, None)
+                change.totals[mark] = self._schema.add_to_total(before, [rows], newest)
+                newest = change.totals[mark] if newest is None else newest
+        for mark in gone:
             change.totals.pop(mark, None)
-        for mark_before, keys in totals.steps(self._waiting(totals, change)):
-            base = [] if mark_before is None else [self._total(mark_before, change)]
-            total = self._schema.merge([*base, *(self._schema.at_zero(self.pane(key, change)) for key in keys)])
+        last = totals.newest(gone)
+        for mark_before, keys in totals.steps(last, self._waiting(last, change)):
+            base = self._schema.empty() if mark_before is None else self._total(mark_before, change)
+            total = self._schema.add_to_total(base, [self.pane(key, change) for key in keys])
             if total.height > ROWS_MAX:
                 self._begin_anew(change)
                 return
@@ -199,10 +205,10 @@ class History:
         change.totals_gone.update(self.totals.marks)
         change.totals.clear()
 
-    def _waiting(self, totals: Totals, change: Change) -> Iterator[tuple[int, int]]:
+    def _waiting(self, last: int | None, change: Change) -> Iterator[tuple[int, int]]:
         """Yield key and rows of the panes after the last mark, as they will be; without a mark, of the newest only."""
         newest = max(change.frames)
-        after = totals.marks.keys()[-1] if totals.marks else newest - 1
+        after = newest - 1 if last is None else last
         for key in self._rows.irange(after + 1, newest - 1):
             if key not in change.extended:
                 yield key, change.frames[key].height if key in change.frames else self._rows[key]

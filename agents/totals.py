@@ -9,7 +9,7 @@ no mark, or in all: differences do not see it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from sortedcontainers import SortedDict
 
@@ -40,7 +40,11 @@ class Totals:
         later = next(self.marks.irange(first - 1, last, reverse=True), None)
         return None if earlier is None or later is None or earlier == later else (earlier, later)
 
-    def steps(self, panes: Iterable[tuple[int, int]]) -> list[tuple[int | None, list[int]]]:
+    def newest(self, gone: Collection[int]) -> int | None:
+        """Return the last mark that is not gone. O(gone)."""
+        return next((mark for mark in reversed(self.marks) if mark not in gone), None)
+
+    def steps(self, before: int | None, panes: Iterable[tuple[int, int]]) -> list[tuple[int | None, list[int]]]:
         """Choose the marks to make next.
 
         A mark is due when the panes after the one before hold half as many rows as it does: whatever the job, making
@@ -48,13 +52,13 @@ class Totals:
         still grow, and a late row of it would then be both in the mark and in what comes on top of it.
 
         Args:
-            panes: key and number of rows of each pane after the last mark, ascending; as many as are wanted are taken.
+            before: the last mark, if there is one.
+            panes: key and number of rows of each pane after it, ascending; as many as are wanted are taken.
 
         Returns:
             For each new mark the one before it, if any, and the panes that come on top, whose last it is at.
         """
         found: list[tuple[int | None, list[int]]] = []
-        before = self.marks.keys()[-1] if self.marks else None
         height = self.marks[before] if before is not None else 0
         keys: list[int] = []
         rows = 0

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from cbt.aggregates.contract import Aggregate
+from cbt.aligned import added, leads, subtracted
 from cbt.frames import FrameFormat
 from cbt.reducing import reducer
 from cbt.rows import Reduce, sort, subtract
@@ -53,6 +54,11 @@ class PaoSchema:
         """All columns of a PAO frame with their types, in order."""
         return {INTERVAL: pl.Int64(), **dict(self.keys), **self.slots, **self.states}
 
+    @functools.cached_property
+    def addressing(self) -> tuple[str, ...]:
+        """The columns that tell a row from others: `interval`, keys and slots."""
+        return (INTERVAL, *self.key_names, *self.slots)
+
     @property
     def invertible(self) -> bool:
         """Whether PAOs can be taken out again: there are states, and all of them add up."""
@@ -92,12 +98,35 @@ class PaoSchema:
         # Not `with_columns`, which is a query: it takes a tenth as long.
         return pl.DataFrame([zeros, *(frame[name] for name in self.columns if name != INTERVAL)])
 
-    def difference(self, frames: Sequence[pl.DataFrame], earlier: Sequence[pl.DataFrame]) -> pl.DataFrame:
-        """Merge like `merge_window` what is in `frames` but not in `earlier`; rows whose states are all zero go.
+    def add_to_total(
+        self, total: pl.DataFrame, frames: Sequence[pl.DataFrame], later: pl.DataFrame | None = None
+    ) -> pl.DataFrame:
+        """Merge frames into a total, all of it in interval 0; its rows keep their places. Only if `invertible`.
+
+        Args:
+            total: as this method or `merge` made it.
+            frames: what is added.
+            later: a total that has been made of this one and has the frames' keys: of its order, the result can be
+                taken out of it by `difference` in less time.
+        """
+        rows = self.merge([self.at_zero(frame) for frame in frames])
+        if len(self.addressing) == 1:
+            return self.merge([total, rows])
+        return added(total, rows, self.addressing, later)
+
+    def difference(self, later: pl.DataFrame, earlier: pl.DataFrame, plus: Sequence[pl.DataFrame] = ()) -> pl.DataFrame:
+        """Merge like `merge_window` what is in a later total and not in an earlier one, and what comes on top.
 
         Paper: section 3.1, PAO15 - PAO5. Only for schemas that are `invertible`, and where all of `earlier` is in
-        `frames` too. O(rows log rows).
+        `later` too. Rows whose states are all zero go. O(rows) where the earlier total leads the later one, else
+        O(rows log rows).
         """
+        if leads(earlier, later, self.addressing):
+            left = _without_interval(subtracted(later, earlier, self.addressing))
+            return self.merge_window([left, *plus]) if plus else left
+        return self._difference([later, *plus], [earlier])
+
+    def _difference(self, frames: Sequence[pl.DataFrame], earlier: Sequence[pl.DataFrame]) -> pl.DataFrame:
         mine, theirs = (
             self.format.widths(self.at_zero(frame) for frame in each if frame.height) for each in (frames, earlier)
         )

@@ -44,6 +44,10 @@ CREATE TABLE history (app BLOB NOT NULL, kind INTEGER NOT NULL, interval INTEGER
 INSERT INTO history SELECT app, 3, interval, block FROM panes;
 DROP TABLE panes
 """,
+    # Which blocks there are, without a walk over the blocks themselves.
+    """
+CREATE INDEX history_places ON history (app, kind, interval)
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(_STEPS)

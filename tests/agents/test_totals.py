@@ -20,17 +20,17 @@ def test_a_window_lies_between_its_marks_but_for_its_edges(marks: set[int], firs
 
 @given(st.lists(st.integers(0, 20), max_size=80), st.integers(1, 40))
 def test_small_panes_wait_for_others(rows: list[int], height: int) -> None:
-    for _, keys in Totals({0: height}).steps(enumerate(rows, 1)):
+    for _, keys in Totals({0: height}).steps(0, enumerate(rows, 1)):
         assert len(keys) >= PANES_MIN
-    assert [keys for _, keys in Totals({}).steps([(1, 1_000), (2, 600)])] == [[1]]
-    assert [keys for _, keys in Totals({}).steps([(1, 1_000), (2, 1_000)])] == [[1], [2]]
+    assert [keys for _, keys in Totals({}).steps(None, [(1, 1_000), (2, 600)])] == [[1]]
+    assert [keys for _, keys in Totals({}).steps(None, [(1, 1_000), (2, 1_000)])] == [[1], [2]]
 
 
 @given(st.lists(st.integers(0, 20), max_size=80), st.integers(1, 40))
 def test_a_mark_is_due_when_the_panes_after_the_last_one_weigh_half_as_much(rows: list[int], height: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "PANES_MIN", 1)
-        steps = Totals({0: height}).steps(enumerate(rows, 1))
+        steps = Totals({0: height}).steps(0, enumerate(rows, 1))
     assert len(steps) <= STEPS_MAX
     before = 0
     for number, (mark, keys) in enumerate(steps):
@@ -45,8 +45,8 @@ def test_a_mark_is_due_when_the_panes_after_the_last_one_weigh_half_as_much(rows
 
 
 def test_without_marks_the_first_pane_with_rows_begins() -> None:
-    assert Totals({}).steps([(3, 0), (4, 1_000), (5, 9)]) == [(None, [3, 4])]
-    assert Totals({}).steps([]) == []
+    assert Totals({}).steps(None, [(3, 0), (4, 1_000), (5, 9)]) == [(None, [3, 4])]
+    assert Totals({}).steps(None, []) == []
 
 
 @given(st.sets(st.integers(0, 40)), st.integers(-2, 42))
@@ -58,3 +58,8 @@ def test_late_rows_are_added_to_all_marks_after_them_or_these_go(marks: set[int]
         assert {*amended, *dropped} == after and len(amended) <= AMENDED_MAX
     else:
         assert not amended and not dropped, "before all marks, or in all: no difference shows it"
+
+
+@given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)))
+def test_the_newest_mark_is_the_last_that_is_not_gone(marks: set[int], gone: set[int]) -> None:
+    assert Totals(dict.fromkeys(marks, 1)).newest(gone) == max(marks - gone, default=None)
