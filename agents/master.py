@@ -221,6 +221,7 @@ class Master:
             missing=commit.missing,
             late=notes.late,
             shed=notes.shed,
+            void=self._voided(commit),
         )
         rows, history = self.plan.schema.empty(), self._history
         if history.labels:
@@ -233,6 +234,12 @@ class Master:
                 change.extended.append(key)
         key = self._key(commit.through)
         change.labels[key], change.frames[key] = label, rows
+
+    def _voided(self, commit: Commit) -> int:
+        """Return how many intervals a commit voids; before the first commit there is only one that counts."""
+        if self.plan.definition.options.straggler != "void" or not commit.missing:
+            return 0
+        return 1 if commit.previous == NEVER else commit.through - commit.previous
 
     def _settle(self, notes: Notes, change: Change) -> None:
         """Strike agents off the missing lists of commits whose data they bring now."""
@@ -253,8 +260,10 @@ class Master:
             if key is None:
                 state = msgspec.structs.replace(state, too_late=state.too_late + part.height)
                 continue
+            label = change.labels.get(key) or self._history.labels[key]
+            if label.void:
+                continue  # also what comes late
             if key != newest:
-                label = change.labels.get(key) or self._history.labels[key]
                 change.labels[key] = label.revised()
                 change.late.append((interval, part))
             change.frames[key] = self.plan.schema.merge([self._history.pane(key, change), part])

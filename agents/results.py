@@ -37,6 +37,8 @@ class Label(msgspec.Struct, frozen=True):
     late: int = 0
     shed: int = 0
     revision: int = 0
+    #: Intervals whose data was dropped everywhere, because somebody's was missing.
+    void: int = 0
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -59,6 +61,7 @@ class Label(msgspec.Struct, frozen=True):
             missing=tuple(sorted({*self.missing, *later.missing})),
             late=self.late + later.late,
             shed=self.shed + later.shed,
+            void=self.void + later.void,
         )
 
 
@@ -82,6 +85,7 @@ def join(labels: Sequence[Label]) -> Label:
         late=sum(label.late for label in labels),
         shed=sum(label.shed for label in labels),
         revision=sum(label.revision for label in labels),
+        void=sum(label.void for label in labels),
     )
 
 
@@ -110,7 +114,7 @@ def result_of(
 ) -> Result:
     """Render rows, label and the number of gaps that touch the window as the API's Result."""
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
-    lacking = bool(label.missing or label.shed or gaps)
+    lacking = bool(label.missing or label.shed or label.void or gaps)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     completeness = {
         "expected": label.expected,
@@ -119,6 +123,7 @@ def result_of(
         "late": label.late,
         "shed": label.shed,
         "gaps": gaps,
+        "void": label.void,
         "revision": label.revision,
         "status": status,
     }
@@ -144,7 +149,7 @@ def require_complete(job: str, completeness: Json) -> None:
     facts = ["its window is open" if status == "open" else "its window is closed", reported]
     if completeness["missing"]:
         facts.append(f"missing: {', '.join(completeness['missing'])}")
-    facts += [f"{what}: {completeness[what]}" for what in ("shed", "gaps") if completeness[what]]
+    facts += [f"{what}: {completeness[what]}" for what in ("shed", "gaps", "void") if completeness.get(what)]
     raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")
 
 

@@ -19,6 +19,9 @@ from agents.store.checkpoints import Progress, Snapshot, WorkerState
 from cbt import INTERVAL, BufferTree, decode, encode
 from overlay.contract import Verdict
 
+#: Runs whose late events a worker still knows to leave out. Those of older ones count, under labels that name us.
+DROPPED_MAX = 256
+
 
 class Worker:
     """A job's open intervals at one agent.
@@ -56,6 +59,8 @@ class Worker:
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
+        if self.progress.dropped:
+            events = self._without_dropped(events)
         paos = self.plan.reduce(events)
         if self.progress.counted is not None:
             paos = paos.filter(pl.col(INTERVAL) > self.progress.counted)
@@ -96,7 +101,8 @@ class Worker:
 
         Args:
             verdict: our snapshots of that run are in the master's result, or are missing from it.
-            snapshots: those snapshots; when missing, their rows ride in the next snapshot.
+            snapshots: those snapshots; when missing, their rows ride in the next snapshot, or the job drops those of
+                the run's intervals; late rows of older intervals ride on, for the labels of those do not name us.
         """
         progress = self.progress
         if progress.settled is not None and verdict.through <= progress.settled:
@@ -105,16 +111,23 @@ class Worker:
         if not verdict.missing:
             self.progress = replace(progress, settled=verdict.through, partial_before=None)
             return
-        owed = (*progress.owed, (verdict.previous, verdict.through))
+        drops = verdict.named and self.plan.definition.options.straggler != "late"
+        owed, dropped = progress.owed, progress.dropped
+        if drops:
+            dropped = _joined(dropped, (verdict.previous, verdict.through))
+            for interval in [held for held in self._trees if verdict.previous < held <= verdict.through]:
+                del self._trees[interval]
+        else:
+            owed = (*owed, (verdict.previous, verdict.through))
         late, gaps = progress.late, progress.gaps
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
                 notes, frame = unpack(snapshot.payload, self.plan.schema)
-                self._insert(frame)
+                self._insert(frame.filter(pl.col(INTERVAL) <= verdict.previous) if drops else frame)
                 late, gaps = late + notes.late, (*gaps, *notes.gaps)
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
-        self.progress = replace(progress, settled=verdict.through, owed=owed, late=late, gaps=gaps)
+        self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped, late=late, gaps=gaps)
 
     def state(self, sealed: Sequence[Snapshot] = ()) -> WorkerState:
         """Return what a checkpoint must hold to bring this worker back."""
@@ -126,6 +139,18 @@ class Worker:
     def memory_bytes(self) -> int:
         """Bytes held in open intervals."""
         return sum(tree.memory_bytes for tree in self._trees.values())
+
+    def _without_dropped(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Leave out the events of runs that the job has dropped; most frames have none."""
+        intervals = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms
+        oldest = intervals.min()
+        if not isinstance(oldest, int) or oldest > self.progress.dropped[-1][1]:
+            return events
+        for after, through in self.progress.dropped:
+            if through >= oldest:
+                kept = ~intervals.is_between(after + 1, through)
+                events, intervals = events.filter(kept), intervals.filter(kept)
+        return events
 
     def _insert(self, paos: pl.DataFrame) -> None:
         for interval, part in _by_interval(paos):
@@ -144,6 +169,13 @@ class Worker:
         self.progress = replace(progress, sealed=through, late=0, gaps=(), owed=())
         self.dirty = True
         return Snapshot(through, pack(notes, frame))
+
+
+def _joined(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Add a run after the others; it is part of the last one where it continues it. The oldest are forgotten."""
+    if runs and runs[-1][1] == run[0]:
+        return (*runs[:-1], (runs[-1][0], run[1]))
+    return (*runs[1 - DROPPED_MAX :], run)
 
 
 def _by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:

@@ -12,8 +12,8 @@ from typing import Annotated, Protocol
 import msgspec
 
 from overlay.decoding import read_msgpack
-from overlay.errors import OverlayError
 from overlay.ids import Contact
+from overlay.settings import OverlaySettings as OverlaySettings
 
 #: "Nothing was ever committed": lower than any interval index.
 NEVER = -(1 << 62)
@@ -33,17 +33,25 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Absence(msgspec.Struct, frozen=True, array_like=True):
-    """A run of commits that did not contain an agent: those with after < interval <= through."""
+    """A run of commits that did not contain an agent: those with after < interval <= through.
+
+    `named`: they name it as missing; they do not if it was not on the roster then.
+    """
 
     after: int
     through: int
+    named: bool = True
 
 
 class RosterEntry(msgspec.Struct, frozen=True, array_like=True):
-    """What a root knows of one member: commits up to `admitted` never counted it, later ones all but its absences."""
+    """What a root knows of one member: commits up to `admitted` never counted it, later ones all but its absences.
+
+    `until`: of a retired member the last commit that this account covers.
+    """
 
     admitted: int
     absences: tuple[Absence, ...] = ()
+    until: int | None = None
 
 
 class RollupState(msgspec.Struct, frozen=True, array_like=True):
@@ -55,6 +63,8 @@ class RollupState(msgspec.Struct, frozen=True, array_like=True):
 
     committed: int = NEVER
     roster: dict[str, RosterEntry] = {}
+    #: Members that are expected no more; kept so that one that comes back learns which of its snapshots were counted.
+    retired: dict[str, RosterEntry] = {}
 
     def encode(self) -> bytes:
         """Return the state as bytes for a store."""
@@ -89,12 +99,13 @@ class Verdict(msgspec.Struct, frozen=True):
     """The fate of this agent's own snapshots with previous < interval <= through.
 
     Not missing: they are in commits, discard them. Missing: they are in no commit and never will be under their own
-    interval; carry their data in the next snapshot.
+    interval; carry their data in the next snapshot, or, if those commits have `named` this agent, drop it.
     """
 
     previous: int
     through: int
     missing: bool
+    named: bool = True
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -159,54 +170,6 @@ class TreeView(msgspec.Struct, frozen=True):
     root: Contact | None
     parent: Contact | None
     children: tuple[Contact, ...]
-
-
-class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How one node takes part in the overlay; the runtime fills it from the agent's configuration."""
-
-    #: HOST:PORT of UDP (DHT) and TCP (links), same number; port 0 takes one that is free for both.
-    bind: str = "127.0.0.1:0"
-    #: HOST:PORT the others reach us at; empty: the bound address.
-    advertise: str = ""
-    #: Addresses of agents to join through.
-    join: tuple[str, ...] = ()
-    #: File with the cluster secret; empty: unauthenticated, for loopback only.
-    secret_file: str = ""
-    #: PEM files of this agent's certificate, its key and the cluster's CA: links are TLS 1.3 with both ends certified.
-    tls_cert_file: str = ""
-    tls_key_file: str = ""
-    tls_ca_file: str = ""
-    #: File in which known contacts survive a restart; empty: none.
-    contacts_file: str = ""
-    #: Kademlia's k.
-    k: int = 20
-    #: Name of this agent in contributor lists; must be unique and survive restarts. Empty: the advertised address.
-    agent_id: str = ""
-    #: Every link says something at least this often; a quarter of the lease, so three losses in a row do no harm.
-    heartbeat_ms: int = 500
-    #: A link silent for this long is lost. Shorter repairs faster and suspects busy agents wrongly more often.
-    lease_ms: int = 2_000
-    #: A JOIN unanswered for this long goes to the next candidate.
-    join_timeout_ms: int = 1_000
-    #: How long a new root collects members before its first commit, so that a fresh job does not start incomplete.
-    grace_ms: int = 1_000
-    #: Default of `join_tree(leap_after_ms=...)`: how long a root waits for members that others are ahead of.
-    leap_after_ms: int = 10_000
-    #: A forwarder without children and membership leaves a tree after this long.
-    linger_ms: int = 60_000
-    #: Most children a node has in one tree: what its one merge an interval may cost. Halving it adds about a level.
-    fan_in_max: int = 16
-
-    def __post_init__(self) -> None:
-        files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
-        if any(files) and not all(files):
-            raise OverlayError("tls_cert_file, tls_key_file and tls_ca_file belong together: set all three or none")
-        if self.heartbeat_ms * 3 > self.lease_ms:
-            raise OverlayError(
-                f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"
-            )
-        if not 2 <= self.fan_in_max <= 1_024:
-            raise OverlayError(f"fan_in_max = {self.fan_in_max} must be 2..1024: one child makes no tree")
 
 
 class Handler(Protocol):
@@ -316,6 +279,17 @@ class Overlay(Protocol):
         """Never count an agent again, at the root: its disk is lost and it came back under another name.
 
         Returns the last interval whose commit may hold its data. To be repeated after a restart of the root.
+
+        Raises:
+            NotJoinedError: this node is not the root.
+        """
+        ...
+
+    def retire(self, app: bytes, agent: str) -> int:
+        """Expect a member no more, at the root: it is gone for good; a commit that lacks its data names it once more.
+
+        Returns the last interval whose commit still has it on the roster; to be repeated if the root restarts before a
+        later one. What it sent already counts. If it comes back it is admitted again, and told what was counted.
 
         Raises:
             NotJoinedError: this node is not the root.

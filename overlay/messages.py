@@ -217,13 +217,17 @@ class Status(_Message, frozen=True, tag=10):
 
 
 class Settle(_Message, frozen=True, tag=11):
-    """A commit's verdict, multicast: previous < interval <= through counted everyone on the roster but the missing."""
+    """A commit's verdict, multicast: previous < interval <= through counted everyone on the roster but the missing.
+
+    `retired`: agents that no later verdict is about, unless they announce themselves again.
+    """
 
     app: AppId
     term: Serial
     previous: Interval
     through: Interval
     missing: Agents
+    retired: Agents = ()
 
 
 class Retire(_Message, frozen=True, tag=12):

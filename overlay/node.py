@@ -17,18 +17,7 @@ from overlay import statistics
 from overlay.alarm import Alarm
 from overlay.application import Application
 from overlay.border import Border
-from overlay.contract import (
-    NEVER,
-    ORIGIN,
-    Answer,
-    ControlState,
-    Handler,
-    Mark,
-    OverlaySettings,
-    Record,
-    RollupState,
-    TreeView,
-)
+from overlay.contract import NEVER, ORIGIN, Answer, ControlState, Handler, Mark, Record, RollupState, TreeView
 from overlay.dht import Dht, Secret
 from overlay.effects import (
     Apply,
@@ -54,7 +43,9 @@ from overlay.messages import Accept, Heartbeat, Join, Message, Reply, Request, U
 from overlay.network import Network
 from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
+from overlay.rollup.machine import Rollup
 from overlay.routing import bounded, closer
+from overlay.settings import OverlaySettings
 from overlay.tree.machine import Role
 
 log = logging.getLogger(__name__)
@@ -221,10 +212,11 @@ class OverlayNode:
 
     def exclude(self, app: bytes, agent: str) -> int:
         """Never count an agent again; see `contract.Overlay`."""
-        application = self._apps.get(app)
-        if application is None or application.rollup is None:
-            raise NotJoinedError("only a job's root can exclude an agent")
-        return application.rollup.exclude(agent)
+        return self._rollup(app).exclude(agent)
+
+    def retire(self, app: bytes, agent: str) -> int:
+        """Expect a member no more; see `contract.Overlay`."""
+        return self._rollup(app).retire(agent)
 
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
@@ -375,6 +367,11 @@ class OverlayNode:
             application = Application(app, self.contact, self._bounded, self.settings, self._rng, root)
             self._apps[app] = application
         return application
+
+    def _rollup(self, app: bytes) -> Rollup:
+        if (application := self._apps.get(app)) is None or application.rollup is None:
+            raise NotJoinedError("only a job's root can do that")
+        return application.rollup
 
     def _forget_if_idle(self, app: bytes) -> None:
         application = self._apps.get(app)

@@ -32,7 +32,8 @@ _DURATIONS = {
     "leap_after": "leap_after_ms",
 }
 #: Settings of the design that this release has one value for; others are refused, not ignored.
-_FIXED: dict[str, object] = {"trees": 1, "straggler": "late"}
+_FIXED: dict[str, object] = {"trees": 1}
+_CHOICES: dict[str, tuple[str, ...]] = {"straggler": ("late", "drop", "void")}
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -42,8 +43,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     trees: Literal[1] = 1
     #: How long after an interval's end its late events are still waited for.
     lateness_ms: int = 2_000
-    #: What happens to the events of a server that reports too late: they ride in its next snapshot.
-    straggler: Literal["late"] = "late"
+    #: What happens when a commit had to leap over an agent. late: its data rides in its next snapshot and corrects the
+    #: result. drop: the agent drops its data of those intervals (the paper's leap). void: everybody's data of them is
+    #: dropped (what the paper's section 2.3 says), so that no result lacks a part.
+    straggler: Literal["late", "drop", "void"] = "late"
     #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
     interval_ms: int | None = None
     #: How long past windows can be asked for; None means the agent's default.
@@ -170,11 +173,13 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, (*_FIXED, *_DURATIONS), "options")
+    place.refuse_unknown(table, (*_FIXED, *_CHOICES, *_DURATIONS), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
+        elif key in _CHOICES:
+            values[key] = place.choice(key, value, _CHOICES[key])
         elif isinstance(value, bool) or value != _FIXED[key]:
             raise place.error(key, f"{key} = {value!r} is not in this release; leave it out", section="options")
     return Options(**values)
@@ -220,6 +225,13 @@ class _Places:
             return parse_duration_ms(value)
         except ValueError as error:
             raise self.error(key, f"{key}: {error}", section="options") from None
+
+    def choice(self, key: str, value: object, known: tuple[str, ...]) -> str:
+        if isinstance(value, str) and value in known:
+            return value
+        close = did_you_mean(nearest(str(value), known)).lstrip("; ")
+        hint = close or f"known: {', '.join(known)}"
+        raise self.error(key, f"{key} = {value!r} is not known", hint, section="options")
 
     def refuse_unknown(self, table: dict[str, Any], known: tuple[str, ...], section: str) -> None:
         for key in table:

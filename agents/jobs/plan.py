@@ -282,6 +282,11 @@ def _normalised(key: Key) -> pl.Expr:
 def _interval_ms(definition: Definition, window: Window | None) -> int:
     chosen = definition.options.interval_ms
     if window is None:
+        if definition.options.straggler == "void":
+            raise JobSpecError(
+                'straggler = "void" makes windows void, and this job has none',
+                hint='add window(...) to GROUP BY, or use straggler = "drop"',
+            )
         return chosen or INTERVAL_MS_DEFAULT
     natural = math.gcd(window.size_ms, window.slide_ms)
     if chosen is None:

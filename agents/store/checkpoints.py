@@ -34,6 +34,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     partial_before: int | None = None
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
     owed: tuple[tuple[int, int], ...] = ()
+    #: Runs of commits, (after, through], that name us and whose data the job drops, however late it comes.
+    dropped: tuple[tuple[int, int], ...] = ()
     #: Late events, and runs of intervals in which lines may be lost, not reported in a snapshot yet.
     late: int = 0
     gaps: tuple[tuple[int, int], ...] = ()

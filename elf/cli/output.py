@@ -112,7 +112,12 @@ def describe_completeness(known: Completeness) -> str:
     parts.append(f"{known.reported} of {known.expected} agents")
     if known.missing:
         parts.append("missing " + ", ".join(map(printable, known.missing)))
-    counts = (("late events", known.late), ("shed events", known.shed), ("truncated logs", known.gaps))
+    counts = (
+        ("late events", known.late),
+        ("shed events", known.shed),
+        ("truncated logs", known.gaps),
+        ("void intervals", known.void),
+    )
     parts += [f"{count} {what}" for what, count in counts if count]
     if known.revision:
         parts.append(f"revision {known.revision}")

@@ -55,6 +55,8 @@ class Completeness(msgspec.Struct, frozen=True):
     late: int = 0
     shed: int = 0
     gaps: int = 0
+    #: Intervals that were dropped as a whole because an agent was missing (`straggler = "void"`).
+    void: int = 0
     #: Grows whenever this window's result changed after it was first published.
     revision: int = 0
     #: open | final | final_incomplete | revised
@@ -63,7 +65,7 @@ class Completeness(msgspec.Struct, frozen=True):
     @property
     def complete(self) -> bool:
         """Whether the window is closed and nothing is known to be missing."""
-        lost = self.shed or self.gaps or self.missing or self.reported < self.expected
+        lost = self.shed or self.gaps or self.void or self.missing or self.reported < self.expected
         return self.status in ("final", "revised") and not lost
 
 

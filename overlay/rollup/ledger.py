@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from overlay.contract import Absence, Commit, RollupState, RosterEntry
+from overlay.contract import NEVER, Absence, Commit, RollupState, RosterEntry
 from overlay.messages import Announce, Claim, Settle, Status
 from overlay.rollup.claims import Bag, Choice
 
@@ -35,6 +35,8 @@ class Pending:
 
     choice: Choice
     commit: Commit | None = None
+    #: Members that it takes off the roster.
+    retired: tuple[str, ...] = ()
 
 
 class Ledger:
@@ -48,6 +50,7 @@ class Ledger:
         #: The commit before the last: whoever has sealed that far is at most one interval behind, so no straggler.
         self._before = state.committed
         self.roster: dict[str, RosterEntry] = dict(state.roster)
+        self.retired: dict[str, RosterEntry] = dict(state.retired)
         self.bag = Bag()
         self.pending: Pending | None = None
         self.leaps = 0
@@ -57,7 +60,8 @@ class Ledger:
         self._grace_until_ms = grace_until_ms
         self._waiting: tuple[int, int] | None = None
         self._deferred: list[Announce] = []
-        self._retired: set[str] = set()
+        #: Members that the next commit takes off the roster, and whether it names them if it lacks their data.
+        self._leaving: dict[str, bool] = {}
         self._excluded: set[str] = set()
         #: Members that the tree has lost, and since when.
         self._absent: dict[str, int] = {}
@@ -83,29 +87,42 @@ class Ledger:
             self._deferred = [held for held in self._deferred if held.agent != announce.agent] + [announce]
             return None
         settled = announce.settled
-        absences: tuple[Absence, ...]
-        entry = self.roster.get(announce.agent)
-        if entry is None:
-            entry = RosterEntry(max(self.committed, settled))
-            absences = (Absence(settled, self.committed),) if settled < self.committed else ()
-        else:
-            before = (Absence(settled, entry.admitted),) if settled < entry.admitted else ()
-            kept = tuple(absence for absence in entry.absences if absence.through > settled)
-            entry = RosterEntry(entry.admitted, kept)
-            absences = before + kept
-        self._retired.discard(announce.agent)
-        if announce.fresh or announce.agent not in self.roster or announce.sealed >= self._before:
+        known = self.roster.get(announce.agent) or self._account_of(announce.agent, settled)
+        before = (Absence(settled, known.admitted, named=False),) if settled < known.admitted else ()
+        kept = tuple(absence for absence in known.absences if absence.through > settled)
+        leaves = self._leaving.pop(announce.agent, None) is not None
+        if announce.fresh or leaves or announce.agent not in self.roster or announce.sealed >= self._before:
             self.awaited.add(announce.agent)
-        self.roster[announce.agent] = entry
-        return Status(self.app, announce.agent, self.term, self.committed, absences)
+        self.roster[announce.agent] = RosterEntry(known.admitted, kept)
+        self.retired.pop(announce.agent, None)
+        return Status(self.app, announce.agent, self.term, self.committed, before + kept)
 
-    def retire(self, agent: str) -> None:
-        """Expect a member no more; what it sent already still counts."""
-        self.roster.pop(agent, None)
+    def _account_of(self, agent: str, settled: int = NEVER) -> RosterEntry:
+        """Return what an agent that is not on the roster begins with: a retired one is told what was counted."""
+        left = self.retired.get(agent)
+        if left is None:
+            return RosterEntry(max(self.committed, settled))
+        assert left.until is not None
+        if left.until >= self.committed:
+            return RosterEntry(left.admitted, left.absences)
+        return _with_absence(left, Absence(left.until, self.committed, named=False))
+
+    def retire(self, agent: str, *, named: bool) -> int:
+        """Expect a member no more: the next commit takes it off the roster; what it sent already still counts.
+
+        Args:
+            agent: the member.
+            named: that commit names it as missing if it lacks its data: not if it left of its own will.
+
+        Returns the last interval whose commit, made or on its way, has it on the roster still.
+        """
         self.awaited.discard(agent)
         self._absent.pop(agent, None)
-        self._retired.add(agent)
         self._deferred = [held for held in self._deferred if held.agent != agent]
+        if agent in self.roster or self.pending is not None:
+            self._leaving[agent] = named
+        decided = self.pending is not None and self.pending.commit is not None
+        return self.pending.choice.through if self.pending is not None and decided else self.committed
 
     def exclude(self, agent: str) -> int:
         """Never count an agent again: it lost its disk and came back under another name.
@@ -114,7 +131,12 @@ class Ledger:
         the successor's to bring.
         """
         floor = self.committed if self.pending is None else self.pending.choice.through
-        self.retire(agent)
+        self.roster.pop(agent, None)
+        self.retired.pop(agent, None)
+        self._leaving.pop(agent, None)
+        self._absent.pop(agent, None)
+        self.awaited.discard(agent)
+        self._deferred = [held for held in self._deferred if held.agent != agent]
         self._excluded.add(agent)
         self.bag.drop_agent(agent)
         return floor
@@ -162,23 +184,36 @@ class Ledger:
         assert self.pending is not None
         choice = self.pending.choice
         reported = choice.agents(bad)
+        leaving, self._leaving = self._leaving, {}
+        # What a retired agent had sent before may come now; it counts, and it stays retired.
+        leaving |= {agent: False for agent in reported if agent in self.retired}
         roster = dict(self.roster)
         for agent in reported:
-            roster.setdefault(agent, RosterEntry(self.committed))
-        missing = tuple(sorted(set(roster) - set(reported)))
-        for agent in missing:
-            roster[agent] = _with_absence(roster[agent], Absence(self.committed, choice.through))
-        state = RollupState(choice.through, roster)
+            if agent not in roster:
+                roster[agent] = self._account_of(agent)
+        absent = sorted(set(roster) - set(reported))
+        for agent in absent:
+            named = leaving.get(agent, True)
+            roster[agent] = _with_absence(roster[agent], Absence(self.committed, choice.through, named))
+        missing = tuple(agent for agent in absent if leaving.get(agent, True))
+        retired = dict(self.retired)
+        for agent in leaving:
+            if agent in roster:
+                entry = roster.pop(agent)
+                retired[agent] = RosterEntry(entry.admitted, entry.absences, until=choice.through)
+        state = RollupState(choice.through, roster, retired)
         commit = Commit(self.committed, choice.through, payload, reported, missing, state)
         self.pending.commit = commit
+        self.pending.retired = tuple(sorted(leaving))
         return commit
 
     def durable(self) -> tuple[Settle, list[Status]]:
         """The pending commit is durable: return the verdict to multicast, and answers to announcements since."""
         assert self.pending is not None and self.pending.commit is not None
-        commit, self.pending = self.pending.commit, None
-        self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._retired}
-        self._retired.clear()
+        commit, retired, self.pending = self.pending.commit, self.pending.retired, None
+        self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._excluded}
+        self.retired = {agent: entry for agent, entry in commit.state.retired.items() if agent not in self._excluded}
+        self._leaving = {agent: named for agent, named in self._leaving.items() if agent in self.roster}
         self._before, self.committed = self.committed, commit.through
         self.leaps += len(self.awaited.intersection(commit.missing))
         self.awaited.difference_update(commit.missing)
@@ -187,14 +222,14 @@ class Ledger:
         self._waiting = None
         deferred, self._deferred = self._deferred, []
         answers = [status for status in map(self.on_announce, deferred) if status is not None]
-        return Settle(self.app, self.term, commit.previous, commit.through, commit.missing), answers
+        return Settle(self.app, self.term, commit.previous, commit.through, commit.missing, retired), answers
 
 
 def _with_absence(entry: RosterEntry, absence: Absence) -> RosterEntry:
     """Add an absence, as part of the last run where it continues it."""
     absences = list(entry.absences)
-    if absences and absences[-1].through == absence.after:
-        absences[-1] = Absence(absences[-1].after, absence.through)
+    if absences and absences[-1].through == absence.after and absences[-1].named == absence.named:
+        absences[-1] = Absence(absences[-1].after, absence.through, absence.named)
     else:
         absences.append(absence)
     return RosterEntry(entry.admitted, tuple(absences[-ABSENCES_MAX:]))

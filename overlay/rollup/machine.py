@@ -95,7 +95,7 @@ class Rollup:
         if not retire:
             return []
         if self.ledger is not None:
-            self.ledger.retire(self.agent)
+            self.ledger.retire(self.agent, named=False)
             return []
         return self._up(Retire(self.app, self.agent))
 
@@ -104,6 +104,12 @@ class Rollup:
         if self.ledger is None:
             raise NotJoinedError("only a job's root can exclude an agent")
         return self.ledger.exclude(agent)
+
+    def retire(self, agent: str) -> int:
+        """Expect a member no more (root only); see `Ledger.retire`."""
+        if self.ledger is None:
+            raise NotJoinedError("only a job's root can retire an agent")
+        return self.ledger.retire(agent, named=True)
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot; see `contract.Overlay.seal`."""
@@ -179,7 +185,7 @@ class Rollup:
         if self.ledger is None:
             return
         ledger, self.ledger, self._merging = self.ledger, None, None
-        self.state = RollupState(ledger.committed, ledger.roster)
+        self.state = RollupState(ledger.committed, ledger.roster, ledger.retired)
         for edge, claims in ledger.bag.edges.items():
             for claim in claims:
                 self.barrier.add(edge, claim)
@@ -211,7 +217,7 @@ class Rollup:
                 self._below.lose(sender.id, (agent,))
                 if self.ledger is None:
                     return self._up(message)
-                self.ledger.retire(agent)
+                self.ledger.retire(agent, named=False)
                 return self._advance(now_ms)
             case Status() if from_parent:
                 return self._on_status(message, now_ms)

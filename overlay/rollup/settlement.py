@@ -61,6 +61,9 @@ class Settlement:
         self.settled = settle.through
         if missing:
             self._missed = settle.through
+        if self.agent in settle.retired:
+            # We are still here: later verdicts are not about us until the root knows.
+            self.suspect(now_ms)
         return [Verdict(settle.previous, settle.through, missing)]
 
     def on_durable(self, through: int) -> bool:
@@ -83,7 +86,7 @@ class Settlement:
             after = max(absence.after, self.settled)
             if after > self.settled:
                 verdicts.append(Verdict(self.settled, after, False))
-            verdicts.append(Verdict(after, absence.through, True))
+            verdicts.append(Verdict(after, absence.through, True, absence.named))
             self._missed = absence.through
             self.settled = absence.through
         if status.committed > self.settled:

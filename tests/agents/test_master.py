@@ -73,13 +73,27 @@ def test_a_missing_agent_is_named_until_its_data_comes(store: Panes) -> None:
     root.commit(0, [(0, "a")], missing=("w2",))
     root.commit(1, [(2_000, "a")])
     assert root.ask(Span(0, 4_000)) | {"rows": 0} == {
-        "rows": 0, "expected": 2, "reported": 1, "missing": ["W2"], "late": 0, "shed": 0, "gaps": 0, "revision": 0,
-        "status": "final_incomplete",
+        "rows": 0, "expected": 2, "reported": 1, "missing": ["W2"], "late": 0, "shed": 0, "gaps": 0, "void": 0,
+        "revision": 0, "status": "final_incomplete",
     }  # fmt: skip
     root.commit(2, [(500, "b")], notes=Notes(settles={"w2": ((NEVER, 0),)}))
     answer = root.ask(Span(0, 4_000))
     assert (answer["status"], answer["missing"], answer["revision"]) == ("revised", [], 2)
     assert {row["product"]: row["n"] for row in answer["rows"]} == {"a": 2, "b": 1}
+
+
+def test_an_interval_that_lacks_anybody_is_void_for_everybody(store: Panes) -> None:
+    root = Root(store, plan_of(options='straggler = "void"'))
+    root.commit(0, [(0, "a")])
+    root.commit(2, [(1_000, "a"), (2_000, "b"), (4_000, "b")], missing=("w2",))
+    root.commit(3, [(2_500, "b"), (6_000, "c")])
+    root.restart()
+    answer = root.ask(Span(0, 4_000))
+    assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}], "the late row of interval 0 counts"
+    assert (answer["status"], answer["void"], answer["missing"]) == ("final_incomplete", 2, ["W2"])
+    answer = root.ask(Span(4_000, 8_000))
+    assert [row["product"] for row in answer["rows"]] == ["c"], "and the late one of interval 1 does not"
+    assert root.ask(Span(6_000, 10_000))["void"] == 0
 
 
 def test_agents_that_came_in_the_middle_are_missing_from_earlier_windows(store: Panes) -> None:

@@ -5,9 +5,10 @@ import collections
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.jobs.plan import Plan
 from agents.payload import Notes, unpack
 from agents.store.checkpoints import Progress, Snapshot
-from agents.worker import Worker
+from agents.worker import DROPPED_MAX, Worker
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
 from tests.agents.plans import events, plan_of
@@ -84,6 +85,45 @@ def test_what_a_lost_predecessor_was_counted_with_is_left_out() -> None:
     assert rows_of(worker.seal(6_000)) == {(2, "a"): 1}
 
 
+DROPPING = plan_of(options='straggler = "drop"')
+
+
+def test_a_job_that_drops_stragglers_drops_the_run_and_nothing_else() -> None:
+    """Intervals of 2 s: 0 was counted, 1 to 3 were leapt, a late event of 0 had come meanwhile."""
+    worker = Worker(DROPPING, "w1")
+    worker.insert(events([(0, "a", 1)]))
+    worker.seal(2_000)
+    worker.settle(Verdict(previous=NEVER, through=0, missing=False), ())
+    worker.insert(events([(500, "late", 1), (2_500, "b", 1)]))
+    sealed = worker.seal(4_000)
+    worker.insert(events([(4_500, "c", 1), (8_500, "d", 1)]))
+    worker.settle(Verdict(previous=0, through=3, missing=True), sealed)
+    worker = Worker.restore(DROPPING, "w1", worker.state())
+    worker.insert(events([(2_600, "b", 1), (7_999, "c", 1), (600, "late", 1), (8_000, "d", 1)]))
+    (snapshot,) = worker.seal(10_000)
+    assert rows_of([snapshot]) == {(0, "late"): 2, (4, "d"): 2}
+    notes, _ = unpack(snapshot.payload or b"", PLAN.schema)
+    assert notes.late == 2
+    assert notes.settles == {}, "nothing came of what the labels name"
+
+
+def test_data_from_before_an_agent_was_expected_is_not_dropped() -> None:
+    worker = Worker(DROPPING, "w1")
+    worker.insert(events([(0, "a", 1)]))
+    worker.settle(Verdict(previous=NEVER, through=3, missing=True, named=False), worker.seal(2_000))
+    worker.insert(events([(2_500, "b", 1)]))
+    assert rows_of(worker.seal(10_000)) == {(0, "a"): 1, (1, "b"): 1}
+
+
+def test_a_worker_remembers_a_bounded_number_of_dropped_runs() -> None:
+    worker = Worker(DROPPING, "w1")
+    for number in range(2 * DROPPED_MAX):
+        worker.settle(Verdict(previous=3 * number, through=3 * number + 1, missing=True), ())
+        worker.settle(Verdict(previous=3 * number + 1, through=3 * number + 2, missing=True), ())
+    assert len(worker.progress.dropped) == DROPPED_MAX
+    assert worker.progress.dropped[-1] == (6 * DROPPED_MAX - 3, 6 * DROPPED_MAX - 1)
+
+
 step = st.one_of(
     st.tuples(st.just("events"), st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from("ab")), max_size=5)),
     st.tuples(st.just("seal"), st.integers(0, 30_000)),
@@ -93,9 +133,12 @@ step = st.one_of(
 
 
 @settings(max_examples=200)
-@given(st.lists(step, max_size=30))
-def test_every_event_ends_in_exactly_one_commit(steps: list[tuple[str, object]]) -> None:
-    worker, produced, committed = Worker(PLAN, "w1"), collections.Counter(), collections.Counter()
+@given(st.lists(step, max_size=30), st.sampled_from([PLAN, DROPPING]))
+def test_every_event_ends_in_exactly_one_commit_or_is_dropped_by_name(
+    steps: list[tuple[str, object]], plan: Plan
+) -> None:
+    worker, produced, committed = Worker(plan, "w1"), collections.Counter(), collections.Counter()
+    named: list[range] = []
     durable: list[Snapshot] = []
     settled = NEVER
 
@@ -107,6 +150,8 @@ def test_every_event_ends_in_exactly_one_commit(steps: list[tuple[str, object]])
         mine = [s for s in durable if s.through <= through]
         if not missing:
             committed.update(rows_of(mine))
+        elif plan is DROPPING:
+            named.append(range(settled + 1, through + 1))
         worker.settle(Verdict(previous=settled, through=through, missing=missing), mine)
         durable = [s for s in durable if s.through > through]
         settled = through
@@ -122,10 +167,11 @@ def test_every_event_ends_in_exactly_one_commit(steps: list[tuple[str, object]])
         elif kind == "verdict":
             verdict(bool(value) and bool(durable))
         else:
-            worker = Worker.restore(PLAN, "w1", worker.state())
+            worker = Worker.restore(plan, "w1", worker.state())
     durable += worker.seal(10**9)
     verdict(False)
-    assert committed == produced
+    assert not committed - produced
+    assert all(any(interval in run for run in named) for interval, _ in produced - committed)
 
 
 def test_memory_is_reported() -> None:

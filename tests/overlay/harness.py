@@ -48,6 +48,7 @@ class Store:
 
     snapshots: dict[int, list[str]] = field(default_factory=dict)
     carry: list[str] = field(default_factory=list)
+    dropped: list[tuple[int, int]] = field(default_factory=list)
     settled: int = NEVER
     commits: list[Commit] = field(default_factory=list)
     state: RollupState | None = None
@@ -97,6 +98,7 @@ class Machine:
         """One transaction of the runtime, then the hand-over; see `contract.Overlay.seal`."""
         store = self.store
         through = max(through, store.settled + 1, *(t + 1 for t in store.snapshots), NEVER)
+        items = [item for item in items if not any(a < interval_of(item) <= t for a, t in store.dropped)]
         store.snapshots[through] = items + store.carry
         store.carry = []
         self.hand_over(through)
@@ -145,10 +147,13 @@ class Machine:
     def _handle(self, verdict: Verdict) -> None:
         store = self.store
         store.settled = max(store.settled, verdict.through)
+        drops = verdict.missing and verdict.named and self.world.straggler != "late"
+        if drops:
+            store.dropped.append((verdict.previous, verdict.through))
         for through in [t for t in store.snapshots if t <= verdict.through]:
             items = store.snapshots.pop(through)
             if verdict.missing:
-                store.carry += items
+                store.carry += [item for item in items if not drops or interval_of(item) <= verdict.previous]
         if self.world.rng.random() < self.world.crash_at_commit:
             self.world.crash(self)
         else:
@@ -164,6 +169,10 @@ class World:
         self.rng = random.Random(seed)
         self.now_ms = 1_000_000
         self.leap_after_ms = 3_000
+        #: What a leap means for the data: late, drop or void; see `agents.jobs.definition.Options`.
+        self.straggler = "late"
+        #: How often an operator says of any agent, gone or not, that it is gone for good.
+        self.retirements = 0.0
         self.crash_at_commit = 0.0
         self.fan_in_max = 16
         #: How often a message about edges, sent at some time over some link, arrives once more, whatever came between.
@@ -280,14 +289,24 @@ class World:
     def produce(self, machine: Machine, through: int) -> None:
         items = []
         if self.rng.random() < 0.7:
-            items = [f"{machine.name}#{machine.produced}"]
+            # Under other policies than late it matters when an event was: some come late.
+            lag = 0 if self.straggler == "late" else self.rng.choice((0, 0, 0, 1, 4))
+            items = [f"{machine.name}#{machine.produced}@{through - lag}"]
             machine.produced += 1
             self.produced[items[0]] += 1
         machine.seal(through, items)
 
+    def retire(self, machine: Machine) -> None:
+        assert self.root is not None
+        root = self.machines[self.root].app
+        if root is not None and root.rollup is not None and root.rollup.ledger is not None:
+            root.rollup.retire(machine.name)
+
     def step(self) -> None:
         """Do one of the things that may happen next."""
         draw = self.rng.random()
+        if self.retirements and self.rng.random() < self.retirements:
+            self.retire(self.rng.choice(self.machines))
         if self.echoes and self.sent and self.rng.random() < self.echoes:
             self.echo()
         if self.lies and self.rng.random() < self.lies:
@@ -323,6 +342,20 @@ class World:
         assert {item.split("#")[0] for item in items} <= set(commit.reported)
 
     def counted(self) -> Counter[str]:
+        """Return how often each item is in a result."""
         assert self.root is not None
         log = self.machines[self.root].store.commits
-        return Counter(item for commit in log for item in unpack(commit.payload))
+        items = Counter(item for commit in log for item in unpack(commit.payload))
+        if self.straggler == "void":
+            items = Counter({item: n for item, n in items.items() if not self.commit_of(item).missing})
+        return items
+
+    def commit_of(self, item: str) -> Commit:
+        """Return the commit whose label speaks of an item."""
+        assert self.root is not None
+        log = self.machines[self.root].store.commits
+        return next(commit for commit in log if commit.previous < interval_of(item) <= commit.through)
+
+
+def interval_of(item: str) -> int:
+    return int(item.rsplit("@")[1])

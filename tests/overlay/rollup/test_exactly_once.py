@@ -7,9 +7,18 @@ import pytest
 from tests.overlay.harness import World
 
 
-def run(seed: int, *, count: int, faults: float, intervals: int = 30, crash_at_commit: float = 0.0) -> World:
+def run(
+    seed: int,
+    *,
+    count: int,
+    faults: float,
+    intervals: int = 30,
+    crash_at_commit: float = 0.0,
+    straggler: str = "late",
+    retirements: float = 0.0,
+) -> World:
     world = World(count, seed, root=seed % count, members=[i for i in range(count) if i % 5 != 4])
-    world.crash_at_commit = crash_at_commit
+    world.crash_at_commit, world.straggler, world.retirements = crash_at_commit, straggler, retirements
     world.start()
     sealed = dict.fromkeys(world.members, 0)
     while min(sealed.values()) < intervals:
@@ -29,7 +38,7 @@ def run(seed: int, *, count: int, faults: float, intervals: int = 30, crash_at_c
 
 def heal(world: World) -> None:
     """Stop the faults and let everyone seal until nothing waits any more."""
-    world.crash_at_commit = 0.0
+    world.crash_at_commit = world.retirements = 0.0
     through = 1_000
     for _ in range(60):
         through += 1
@@ -64,3 +73,37 @@ def test_exactly_once_with_cut_links_and_crashes(seed: int) -> None:
 def test_exactly_once_with_crashes_between_store_and_answer(seed: int) -> None:
     world = run(100 + seed, count=3 + seed % 5, faults=0.001, crash_at_commit=0.02)
     assert world.counted() == world.produced
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_exactly_once_when_agents_are_retired_whether_they_are_gone_or_not(seed: int) -> None:
+    world = run(200 + seed, count=2 + seed % 7, faults=0.002, crash_at_commit=0.01, retirements=0.002)
+    assert world.counted() == world.produced
+
+
+@pytest.mark.parametrize("straggler", ["drop", "void"])
+@pytest.mark.parametrize("seed", range(30))
+def test_what_a_leap_drops_is_what_the_labels_name(seed: int, straggler: str) -> None:
+    retirements = 0.002 if seed % 3 == 0 else 0.0
+    world = run(
+        300 + seed,
+        count=2 + seed % 7,
+        faults=0.003,
+        crash_at_commit=0.01,
+        straggler=straggler,
+        retirements=retirements,
+    )
+    counted = world.counted()
+    assert not counted - world.produced, "nothing is counted twice"
+    lost = world.produced - counted
+    for item in lost:
+        missing = world.commit_of(item).missing
+        assert missing if straggler == "void" else item.split("#")[0] in missing, f"{item} is lost and nobody says so"
+    if straggler == "void":
+        assert not any(world.commit_of(item).missing for item in counted), "no result lacks a part"
+
+
+def test_dropping_does_drop() -> None:
+    """The test above would hold, too, if nobody were ever leapt."""
+    worlds = [run(seed, count=5, faults=0.01, straggler="drop") for seed in range(300, 306)]
+    assert any(world.produced - world.counted() for world in worlds)

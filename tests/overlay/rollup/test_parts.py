@@ -170,7 +170,7 @@ def test_announcements_wait_for_a_commit_under_way() -> None:
     assert book.on_announce(announce("late")) is None
     settle, answers = book.durable()
     assert settle.missing == ()
-    assert answers == [Status(APP, "late", 1, 10, (Absence(NEVER, 10),))]
+    assert answers == [Status(APP, "late", 1, 10, (Absence(NEVER, 10, named=False),))]
     assert book.roster["late"] == RosterEntry(10)
 
 
@@ -186,13 +186,88 @@ def test_retired_members_are_not_expected() -> None:
     book = ledger()
     for agent in "ab":
         book.on_announce(announce(agent))
-    book.retire("b")
+    book.retire("b", named=False)
     book.add(A, claim(NEVER, 10, "a"))
     assert commit(book).missing == ()
 
 
+def test_a_member_that_is_gone_for_good_is_named_once_more_and_then_expected_no_longer() -> None:
+    book = ledger()
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    book.add(A, claim(NEVER, 10, "ab"))
+    assert commit(book).missing == ()
+    assert book.retire("b", named=True) == 10
+    assert "b" in book.roster, "until a commit says so"
+    book.add(A, claim(10, 11, "a"))
+    assert commit(book) == Settle(APP, 1, 10, 11, ("b",), ("b",)), "at once: nobody waits for it"
+    book.add(A, claim(11, 12, "a"))
+    assert commit(book) == Settle(APP, 1, 11, 12, ())
+    assert "b" not in book.roster
+
+
+def test_a_retired_member_that_comes_back_learns_what_was_counted() -> None:
+    book = ledger()
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    book.add(A, claim(NEVER, 10, "ab"))
+    commit(book)
+    book.retire("b", named=True)
+    for through in (11, 12):
+        book.add(A, claim(through - 1, through, "a"))
+        commit(book)
+    book = Ledger(APP, book_state(book), 2, leap_after_ms=1_000, grace_until_ms=0)
+    status = book.on_announce(announce("b", 5))
+    assert status is not None
+    assert status.absences == (Absence(10, 11), Absence(11, 12, named=False)), "6 to 10 were counted"
+    assert "b" in book.roster
+    assert "b" not in book.retired
+    book.add(A, claim(12, 13, "a"))
+    assert book.step(0) is None, "it is waited for"
+
+
+def test_what_a_retired_member_had_sent_before_still_counts() -> None:
+    book = ledger()
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    book.add(A, claim(NEVER, 10, "ab"))
+    commit(book)
+    book.retire("b", named=True)
+    book.add(A, claim(10, 11, "ab"))
+    assert commit(book) == Settle(APP, 1, 10, 11, (), ("b",))
+    book.add(A, claim(11, 12, "ab"))
+    assert commit(book) == Settle(APP, 1, 11, 12, (), ("b",))
+    assert "b" not in book.roster, "what was on its way does not bring it back"
+    status = book.on_announce(announce("b", 10))
+    assert status is not None
+    assert status.absences == ()
+
+
+def test_a_member_retired_during_a_commit_leaves_with_it_or_with_the_next() -> None:
+    book = ledger()
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    book.add(A, claim(NEVER, 10, "ab"))
+    book.step(0)
+    assert book.retire("b", named=True) == NEVER, "nothing is decided yet"
+    assert book.merged(b"p", ()).state.roster.keys() == {"a"}
+    book.durable()
+    book.on_announce(announce("b", 10))
+    book.add(A, claim(10, 11, "ab"))
+    book.step(0)
+    book.merged(b"p", ())
+    assert book.retire("b", named=True) == 11
+    book.durable()
+    book.add(A, claim(11, 12, "a"))
+    assert commit(book).retired == ("b",)
+
+
+def book_state(book: Ledger) -> RollupState:
+    return RollupState.decode(RollupState(book.committed, book.roster, book.retired).encode())
+
+
 def test_state_survives_its_bytes() -> None:
-    state = RollupState(7, {"a": RosterEntry(3, (Absence(4, 5),))})
+    state = RollupState(7, {"a": RosterEntry(3, (Absence(4, 5),))}, {"b": RosterEntry(1, (), until=6)})
     assert RollupState.decode(state.encode()) == state
 
 
