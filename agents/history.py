@@ -20,6 +20,7 @@ from sortedcontainers import SortedDict, SortedSet
 from agents.jobs.plan import Plan
 from agents.labels import Labels
 from agents.results import Label
+from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
 from agents.totals import ROWS_MAX, Totals
 from cbt import INTERVAL, PaoDecodeError, decode, encode
@@ -31,7 +32,7 @@ CACHE_BYTES = 8 << 20
 #: Rows of panes merged at a time.
 MERGED_ROWS = 1 << 20
 #: What may be wrong with totals and not with panes: a sum over all time leaves its range, a block is damaged.
-_UNFIT = (ArithmeticError, PaoDecodeError)
+_UNFIT = (ArithmeticError, PaoDecodeError, DamagedError)
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -258,7 +259,7 @@ class History:
         marks = self._store.intervals(self._app, Kind.TOTAL)
         try:
             return dict.fromkeys(marks, self._frame(Kind.TOTAL, marks[-1]).height) if marks else {}
-        except PaoDecodeError as error:
+        except (PaoDecodeError, DamagedError) as error:
             log.warning("running totals begin anew: %s", error)
             self._store.replace(self._app, {}, [(Kind.TOTAL, mark) for mark in marks])
             return {}

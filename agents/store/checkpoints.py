@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agents.store.checksums import verified
 from overlay.contract import NEVER
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
@@ -80,22 +81,27 @@ class Checkpoints:
         with self._database.transaction() as sql:
             if source is not None:
                 row = (source.source, source.positions, source.counters, source.sequence)
-                sql.execute("INSERT OR REPLACE INTO sources VALUES (?, ?, ?, ?)", row)
+                sql.execute("INSERT OR REPLACE INTO sources VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))", row)
             for worker in workers:
                 progress = msgspec.json.encode(worker.progress)
                 sql.execute(
-                    "INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (worker.tree, progress, worker.open_block)
+                    "INSERT OR REPLACE INTO workers VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))",
+                    (worker.tree, progress, worker.open_block),
                 )
                 settled = NEVER if worker.progress.settled is None else worker.progress.settled
                 sql.execute("DELETE FROM snapshots WHERE tree = ? AND through <= ?", (worker.tree, settled))
                 rows = [(worker.tree, snapshot.through, snapshot.payload) for snapshot in worker.sealed]
-                sql.executemany("INSERT INTO snapshots VALUES (?, ?, ?)", rows)
+                sql.executemany("INSERT INTO snapshots VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))", rows)
 
     def snapshots(self, tree: bytes, after: int = NEVER, through: int = FOREVER) -> tuple[Snapshot, ...]:
-        """Return a worker's stored snapshots with after < interval <= through, ascending."""
-        query = "SELECT through, payload FROM snapshots WHERE tree = ? AND through > ? AND through <= ? ORDER BY 1"
+        """Return a worker's stored snapshots with after < interval <= through, ascending.
+
+        Like all methods that read, it raises DamagedError for what is not as it was written.
+        """
+        query = "SELECT * FROM snapshots WHERE tree = ? AND through > ? AND through <= ? ORDER BY through"
         with self._database.transaction() as sql:
-            return tuple(Snapshot(*row) for row in sql.execute(query, (tree, after, through)).fetchall())
+            rows = sql.execute(query, (tree, after, through)).fetchall()
+        return tuple(Snapshot(*verified(row, "a sealed snapshot")[1:]) for row in rows)
 
     def forget(self, tree: bytes) -> None:
         """Drop all worker state of a stopped job."""
@@ -107,13 +113,13 @@ class Checkpoints:
         """Return a source's last checkpoint."""
         with self._database.transaction() as sql:
             row = sql.execute("SELECT * FROM sources WHERE source = ?", (source,)).fetchone()
-        return SourceState(*row) if row else None
+        return SourceState(*verified(row, f"the read position of source {source}")) if row else None
 
     def worker(self, tree: bytes) -> WorkerState | None:
         """Return a worker's last checkpoint with its unsettled snapshots, ascending."""
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT progress, open FROM workers WHERE tree = ?", (tree,)).fetchone()
-            if row is None:
-                return None
-        progress = msgspec.json.decode(row[0], type=Progress)
-        return WorkerState(tree, progress, row[1], self.snapshots(tree))
+            row = sql.execute("SELECT * FROM workers WHERE tree = ?", (tree,)).fetchone()
+        if row is None:
+            return None
+        _, progress, open_block = verified(row, "a job's open intervals")
+        return WorkerState(tree, msgspec.json.decode(progress, type=Progress), open_block, self.snapshots(tree))

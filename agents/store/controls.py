@@ -5,8 +5,11 @@ What an entry does must be written in the transaction that writes its mark: then
 
 from __future__ import annotations
 
+from agents.store.checksums import verified
 from agents.store.database import Database
 from overlay.contract import ControlEntry, ControlState, LogEntry, Mark
+
+_WHAT = "the control log of a tree"
 
 
 class Controls:
@@ -20,16 +23,17 @@ class Controls:
         mark, floor = entry.mark, entry.retain_above
         kept = floor if floor is not None else mark
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT term, position FROM controls WHERE tree = ?", (tree,)).fetchone()
-            if row is not None and Mark(*row) >= mark:
+            row = sql.execute("SELECT * FROM controls WHERE tree = ?", (tree,)).fetchone()
+            if row is not None and Mark(*verified(row, _WHAT)[1:3]) >= mark:
                 return False
             sql.execute(
-                "INSERT OR REPLACE INTO controls VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO controls VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5))",
                 (tree, mark.term, mark.position, kept.term, kept.position),
             )
             if floor is not None:
                 sql.execute(
-                    "INSERT INTO control_entries VALUES (?, ?, ?, ?)", (tree, mark.term, mark.position, entry.body)
+                    "INSERT INTO control_entries VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))",
+                    (tree, mark.term, mark.position, entry.body),
                 )
             sql.execute(
                 "DELETE FROM control_entries WHERE tree = ? AND (term, position) <= (?, ?)",
@@ -40,15 +44,15 @@ class Controls:
     def state(self, tree: bytes) -> ControlState | None:
         """Return what a tree's log begins with after a restart; None if it never had an entry."""
         with self._database.transaction() as sql:
-            query = "SELECT term, position, floor_term, floor_position FROM controls WHERE tree = ?"
-            row = sql.execute(query, (tree,)).fetchone()
+            row = sql.execute("SELECT * FROM controls WHERE tree = ?", (tree,)).fetchone()
             if row is None:
                 return None
-            query = "SELECT term, position, body FROM control_entries WHERE tree = ? ORDER BY term, position"
-            entries = sql.execute(query, (tree,)).fetchall()
+            query = "SELECT * FROM control_entries WHERE tree = ? ORDER BY term, position"
+            entries = [verified(entry, _WHAT)[1:] for entry in sql.execute(query, (tree,)).fetchall()]
+        _, term, position, floor_term, floor_position = verified(row, _WHAT)
         return ControlState(
-            Mark(row[0], row[1]),
-            Mark(row[2], row[3]),
+            Mark(term, position),
+            Mark(floor_term, floor_position),
             tuple(LogEntry(Mark(term, position), body) for term, position, body in entries),
         )
 

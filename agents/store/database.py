@@ -1,8 +1,12 @@
-"""The SQLite file: opening, version, one writer at a time.
+"""The SQLite file: opening, version, damage, one writer at a time.
 
 Every method of the repositories beside this module runs inside `with database.transaction() as sql:`; when the block
 ends without an error its changes are on disk (synchronous=FULL), otherwise none of them happened. Calls may come from
 any thread.
+
+A file is taken as it is only if SQLite finds its pages in order, the checksums of the agent's own account are right and
+it holds as many transactions as its mark says; else `agents.store.quarantine` sets it aside. Rows of `history` and
+`records` are checked where they are read.
 """
 
 from __future__ import annotations
@@ -13,44 +17,15 @@ import pathlib
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 
+from agents.damages import Damages
 from agents.errors import ConfigError
-
-#: What each version added to the one before.
-_STEPS = (
-    """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE sources (source TEXT PRIMARY KEY, positions BLOB NOT NULL, counters BLOB NOT NULL,
-                      sequence INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE workers (tree BLOB PRIMARY KEY, progress BLOB NOT NULL, open BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE snapshots (tree BLOB NOT NULL, through INTEGER NOT NULL, payload BLOB,
-                        PRIMARY KEY (tree, through)) WITHOUT ROWID;
-CREATE TABLE masters (app BLOB PRIMARY KEY, job BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE panes (app BLOB NOT NULL, interval INTEGER NOT NULL, block BLOB NOT NULL,
-                    PRIMARY KEY (app, interval)) WITHOUT ROWID;
-CREATE TABLE records (app BLOB NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, body BLOB NOT NULL,
-                      PRIMARY KEY (app, key)) WITHOUT ROWID;
-""",
-    """
-CREATE TABLE controls (tree BLOB PRIMARY KEY, term INTEGER NOT NULL, position INTEGER NOT NULL,
-                       floor_term INTEGER NOT NULL, floor_position INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE control_entries (tree BLOB NOT NULL, term INTEGER NOT NULL, position INTEGER NOT NULL, body BLOB NOT NULL,
-                              PRIMARY KEY (tree, term, position)) WITHOUT ROWID;
-""",
-    """
-CREATE TABLE history (app BLOB NOT NULL, kind INTEGER NOT NULL, interval INTEGER NOT NULL, block BLOB NOT NULL,
-                      PRIMARY KEY (app, kind, interval)) WITHOUT ROWID;
-INSERT INTO history SELECT app, 3, interval, block FROM panes;
-DROP TABLE panes
-""",
-    # Which blocks there are, without a walk over the blocks themselves.
-    """
-CREATE INDEX history_places ON history (app, kind, interval)
-""",
-)
-#: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
-SCHEMA_VERSION = len(_STEPS)
+from agents.store import quarantine
+from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
+from agents.store.mark import Mark
+from agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
 
 
 class StoreError(ConfigError):
@@ -58,23 +33,35 @@ class StoreError(ConfigError):
 
 
 class Database:
-    """The agent's one SQLite file."""
+    """The agent's one SQLite file.
+
+    Attributes:
+        agent_id: this installation's name in rosters: random, made once with the file, so an emptied disk is a new
+            agent.
+        damages: what was found damaged.
+        uncertain_before_ms: up to this time of day commits of masters may be lost, with a state file that was damaged
+            then; None if there is no such doubt.
+    """
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
+        self.damages = Damages()
         self._lock = threading.RLock()
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock_file(path)
+        self._mark = Mark(path.with_name(path.stem + ".mark"))
         try:
-            self._sql = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
-            self._sql.execute("PRAGMA journal_mode=WAL")
-            self._sql.execute("PRAGMA synchronous=FULL")
-            self._prepare()
-        except sqlite3.DatabaseError as error:
+            quarantine.finish(path)
+            self._sql = self._open()
+            self.agent_id = self._meta("agent_id") or ""
+            self._transactions = int(self._meta("transactions") or 0)
+            uncertain = self._meta("uncertain_before_ms")
+        except BaseException as error:
             self._holder.close()
-            raise StoreError(
-                f"{path}: cannot be read ({error}); move the file away to start without its state"
-            ) from None
+            if not isinstance(error, sqlite3.Error | OSError):
+                raise
+            raise StoreError(f"{path}: cannot be read ({error}); see that its folder can be written") from None
+        self.uncertain_before_ms = int(uncertain) if uncertain else None
 
     def _lock_file(self, path: pathlib.Path) -> None:
         """Keep a second agent away from this folder for as long as this process lives."""
@@ -87,42 +74,186 @@ class Database:
                 f"{path.parent} is in use by another agent; give this one its own folder (agent.data)"
             ) from None
 
-    def _prepare(self) -> None:
-        version = int(self._sql.execute("PRAGMA user_version").fetchone()[0])
-        if version > SCHEMA_VERSION:
-            self.close()
-            raise StoreError(
-                f"{self.path}: written by another release (state version {version}, this one has {SCHEMA_VERSION}); "
-                "run the release that wrote it, or move the file away to start without its state"
+    def _open(self) -> sqlite3.Connection:
+        """Open the file, or the successor of a damaged one."""
+        try:
+            return self._open_good()
+        except (DamagedError, sqlite3.DatabaseError) as error:
+            if not quarantine.is_damage(error, self.path):
+                raise
+            certain = self._is_newest()
+            aside = quarantine.succeed(self.path, _create)
+            self.damages.note(
+                "state",
+                f"{self.path} is damaged ({error}): it is set aside as {aside.name}, and this agent begins anew, as "
+                "one that lost its disk; of the jobs it is master of it keeps what can be read",
             )
-        with self.transaction() as sql:
-            for step in _STEPS[version:]:
-                for statement in step.split(";"):
-                    sql.execute(statement)
-            if version == 0:
-                sql.execute("INSERT INTO meta VALUES ('agent_id', ?)", (secrets.token_hex(8),))
-            sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
+            sql = self._open_good()
+            if not certain and sql.execute("SELECT 1 FROM masters").fetchone():
+                _put(sql, "uncertain_before_ms", str(time.time_ns() // 1_000_000))
+            return sql
 
-    @property
-    def agent_id(self) -> str:
-        """This installation's name in rosters: random, made once with the file, so an emptied disk is a new agent."""
+    def _open_good(self) -> sqlite3.Connection:
+        sql = _connect(self.path)
+        try:
+            sql.execute("PRAGMA journal_mode=WAL")
+            sql.execute("PRAGMA synchronous=FULL")
+            _check_pages(sql)
+            _bring_up_to_date(sql, self.path)
+            _check_rows(sql)
+            self._check_mark(sql)
+        except BaseException:
+            sql.close()
+            raise
+        return sql
+
+    def _is_newest(self) -> bool:
+        """Tell whether a damaged file is known to hold the last transaction."""
+        found = {str(row[0]): str(row[1]) for row in quarantine.good_rows(self.path, META)}
+        try:
+            owner, counted = self._mark.read() or ("", 0)
+            return owner == found["agent_id"] and int(found["transactions"]) >= counted
+        except (KeyError, ValueError):
+            return False
+
+    def _check_mark(self, sql: sqlite3.Connection) -> None:
+        found = dict(sql.execute("SELECT key, value FROM meta").fetchall())
+        agent_id, held = found["agent_id"], int(found["transactions"])
+        try:
+            owner, counted = self._mark.read() or (agent_id, 0)
+        except ValueError as error:
+            self.damages.note("mark", f"{error}; it only guards {self.path.name}, and is written anew")
+            owner, counted = agent_id, 0
+        if owner == agent_id and held < counted:
+            raise DamagedError(f"it lacks the last {counted - held} of {counted} transactions")
+        if owner != agent_id and not self.damages.counts["state"]:
+            self.damages.note(
+                "state", f"{self.path} is new, and the state of agent {owner} is gone from here: this agent begins anew"
+            )
+        self._mark.write(agent_id, held)
+
+    def _meta(self, key: str) -> str | None:
+        row = self._sql.execute("SELECT * FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(verified(row, f"{key} in {self.path}")[1])
+
+    def settle_doubts(self) -> None:
+        """Forget `uncertain_before_ms`, once every master has noted it."""
         with self.transaction() as sql:
-            return str(sql.execute("SELECT value FROM meta WHERE key = 'agent_id'").fetchone()[0])
+            sql.execute("DELETE FROM meta WHERE key = 'uncertain_before_ms'")
+        self.uncertain_before_ms = None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a block atomically and durably; one at a time, whichever thread asks."""
         with self._lock:
-            self._sql.execute("BEGIN IMMEDIATE")
+            count = self._transactions
             try:
+                self._sql.execute("BEGIN IMMEDIATE")
+                before = self._sql.total_changes
                 yield self._sql
-            except BaseException:
-                self._sql.execute("ROLLBACK")
+                if self._sql.total_changes != before:
+                    count += 1
+                    _put(self._sql, "transactions", str(count))
+                self._sql.execute("COMMIT")
+            except BaseException as error:
+                self._note(error)
+                # Where the disk refused, SQLite has mostly done that itself.
+                if self._sql.in_transaction:
+                    self._sql.execute("ROLLBACK")
                 raise
-            self._sql.execute("COMMIT")
+            if count != self._transactions:
+                self._transactions = count
+                self._mark.write(self.agent_id, count)
+
+    def _note(self, error: BaseException) -> None:
+        """Count damage that shows while the agent runs, once."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) and not self.damages.counts["state"]:
+            self.damages.note(
+                "state", f"{self.path} is damaged ({error}); restart the agent: it sets the file aside and begins anew"
+            )
 
     def close(self) -> None:
         """Close the file and let another process open it."""
         with self._lock:
             self._sql.close()
+            self._mark.close()
             self._holder.close()
+
+
+def _connect(path: pathlib.Path) -> sqlite3.Connection:
+    sql = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    sql.text_factory = quarantine.read_text
+    sql.create_function("row_checksum", -1, row_checksum, deterministic=True)
+    return sql
+
+
+def _create(path: pathlib.Path) -> sqlite3.Connection:
+    """Make a new state file, of a new agent."""
+    sql = _connect(path)
+    sql.execute("PRAGMA synchronous=FULL")
+    _bring_up_to_date(sql, path)
+    return sql
+
+
+def _put(sql: sqlite3.Connection, key: str, value: str) -> None:
+    sql.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
+
+
+def _check_pages(sql: sqlite3.Connection) -> None:
+    """Let SQLite look at every page. O(bytes); raises DamagedError."""
+    (found,) = sql.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise DamagedError(" ".join(str(found).split()))
+
+
+def _check_rows(sql: sqlite3.Connection) -> None:
+    """Check every row of the agent's own account. O(bytes); raises DamagedError."""
+    for table in TABLES:
+        if table.own and not all(map(is_whole, sql.execute(table.forward))):
+            raise DamagedError(f"a row of its table {table.name} is not as it was written")
+
+
+def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path) -> None:
+    """Make the tables of a new file, or bring an older file's up to date.
+
+    Raises:
+        StoreError: a newer release wrote it.
+        DamagedError: it does not say which release wrote it.
+    """
+    version = int(sql.execute("PRAGMA user_version").fetchone()[0])
+    tables = {name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    named = _named_version(sql) if "meta" in tables else None
+    unnamed = version if version < CHECKED_VERSION else None
+    if version != (unnamed if named is None else named) or bool(version) != bool(tables):
+        raise DamagedError(f"its header says version {version}, which is not what it holds")
+    if version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: written by another release (state version {version}, this one has {SCHEMA_VERSION}); "
+            "run the release that wrote it, or move the file away to start without its state"
+        )
+    if version == SCHEMA_VERSION:
+        return
+    sql.execute("BEGIN IMMEDIATE")
+    try:
+        for step in STEPS[version:]:
+            for statement in step.split(";"):
+                sql.execute(statement)
+        if version == 0:
+            _put(sql, "agent_id", secrets.token_hex(8))
+        if version < CHECKED_VERSION:
+            _put(sql, "transactions", "0")
+        # The header's number has no checksum; this one has.
+        _put(sql, "version", str(SCHEMA_VERSION))
+        sql.execute(f"PRAGMA user_version = {SCHEMA_VERSION:d}")
+        sql.execute("COMMIT")
+    except BaseException:
+        if sql.in_transaction:
+            sql.execute("ROLLBACK")
+        raise
+
+
+def _named_version(sql: sqlite3.Connection) -> int | None:
+    """Return the version that a row of the file names; None for one without, of the first releases."""
+    row = sql.execute("SELECT * FROM meta WHERE key = 'version'").fetchone()
+    return int(row[1]) if row is not None and is_whole(row) else None

@@ -6,7 +6,12 @@ import enum
 import sqlite3
 from collections.abc import Iterable, Mapping
 
+from agents.store.checksums import DamagedError, is_whole, verified
 from agents.store.database import Database
+
+_PUT_MASTER = "INSERT OR REPLACE INTO masters VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))"
+_PUT_BLOCK = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))"
+_WHAT = "what a job's master knows"
 
 
 class Kind(enum.IntEnum):
@@ -32,17 +37,19 @@ class Panes:
         """Start a master without a past; an earlier one of the same job is replaced."""
         with self._database.transaction() as sql:
             sql.execute("DELETE FROM history WHERE app = ?", (app,))
-            sql.execute("INSERT OR REPLACE INTO masters VALUES (?, ?, ?)", (app, job, state))
+            sql.execute(_PUT_MASTER, (app, job, state))
 
     def rename(self, app: bytes, job: bytes) -> None:
         """Replace what is kept of the job itself."""
         with self._database.transaction() as sql:
-            sql.execute("UPDATE masters SET job = ? WHERE app = ?", (job, app))
+            _, state = self._master(sql, app)
+            sql.execute(_PUT_MASTER, (app, job, state))
 
     def commit(self, app: bytes, state: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
         """Write a commit: the new state, the blocks it changed, those no longer retained."""
         with self._database.transaction() as sql:
-            sql.execute("UPDATE masters SET state = ? WHERE app = ?", (state, app))
+            job, _ = self._master(sql, app)
+            sql.execute(_PUT_MASTER, (app, job, state))
             self._write(sql, app, changed, gone)
 
     def replace(self, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
@@ -53,7 +60,8 @@ class Panes:
     def masters(self) -> list[tuple[bytes, bytes, bytes]]:
         """Return (app, job, state) of every master."""
         with self._database.transaction() as sql:
-            return sql.execute("SELECT app, job, state FROM masters ORDER BY app").fetchall()
+            rows = sql.execute("SELECT * FROM masters ORDER BY app").fetchall()
+        return [(app, job, state) for app, job, state in (verified(row, _WHAT) for row in rows)]
 
     def intervals(self, app: bytes, kind: Kind) -> list[int]:
         """Return the intervals of a master's blocks of a kind, ascending."""
@@ -62,16 +70,38 @@ class Panes:
             return [interval for (interval,) in sql.execute(query, (app, kind)).fetchall()]
 
     def blocks(self, app: bytes, kind: Kind) -> dict[int, bytes]:
-        """Return a master's blocks of a kind by interval, ascending."""
+        """Return a master's blocks of a kind by interval, ascending; damaged ones are counted and left out."""
         with self._database.transaction() as sql:
-            query = "SELECT interval, block FROM history WHERE app = ? AND kind = ? ORDER BY interval"
-            return dict(sql.execute(query, (app, kind)).fetchall())
+            query = "SELECT * FROM history WHERE app = ? AND kind = ? ORDER BY interval"
+            rows = sql.execute(query, (app, kind)).fetchall()
+        found = {}
+        for row in rows:
+            if is_whole(row):
+                found[row[2]] = row[3]
+            else:
+                self.note(kind, row[2])
+        return found
 
     def block(self, app: bytes, kind: Kind, interval: int) -> bytes:
-        """Return one block, which has to exist."""
+        """Return one block.
+
+        Raises:
+            DamagedError: it is not there, or not as it was written; the caller says what becomes of that.
+        """
         with self._database.transaction() as sql:
-            query = "SELECT block FROM history WHERE app = ? AND kind = ? AND interval = ?"
-            return bytes(sql.execute(query, (app, kind, interval)).fetchone()[0])
+            query = "SELECT * FROM history WHERE app = ? AND kind = ? AND interval = ?"
+            row = sql.execute(query, (app, kind, interval)).fetchone()
+        if row is None or not is_whole(row):
+            self.note(kind, interval)
+            raise DamagedError(f"the {kind.name.lower()} of interval {interval} is damaged")
+        return bytes(row[3])
+
+    def note(self, kind: Kind, interval: int) -> None:
+        """Count a damaged block and say what it means."""
+        what = kind.name.lower()
+        meaning = "it is made anew" if kind is Kind.TOTAL else "windows over it say that something is missing"
+        where = self._database.path
+        self._database.damages.note(what, f"{where}: the {what} of interval {interval} is damaged: {meaning}")
 
     def forget(self, app: bytes) -> None:
         """Drop a stopped job's master."""
@@ -79,9 +109,17 @@ class Panes:
             sql.execute("DELETE FROM masters WHERE app = ?", (app,))
             sql.execute("DELETE FROM history WHERE app = ?", (app,))
 
+    def _master(self, sql: sqlite3.Connection, app: bytes) -> tuple[bytes, bytes]:
+        """Return a master's job and state."""
+        row = sql.execute("SELECT * FROM masters WHERE app = ?", (app,)).fetchone()
+        if row is None:
+            raise DamagedError("there is no such master any more")
+        _, job, state = verified(row, _WHAT)
+        return job, state
+
     def _write(
         self, sql: sqlite3.Connection, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]
     ) -> None:
         sql.executemany("DELETE FROM history WHERE app = ? AND kind = ? AND interval = ?", [(app, *at) for at in gone])
         rows = [(app, kind, interval, block) for (kind, interval), block in changed.items()]
-        sql.executemany("INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?)", rows)
+        sql.executemany(_PUT_BLOCK, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.store.checksums import is_whole
 from agents.store.database import Database
 from overlay.contract import Record
 
@@ -17,13 +18,22 @@ class Records:
         with self._database.transaction() as sql:
             row = (app, record.key, record.version, record.body)
             sql.execute(
-                "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version, "
-                "body = excluded.body WHERE excluded.version >= version",
+                "INSERT INTO records VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4)) ON CONFLICT DO UPDATE SET "
+                "version = excluded.version, body = excluded.body, checksum = excluded.checksum "
+                "WHERE excluded.version >= version",
                 row,
             )
 
     def all(self, app: bytes) -> list[Record]:
-        """Return the records of one tree, by key."""
+        """Return the records of one tree, by key; damaged ones are counted and left out, other agents have them."""
         with self._database.transaction() as sql:
-            rows = sql.execute("SELECT key, version, body FROM records WHERE app = ? ORDER BY key", (app,)).fetchall()
-        return [Record(*row) for row in rows]
+            rows = sql.execute("SELECT * FROM records WHERE app = ? ORDER BY key", (app,)).fetchall()
+        found = []
+        for row in rows:
+            if is_whole(row):
+                found.append(Record(*row[1:4]))
+            else:
+                self._database.damages.note(
+                    "record", f"{self._database.path}: a control record is damaged: it comes back from other agents"
+                )
+        return found

@@ -1,16 +1,17 @@
 """The state file: whole transactions or nothing, one agent at a time, no guessing at other versions."""
 
+import contextlib
 import pathlib
 import sqlite3
 
 import pytest
 
-from agents.store import database as database_module
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
 from agents.store.controls import Controls
 from agents.store.database import Database, StoreError
 from agents.store.panes import Kind, Panes
 from agents.store.records import Records
+from agents.store.tables import STEPS
 from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
 
 APP = b"a" * 20
@@ -35,46 +36,45 @@ def test_a_second_agent_in_the_same_folder_is_refused(tmp_path: pathlib.Path) ->
     database.close()
 
 
-def test_a_damaged_file_and_another_version_are_refused_with_the_way_out(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "state.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(StoreError, match="move the file away"):
-        Database(tmp_path / "a" / "state.db")
+def old_file(path: pathlib.Path, version: int) -> sqlite3.Connection:
+    """Make a file as an early release left it."""
+    sql = sqlite3.connect(path)
+    for step in STEPS[:version]:
+        sql.executescript(step)
+    sql.execute("INSERT INTO meta VALUES ('agent_id', '0123456789abcdef')")
+    sql.execute(f"PRAGMA user_version = {version}")
+    return sql
+
+
+def test_a_file_of_a_newer_release_is_refused_with_the_way_out(tmp_path: pathlib.Path) -> None:
     database = Database(tmp_path / "state.db")
     with database.transaction() as sql:
         sql.execute("PRAGMA user_version = 99")
+        sql.execute("UPDATE meta SET value = '99', checksum = row_checksum(key, '99') WHERE key = 'version'")
     database.close()
-    with pytest.raises(StoreError, match="state version 99"):
+    with pytest.raises(StoreError, match=r"state version 99.*move the file away"):
         Database(tmp_path / "state.db")
 
 
-def test_a_file_of_the_release_before_is_brought_up_to_date(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(database_module, "SCHEMA_VERSION", 1)
-        before.setattr(database_module, "_STEPS", database_module._STEPS[:1])
+def test_a_file_of_the_first_release_is_brought_up_to_date(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(old_file(tmp_path / "state.db", 1)) as old, old:
+        old.execute("INSERT INTO records VALUES (?, 'job/a', 1, ?)", (APP, b"x"))
+        old.execute("INSERT INTO workers VALUES (?, ?, ?)", (APP, b'{"sealed":3}', b"open"))
+        old.execute("INSERT INTO snapshots VALUES (?, 3, ?)", (APP, None))
+    for _ in range(2):
         database = Database(tmp_path / "state.db")
-        Records(database).put(APP, Record("job/a", 1, b"x"))
-        agent_id = database.agent_id
+        assert database.agent_id == "0123456789abcdef"
+        assert Records(database).all(APP) == [Record("job/a", 1, b"x")]
+        expected = WorkerState(APP, Progress(sealed=3), b"open", (Snapshot(3, None),))
+        assert Checkpoints(database).worker(APP) == expected
+        assert Controls(database).state(APP) is None
+        assert not database.damages.counts
         database.close()
-    database = Database(tmp_path / "state.db")
-    assert database.agent_id == agent_id
-    assert Records(database).all(APP) == [Record("job/a", 1, b"x")]
-    assert Controls(database).state(APP) is None
-    database.close()
 
 
-def test_panes_of_the_second_version_move_into_the_history(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as before:
-        before.setattr(database_module, "SCHEMA_VERSION", 2)
-        before.setattr(database_module, "_STEPS", database_module._STEPS[:2])
-        database = Database(tmp_path / "state.db")
-        with database.transaction() as sql:
-            sql.executemany("INSERT INTO panes VALUES (?, ?, ?)", [(APP, 7, b"seven"), (APP, -1, b"earlier")])
-        database.close()
+def test_panes_of_the_second_version_move_into_the_history(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(old_file(tmp_path / "state.db", 2)) as old, old:
+        old.executemany("INSERT INTO panes VALUES (?, ?, ?)", [(APP, 7, b"seven"), (APP, -1, b"earlier")])
     database = Database(tmp_path / "state.db")
     panes = Panes(database)
     assert panes.blocks(APP, Kind.LABELLED_PANE) == {-1: b"earlier", 7: b"seven"}
