@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 DEADLINE_S = 60.0
@@ -42,7 +42,11 @@ def free_port() -> int:
 
 
 class AgentProcess:
-    """One agent and its folder; may be killed and started again."""
+    """One agent and its folder; may be killed and started again.
+
+    `before` is put in front of its command line (a network namespace, say), where `addresses`, of overlay and API, are
+    its own; else it takes free ports on loopback.
+    """
 
     def __init__(
         self,
@@ -52,9 +56,11 @@ class AgentProcess:
         join: list[str],
         overlay: dict[str, Any] | None = None,
         joins: bool = True,
+        before: Sequence[str] = (),
+        addresses: tuple[str, str] | None = None,
     ) -> None:
-        self.name, self.folder, self.joins = name, folder, joins
-        self.overlay, self.api = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+        self.name, self.folder, self.joins, self._before = name, folder, joins, list(before)
+        self.overlay, self.api = addresses or (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
         self.url = f"http://{self.api}"
         self.data = folder / name
         self.data.mkdir(parents=True, exist_ok=True)
@@ -78,12 +84,18 @@ class AgentProcess:
             lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
         self._config.write_text("\n".join(lines) + "\n")
 
-    def start(self) -> None:
+    def launch(self) -> None:
+        """Start the process and do not wait."""
         log = (self.folder / f"{self.name}.err").open("ab")
         with log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "elf", "agent", "--config", str(self._config)], stdout=log, stderr=log
+                [*self._before, sys.executable, "-m", "elf", "agent", "--config", str(self._config)],
+                stdout=log,
+                stderr=log,
             )
+
+    def start(self) -> None:
+        self.launch()
         wait_until(self.ready if self.joins else self.get_reasons, f"agent {self.name} runs:\n{self.messages()}")
 
     def ready(self) -> bool:

@@ -6,11 +6,15 @@ Needs root, `ip` and `nft`; `scripts/setup --test` installs the latter two.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import pathlib
 import subprocess
 from collections.abc import Iterator
 
 NETWORK = "10.77.0"
+#: Of setns(2).
+CLONE_NEWNET = 0x4000_0000
 
 
 class Host:
@@ -23,6 +27,12 @@ class Host:
     def before(self) -> list[str]:
         """What to put in front of a command that is to run on this host."""
         return ["ip", "netns", "exec", self.namespace]
+
+    def enter(self) -> None:
+        """Move the calling thread, and no other, to this host: its sockets are made here from now on."""
+        with pathlib.Path("/run/netns", self.namespace).open() as namespace:
+            if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), f"cannot enter {self.namespace}")
 
     def deaf_to(self, *others: Host) -> None:
         """Drop all that comes from these hosts, and nothing else: ours still reaches them."""
@@ -42,6 +52,15 @@ class Host:
 
     def _nft(self, rule: str) -> None:
         _run(*self.before, "nft", rule)
+
+
+def can_make_hosts() -> bool:
+    """Tell whether this process may make namespaces and rules."""
+    try:
+        with hosts(1):
+            return True
+    except (OSError, AssertionError):
+        return False
 
 
 @contextlib.contextmanager
