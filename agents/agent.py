@@ -149,6 +149,13 @@ class Agent:
             self.on_record(tree, record)
         return new
 
+    def announce(self, source: str, record: Record) -> bool:
+        """Tell the agents of a source something; False if this agent is none of them."""
+        if source not in self.intakes:
+            return False
+        self.add_record(source_id(source), record)
+        return True
+
     # The overlay's Handler.
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
@@ -173,6 +180,9 @@ class Agent:
             self._spawn(self._remember(app, record))
         if job is not None and job.definition.source in self.intakes:
             self._spawn(self.attachments.follow(job))
+        if self.catalogue.is_gone(self.agent_id) and record.key == member_record(self.introduce(), 0).key:
+            # Somebody took us for gone.
+            self._introduce_to(app, record.version + 1)
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable."""
@@ -223,7 +233,13 @@ class Agent:
                 await self.attachments.follow(job)
             else:
                 self._spawn(self.attachments.follow(job))
-        self.add_record(tree, member_record(self.introduce(), self.now_ms()))
+        self._introduce_to(tree)
+
+    def _introduce_to(self, tree: bytes, version: int = 0) -> None:
+        """Tell the agents of a source that we are one of them; after whatever is said of us there."""
+        me = member_record(self.introduce(), 0)
+        known = max((record.version + 1 for record in self.node.records(tree) if record.key == me.key), default=0)
+        self.add_record(tree, msgspec.structs.replace(me, version=max(self.now_ms(), known, version)))
 
     async def _describe_source(self, request: DescribeSource) -> Json:
         name, intake = request.source, self.intakes[request.source]

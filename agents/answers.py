@@ -32,6 +32,7 @@ from agents.requests import (
     Member,
     Query,
     Reply,
+    Retire,
     Spread,
     Stop,
     ViewTree,
@@ -104,7 +105,7 @@ class Answers:
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
         match request:
-            case Describe(app) | Query(app=app) | Follow(app=app) | Enlist(app=app) | Stop(app):
+            case Describe(app) | Query(app=app) | Follow(app=app) | Enlist(app=app) | Stop(app) | Retire(app=app):
                 if app not in self._masters:
                     job = self._elsewhere(app)
                     return None if job is None else job.master
@@ -152,6 +153,8 @@ class Answers:
                 if self._masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")
                 return await self._masters.enlist(app, agent_id, address)
+            case Retire(app, agent):
+                return await self._masters.retire(app, agent)
             case Stop(app):
                 # Told first, dropped then: a stop that did not reach the agents can be asked for again.
                 tombstone = self._masters.job(app).tombstone(self._now_ms())

@@ -80,8 +80,17 @@ class Catalogue:
         return sorted(jobs, key=lambda job: job.definition.key)
 
     def members(self, source: str) -> list[Member]:
-        """Return the agents known to have a source, by name."""
-        return sorted((m for m in self._members.values() if source in m.sources), key=lambda member: member.name)
+        """Return the agents known to have a source, by name; not those that are gone for good."""
+        return [member for member in self.all_members() if source in member.sources and not member.gone]
+
+    def all_members(self) -> list[Member]:
+        """Return all agents ever heard of, by name, also those that are gone for good."""
+        return sorted(self._members.values(), key=lambda member: member.name)
+
+    def is_gone(self, agent_id: str) -> bool:
+        """Tell whether an agent is said to be gone for good."""
+        member = self._members.get(agent_id)
+        return member is not None and member.gone
 
     def name_of(self, agent_id: str) -> str:
         """Return an agent's name, or its id where the name was never heard."""

@@ -77,6 +77,19 @@ class UnknownSourceError(ElfError):
         super().__init__(f"this agent has no source {name!r}" + did_you_mean(self.nearest))
 
 
+class UnknownAgentError(ElfError):
+    """No job expects an agent of that name; `nearest` lists the ones that look most like it. HTTP 404."""
+
+    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
+        self.name = name
+        self.nearest = nearest(name, known)
+        super().__init__(f"no job expects an agent {name!r}" + did_you_mean(self.nearest))
+
+
+class AgentRunningError(ElfError):
+    """An agent was said to be gone for good, and it still answers. HTTP 409."""
+
+
 def nearest(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
     """Return up to `most` known words that look most like `word`, best first."""
     return tuple(difflib.get_close_matches(word, sorted(set(known)), n=most, cutoff=0.5))

@@ -18,14 +18,14 @@ import msgspec
 from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters import Masters
-from agents.requests import Describe, Follow, Locate, Located, Query, Stop, contact_at, encode, value_of
+from agents.requests import Describe, Follow, Locate, Located, Query, Retire, Stop, contact_at, encode, value_of
 from agents.results import Json
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
-JobRequest = Describe | Query | Follow | Stop
+JobRequest = Describe | Query | Follow | Stop | Retire
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
@@ -58,7 +58,7 @@ class Locator:
 
         Args:
             key: the job as people write it, for messages.
-            request: the question; `Stop` reaches the master once, the others may twice.
+            request: the question; `Stop` and `Retire` reach the master once, the others may twice.
             timeout_ms: for each way that is tried; a later one gets what is left, and a second at least.
 
         Raises:
@@ -119,7 +119,7 @@ class _Search:
 
     async def toward_keys(self, hint: int | None) -> Found | None:
         """Route toward both candidate keys; the first who knows the job counts. `hint`: the salt to begin with."""
-        question = None if isinstance(self._request, Stop) else self._request
+        question = None if isinstance(self._request, Stop | Retire) else self._request
         body = encode(Locate(self._request.app, question))
         salts = sorted(SALTS, key=lambda salt: salt != hint)
         routes: list[asyncio.Task[tuple[Located, list[str]] | None]] = []

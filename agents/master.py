@@ -48,6 +48,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
 
     rollup: RollupState = RollupState()
     enlisted: Mapping[str, Enlisted] = {}
+    #: Agents being retired -> last interval whose commit still has them on its roster.
+    retiring: Mapping[str, int] = {}
     #: agent id -> first interval it has all events of.
     partial_before: Mapping[str, int] = {}
     #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
@@ -101,6 +103,7 @@ class Master:
             state = msgspec.structs.replace(
                 self.state,
                 rollup=commit.state,
+                retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
                 partial_before={**self.state.partial_before, **notes.partial_before},
                 gaps=_bounded((*self.state.gaps, *notes.gaps)),
             )
@@ -135,6 +138,15 @@ class Master:
                 for old, was in self.state.enlisted.items()
             }
             state = msgspec.structs.replace(self.state, enlisted={**known, agent: entry})
+            self._history.write(msgspec.msgpack.encode(state), Change())
+            self.state = state
+
+    def retire(self, agent: str, last: int) -> None:
+        """Remember durably that an agent leaves the roster with the first commit after interval `last`."""
+        with self._lock:
+            if self.state.rollup.committed > last:
+                return
+            state = msgspec.structs.replace(self.state, retiring={**self.state.retiring, agent: last})
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 

@@ -11,24 +11,28 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agents.errors import JobConflictError, JobError, UnknownJobError
+from agents.errors import AgentRunningError, ElfError, JobConflictError, JobError, UnknownJobError
 from agents.holds import Holds
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.master import Enlisted, Master, MasterState
-from agents.requests import JobRecord, Weigh, Weight
+from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
 from agents.results import Json, Span
+from agents.retiring import counted_through, find_member
 from agents.store.controls import Controls
 from agents.store.panes import Panes
 from agents.windows import Last, Latest, parse_window
 from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
+from overlay.errors import OverlayError
 from overlay.node import OverlayNode
 
 #: The key of the job's own record in its tree, for forwarders that do not have the source.
 JOB_KEY = "job"
 #: Windows a follower is sent at a time when many closed at once (a backlog); older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20
+#: An agent that does not answer within this time is taken for gone, if an operator says so.
+ANSWER_MS = 1_500
 
 
 class Masters:
@@ -135,6 +139,36 @@ class Masters:
         await asyncio.to_thread(master.enlist, agent, entry, lost)
         return entry.counted
 
+    async def retire(self, app: bytes, named: str) -> Json | None:
+        """Take an agent that is gone for good off a job's roster; returns its gap, None if it is not on the roster.
+
+        Raises:
+            AgentRunningError: it still answers.
+            BadRequestError: several agents have that name.
+        """
+        master, rollup = self._master(app), self._masters[app].state.rollup
+        accounts = {**rollup.retired, **rollup.roster}
+        addresses = {agent: known.address for agent, known in master.state.enlisted.items()}
+        agent = find_member(named, {each: (self._names(each), addresses.get(each, "")) for each in accounts})
+        if agent is None:
+            return None
+        name, address = self._names(agent), addresses.get(agent, "")
+        if agent in rollup.roster:
+            if address and await self._answers(agent, address):
+                raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
+            await asyncio.to_thread(master.retire, agent, self._node.retire(self.job(app).tree, agent))
+        counted = counted_through(accounts[agent], rollup.committed)
+        since_ms = None if counted is None else (counted + 1) * master.plan.interval_ms
+        return {"agent": agent, "name": name, "address": address, "missing_since_ms": since_ms}
+
+    async def _answers(self, agent: str, address: str) -> bool:
+        """Tell whether an agent runs; another one at its address is not the same."""
+        try:
+            member = value_of(await self._node.ask(contact_at(address), encode(Introduce()), ANSWER_MS))
+        except (OverlayError, ElfError, ValueError):
+            return False
+        return bool(member["agent_id"] == agent)
+
     def stop(self, tombstone: JobRecord) -> None:
         """Stop mastering a job and drop its panes."""
         app, tree = tombstone.definition.app_id, tombstone.tree
@@ -170,6 +204,7 @@ class Masters:
             "keys": len(master.plan.schema.keys),
             "through_ms": master.through_ms,
             "roster": sorted(self._names(agent) for agent in roster),
+            "retired": sorted(self._names(agent) for agent in master.state.rollup.retired),
             "too_late": master.state.too_late,
             "control": self._node.control_mark(job.tree).position,
         }
@@ -213,6 +248,8 @@ class Masters:
         for agent, enlisted in master.state.enlisted.items():
             if enlisted.lost:
                 self._node.exclude(job.tree, agent)
+        for agent in master.state.retiring:
+            self._node.retire(job.tree, agent)
         self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:

@@ -12,12 +12,14 @@ from typing import Annotated, Any
 import msgspec
 
 from agents.errors import (
+    AgentRunningError,
     BadRequestError,
     ElfError,
     JobConflictError,
     JobError,
     JobSpecError,
     UnavailableError,
+    UnknownAgentError,
     UnknownJobError,
 )
 from agents.jobs.definition import Definition
@@ -80,6 +82,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     address: str
     sources: tuple[str, ...]
+    #: An operator has said that it is gone for good; it says otherwise itself if it comes back.
+    gone: bool = False
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="ask"):
@@ -160,6 +164,16 @@ class Stop(Request, frozen=True, tag="stop"):
     app: bytes
 
 
+class Retire(Request, frozen=True, tag="retire"):
+    """Expect an agent no more: it is gone for good; asked of the job's master. `agent`: its id, name or address.
+
+    The answer is its `{"agent", "name", "address", "missing_since_ms"}`; None if it is not on the roster.
+    """
+
+    app: bytes
+    agent: str
+
+
 class Locate(Request, frozen=True, tag="locate"):
     """Find a job's master; routed toward both candidate keys, answered with a `Located` by the first who knows.
 
@@ -220,6 +234,7 @@ AnyRequest = (
     | Query
     | Follow
     | Stop
+    | Retire
     | Locate
     | Spread
     | DescribeSource
@@ -265,7 +280,7 @@ def reply_of_error(error: ElfError) -> Reply:
         return Reply(
             failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
         )
-    if isinstance(error, UnknownJobError):
+    if isinstance(error, UnknownJobError | UnknownAgentError):
         return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
     return Reply(failure=Failure(kind=kind, message=str(error)))
 
@@ -288,6 +303,10 @@ def value_of(body: bytes) -> Any:
             raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
         case "UnknownJobError":
             raise UnknownJobError(failure.message, failure.nearest)
+        case "UnknownAgentError":
+            raise UnknownAgentError(failure.message, failure.nearest)
+        case "AgentRunningError":
+            raise AgentRunningError(failure.message)
         case "JobConflictError":
             raise JobConflictError(failure.message)
         case "JobError":

@@ -26,6 +26,7 @@ from agents.requests import (
     encode,
     value_of,
 )
+from agents.retiring import Retiring
 from overlay.errors import OverlayError
 from overlay.ids import app_id
 
@@ -51,6 +52,9 @@ class Service:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._locator = Locator(agent.node, agent.catalogue, agent.masters, self.jobs)
+        self._retiring = Retiring(
+            agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
+        )
 
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
         """Publish a job from the text of its file."""
@@ -70,6 +74,10 @@ class Service:
     async def stop(self, creator: str, name: str) -> None:
         """Stop a job on its master, then everywhere."""
         await self._ask_master(creator, name, Stop(app_id(name, creator)))
+
+    async def retire(self, agent: str, job: str | None) -> Json:
+        """Expect an agent no more, in one job or in all."""
+        return await self._retiring.retire(agent, job)
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Fetch one result from the job's master."""

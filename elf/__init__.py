@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _ERRORS = (
+    "AgentRunningError",
     "ConfigError",
     "ElfError",
     "JobConflictError",
     "JobError",
     "JobSpecError",
     "UnavailableError",
+    "UnknownAgentError",
     "UnknownJobError",
 )
 __all__ = [
+    "AgentRunningError",
     "AsyncClient",
     "Client",
     "Completeness",
@@ -48,8 +51,10 @@ __all__ = [
     "JobSpecError",
     "Member",
     "Result",
+    "Retirement",
     "Tree",
     "UnavailableError",
+    "UnknownAgentError",
     "UnknownJobError",
     "Window",
     "__version__",

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from agents.errors import (
+    AgentRunningError,
     BadRequestError,
     ConfigError,
     ElfError,
@@ -23,6 +24,7 @@ from agents.errors import (
     JobError,
     JobSpecError,
     UnavailableError,
+    UnknownAgentError,
     UnknownJobError,
     UnknownSourceError,
 )
@@ -38,6 +40,8 @@ _log = logging.getLogger(__name__)
 _KINDS: tuple[tuple[type[ElfError], str, int], ...] = (
     (UnknownJobError, "unknown-job", 404),
     (UnknownSourceError, "unknown-source", 404),
+    (UnknownAgentError, "unknown-agent", 404),
+    (AgentRunningError, "agent-running", 409),
     (JobSpecError, "job-spec", 422),
     (JobConflictError, "job-conflict", 409),
     (IncompleteError, "incomplete", 409),
@@ -68,7 +72,7 @@ def problem_body(error: ElfError) -> Json:
         case JobSpecError():
             place = {"line": error.line, "column": error.column, "hint": error.hint}
             return _body(status, kind, error.message, place)
-        case UnknownJobError() | UnknownSourceError():
+        case UnknownJobError() | UnknownSourceError() | UnknownAgentError():
             return _body(status, kind, str(error), {"name": error.name, "nearest": error.nearest})
     return _body(status, kind, str(error), {})
 

@@ -115,6 +115,12 @@ async def list_members(request: web.Request) -> web.Response:
     return _json({"members": await _service(request).members()})
 
 
+async def retire_member(request: web.Request) -> web.Response:
+    """DELETE /v1/members/{agent}, or only as a member of a job: the agent is gone for good."""
+    job = "/".join(_job_names(request)) if "name" in request.match_info else None
+    return _json(await _service(request).retire(request.match_info["agent"][:_KEY_CHARS_MAX], job))
+
+
 async def ingest(request: web.Request) -> web.Response:
     """POST /v1/ingest/{source}."""
     require_type(request, *_NDJSON_TYPES)
@@ -195,7 +201,9 @@ ROUTES = (
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),
+    web.delete(f"{_JOB}/members/{{agent}}", retire_member),
     web.get("/v1/members", list_members),
+    web.delete("/v1/members/{agent}", retire_member),
     web.post("/v1/ingest/{source}", ingest),
     web.get("/healthz", show_health),
     web.get("/readyz", show_readiness),

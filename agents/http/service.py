@@ -51,6 +51,18 @@ class AgentService(Protocol):
         """Stop a job on all agents; UnknownJobError if there is none."""
         ...
 
+    async def retire(self, agent: str, job: str | None) -> Json:
+        """Take an agent that is gone for good off the roster of one job (`creator/name`), or of all.
+
+        Returns:
+            `{"agent", "name", "jobs": [{"job", "missing_since_ms"}], "unreachable": [{"job", "why"}]}`.
+
+        Raises:
+            UnknownAgentError: nobody knows it.
+            AgentRunningError: it still answers.
+        """
+        ...
+
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Ask the job's master for one result, from anywhere.
 

@@ -1,14 +1,15 @@
-"""Commands that ask an agent: publish, jobs, query, watch, members, tree, stop."""
+"""Commands that ask an agent: publish, jobs, query, watch, members, tree, stop, retire."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
-from elf.cli.exits import NO_RESULT
+from elf.cli.exits import NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import (
     console,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
     from elf.client import Tree, TreeNode
+    from elf.client.results import Gap
 
 _PANEL = "Jobs"
 
@@ -130,6 +132,35 @@ def stop(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile =
     say(f"stopping {name}")
 
 
+def retire(
+    name: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, address or id.")],
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="Only in this job; default: in all.")] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say that an agent is gone for good: no job waits for it any more; if it comes back it is admitted again."""
+    with connect(agent, token_file) as client:
+        retired = client.retire(name, job)
+    if wants_json(as_json):
+        print_json(retired)
+    else:
+        print(f"{printable(retired.name)} ({printable(retired.agent)}) is expected no more")
+        for gap in retired.jobs:
+            print(f"{printable(gap.job)} {_describe_gap(gap)}")
+    for untold in retired.unreachable:
+        say(f"not told: {printable(untold.job)} {printable(untold.why)}; say it again later")
+    if retired.unreachable:
+        raise typer.Exit(UNAVAILABLE)
+
+
+def _describe_gap(gap: Gap) -> str:
+    if gap.missing_since_ms is None:
+        return "never had its data"
+    since = datetime.fromtimestamp(gap.missing_since_ms / 1000, UTC)
+    return f"has its data up to {since:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def draw_tree(tree: Tree) -> Drawing:
     """Lay out a reducer tree; agents whose parent is unknown stand beside the root, marked."""
     from rich.tree import Tree as Drawing
@@ -169,5 +200,6 @@ def add_commands(app: typer.Typer) -> None:
         (members, "members"),
         (tree, "tree"),
         (stop, "stop"),
+        (retire, "retire"),
     ):
         app.command(name, rich_help_panel=_PANEL)(command)

@@ -2,7 +2,7 @@
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
-from elf.client.results import Column, Completeness, Job, Member, Result, Tree, TreeNode, Window
+from elf.client.results import Column, Completeness, Job, Member, Result, Retirement, Tree, TreeNode, Window
 
 __all__ = [
     "DEFAULT_URL",
@@ -13,6 +13,7 @@ __all__ = [
     "Job",
     "Member",
     "Result",
+    "Retirement",
     "Tree",
     "TreeNode",
     "Window",

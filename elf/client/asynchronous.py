@@ -23,7 +23,7 @@ from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobErr
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
-from elf.client.results import Job, Member, Result, Tree, Window
+from elf.client.results import Job, Member, Result, Retirement, Tree, Window
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -180,6 +180,20 @@ class AsyncClient:
         """Stop a job on all agents."""
         await self._ask("DELETE", await self._path(name), dict[str, Any])
         self._creators.pop(name, None)
+
+    async def retire(self, agent: str, job: str | None = None) -> Retirement:
+        """Say that an agent is gone for good: jobs expect it no more; if it comes back it is admitted again.
+
+        Args:
+            agent: its name, address or id.
+            job: only this job, `name` or `creator/name`; None: all jobs, those published later too.
+
+        Raises:
+            UnknownAgentError: no job expects it.
+            AgentRunningError: it still answers.
+        """
+        place = "/v1" if job is None else await self._path(job)
+        return await self._ask("DELETE", f"{place}/members/{quote(agent, safe='')}", Retirement)
 
     async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.

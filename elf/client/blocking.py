@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Job, Member, Result, Tree, Window
+from elf.client.results import Job, Member, Result, Retirement, Tree, Window
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -118,6 +118,10 @@ class Client:
     def stop(self, name: str) -> None:
         """Stop a job on all agents."""
         self._wait(self._client().stop(name))
+
+    def retire(self, agent: str, job: str | None = None) -> Retirement:
+        """Say that an agent is gone for good; see `AsyncClient.retire`."""
+        return self._wait(self._client().retire(agent, job))
 
     def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; see `AsyncClient.ingest`."""

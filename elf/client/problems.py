@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from agents.errors import (
+    AgentRunningError,
     BadRequestError,
     ConfigError,
     ElfError,
@@ -13,6 +14,7 @@ from agents.errors import (
     JobError,
     JobSpecError,
     UnavailableError,
+    UnknownAgentError,
     UnknownJobError,
     UnknownSourceError,
 )
@@ -45,6 +47,10 @@ def error_of(status: int, body: bytes) -> ElfError:
             return UnknownJobError(problem.name, problem.nearest)
         case "unknown-source":
             return UnknownSourceError(problem.name, problem.nearest)
+        case "unknown-agent":
+            return UnknownAgentError(problem.name, problem.nearest)
+        case "agent-running":
+            return AgentRunningError(detail)
         case "job-spec":
             return JobSpecError(detail, line=problem.line, column=problem.column, hint=problem.hint)
         case "job-conflict":

@@ -150,6 +150,29 @@ class Member(msgspec.Struct, frozen=True):
     is_self: bool = False
 
 
+class Gap(msgspec.Struct, frozen=True):
+    """Since which event time an agent's data is missing from a job; None: it was never counted."""
+
+    job: str
+    missing_since_ms: int | None = None
+
+
+class Untold(msgspec.Struct, frozen=True):
+    """A job whose master could not be told, or, without a job, a source's agents; and why."""
+
+    job: str
+    why: str
+
+
+class Retirement(msgspec.Struct, frozen=True):
+    """An agent that is expected no more, by its id, and what its jobs lack."""
+
+    agent: str
+    name: str
+    jobs: list[Gap] = []
+    unreachable: list[Untold] = []
+
+
 class TreeNode(msgspec.Struct, frozen=True):
     """An agent's place in a job's reducer tree; the root has no parent."""
 

@@ -132,7 +132,10 @@ class Ledger:
         """
         floor = self.committed if self.pending is None else self.pending.choice.through
         self.roster.pop(agent, None)
-        self.retired.pop(agent, None)
+        left = self.retired.pop(agent, None)
+        if left is not None and (self.pending is None or agent not in self.pending.choice.agents()):
+            assert left.until is not None
+            floor = left.until
         self._leaving.pop(agent, None)
         self._absent.pop(agent, None)
         self.awaited.discard(agent)

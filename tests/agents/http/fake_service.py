@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from agents.errors import ElfError, JobConflictError, JobSpecError, UnknownJobError, UnknownSourceError
+from agents.errors import (
+    ElfError,
+    JobConflictError,
+    JobSpecError,
+    UnknownAgentError,
+    UnknownJobError,
+    UnknownSourceError,
+)
 from agents.http.service import Json
 
 ADDRESS = "127.0.0.1:4250"
@@ -125,6 +132,14 @@ class FakeService:
     async def members(self) -> list[Json]:
         self._maybe_fail()
         return [{"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True}]
+
+    async def retire(self, agent: str, job: str | None) -> Json:
+        self._maybe_fail()
+        if agent != "web3":
+            raise UnknownAgentError(agent, ["web3"])
+        unreachable = [] if job is not None else [{"job": "shop/best", "why": "no answer in time"}]
+        gaps = [{"job": job or "shop/top", "missing_since_ms": 60_000}]
+        return {"agent": "cc", "name": "web3", "jobs": gaps, "unreachable": unreachable}
 
     async def ingest(self, source: str, ndjson: bytes) -> int:
         if source != "clicks":

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from agents.errors import AgentRunningError
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]
@@ -127,3 +128,15 @@ async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, servic
     assert unknown.status == 404
     assert (await unknown.json(content_type=None))["nearest"] == ["clicks"]
     assert service.ingested == []
+
+
+async def test_a_member_is_retired_from_one_job_or_from_all(client: Client, service: FakeService) -> None:
+    answer = await (await client.delete("/v1/jobs/shop/top/members/web3")).json()
+    assert answer["jobs"] == [{"job": "shop/top", "missing_since_ms": 60_000}]
+    assert (await (await client.delete("/v1/members/web3")).json())["unreachable"]
+    refused = await client.delete("/v1/members/127.0.0.1%3A4250")
+    assert refused.status == 404
+    assert "127.0.0.1:4250" in (await refused.json(content_type=None))["detail"]
+    service.fail = AgentRunningError("agent web3 still answers at 127.0.0.1:4252; stop it first")
+    refused = await client.delete("/v1/members/web3")
+    assert (refused.status, (await refused.json(content_type=None))["type"]) == (409, "urn:elf:problem:agent-running")

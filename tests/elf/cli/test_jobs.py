@@ -182,3 +182,15 @@ def test_a_tree_with_cycles_and_orphans_is_drawn_to_the_end() -> None:
     assert "[red]root" in text
     assert "h:2" in text
     assert "lost" in text
+
+
+def test_retire_tells_the_gap_and_whom_it_could_not_tell(agent: Agent, terminal: None) -> None:
+    result = run(agent, "retire", "web3", "--job", "top")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "web3 (cc) is expected no more",
+        "shop/top has its data up to 1970-01-01 00:01:00 UTC",
+    ]
+    result = run(agent, "retire", "web3")
+    assert (result.exit_code, "shop/best no answer in time; say it again later" in result.stderr) == (69, True)
+    assert run(agent, "retire", "web9").exit_code == 2

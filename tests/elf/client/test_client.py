@@ -19,6 +19,7 @@ from agents.errors import (
     JobError,
     JobSpecError,
     UnavailableError,
+    UnknownAgentError,
     UnknownJobError,
     UnknownSourceError,
 )
@@ -42,6 +43,10 @@ def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
         assert client.tree("top").root == "aa"
         assert client.members()[0].is_self
         assert client.ingest("clicks", [{"a": 1}, {"a": 2}]) == 2
+        assert client.retire("web3").unreachable[0].job == "shop/best"
+        assert client.retire("web3", "top").jobs[0].job == "shop/top"
+        with pytest.raises(UnknownAgentError, match="did you mean 'web3'"):
+            client.retire("web/33")
         client.stop("visits")
         with pytest.raises(UnknownJobError):
             client.query("visits")

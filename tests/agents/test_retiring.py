@@ -1,0 +1,34 @@
+"""Retiring agents: who is meant, and what is missing of them; whole agents do it in `tests/system/test_retire.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.errors import BadRequestError
+from agents.retiring import counted_through, find_member
+from overlay.contract import NEVER, Absence, RosterEntry
+
+
+@pytest.mark.parametrize(
+    ("entry", "through"),
+    [
+        (RosterEntry(NEVER), 9),
+        (RosterEntry(3), 9),
+        (RosterEntry(9), None),
+        (RosterEntry(NEVER, (Absence(4, 6),)), 9),
+        (RosterEntry(NEVER, (Absence(4, 6), Absence(7, 9))), 7),
+        (RosterEntry(NEVER, (Absence(4, 7), Absence(7, 9, named=False))), 4),
+        (RosterEntry(4, (Absence(4, 9),)), None),
+        (RosterEntry(NEVER, (Absence(NEVER, 9),)), None),
+        (RosterEntry(NEVER, (Absence(4, 6),), until=6), 4),
+    ],
+)
+def test_the_gap_begins_after_the_last_interval_that_was_counted(entry: RosterEntry, through: int | None) -> None:
+    assert counted_through(entry, 9) == through
+
+
+def test_an_agent_is_found_by_id_name_or_address() -> None:
+    known = {"a1": ("web1", "10.0.0.1:4250"), "a2": ("web2", "10.0.0.2:4250"), "a3": ("web2", "")}
+    assert [find_member(word, known) for word in ("a2", "web1", "10.0.0.1:4250", "web9")] == ["a2", "a1", "a1", None]
+    with pytest.raises(BadRequestError, match=r"2 agents are called 'web2'.*a2, a3"):
+        find_member("web2", known)
