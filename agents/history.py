@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sqlite3
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 from sortedcontainers import SortedDict, SortedSet
 
 from agents.jobs.plan import Plan
 from agents.labels import Labels
+from agents.mending import holes, stand_ins
 from agents.results import Label
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
@@ -81,7 +84,8 @@ class History:
 
     def __init__(self, plan: Plan, store: Panes) -> None:
         self._schema, self._store, self._app = plan.schema, store, plan.definition.app_id
-        self._summed = plan.window is not None and plan.schema.invertible
+        self._windowed = plan.window is not None
+        self._summed = self._windowed and plan.schema.invertible
         self._frames: OrderedDict[Place, pl.DataFrame] = OrderedDict()
         self._frame_bytes = 0
         self._split_labelled_panes()
@@ -92,6 +96,8 @@ class History:
         self.labels = Labels({key: entry.label for key, entry in entries.items()})
         self._rows: SortedDict[int, int] = SortedDict({key: entry.rows for key, entry in entries.items()})
         self._blank = SortedSet(key for key, entry in entries.items() if entry.blank)
+        #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
+        self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
         self.totals = Totals(self._known_totals())
 
     def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
@@ -147,6 +153,8 @@ class History:
             except _UNFIT as error:
                 log.warning("running totals begin anew: %s", error)
                 self._begin_anew(change)
+        for key in self._damaged.intersection(change.labels):
+            change.labels[key] = replace(change.labels[key], damaged=1)
         entries = {key: self._entry(key, label, change) for key, label in change.labels.items()}
         changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
         changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
@@ -160,6 +168,7 @@ class History:
         for key in change.gone:
             self._rows.pop(key, None)
             self._blank.discard(key)
+            self._damaged.discard(key)
         for key, entry in entries.items():
             self._rows[key] = entry.rows
             (self._blank.add if entry.blank else self._blank.discard)(key)
@@ -223,7 +232,7 @@ class History:
 
     def _inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
         """Yield the rows of these intervals, pane by pane."""
-        for key in self.labels.holding(first, last):
+        for key in list(self.labels.holding(first, last)):
             rows, label = self.pane(key), self.labels[key]
             whole = first <= label.previous + 1 and label.through <= last
             yield rows if whole else rows.filter(pl.col(INTERVAL).is_between(first, last))
@@ -236,11 +245,43 @@ class History:
         place = kind, key
         frame = self._frames.get(place)
         if frame is None:
-            frame = decode(self._store.block(self._app, kind, key), self._schema)
+            try:
+                frame = decode(self._store.block(self._app, kind, key), self._schema)
+            except (DamagedError, PaoDecodeError):
+                if kind is not Kind.PANE:
+                    raise
+                frame = self._schema.empty()
+                self._stand_in(key, replace(self.labels[key], damaged=1), frame)
             self._cache(place, frame)
         else:
             self._frames.move_to_end(place)
         return frame
+
+    # ---- damage
+
+    def mend(self, expired: int, committed: int, expected: int) -> None:
+        """Put labels that say so where those of some panes are lost; see `agents.mending`."""
+        for hole in holes(self.labels.all(), expired, committed):
+            for label in stand_ins(hole, self._store.intervals(self._app, Kind.PANE), expected):
+                key = label.through if self._windowed else 0
+                self._store.note(Kind.LABEL, key)
+                frame = self._schema.empty()
+                with contextlib.suppress(DamagedError, PaoDecodeError):
+                    frame = decode(self._store.block(self._app, Kind.PANE, key), self._schema)
+                self._stand_in(key, label, frame)
+
+    def _stand_in(self, key: int, label: Label, frame: pl.DataFrame) -> None:
+        """Take what is left of a damaged pane for the pane, in memory even where the disk refuses."""
+        entry = _Entry(label, frame.height, self._summed and _is_blank(frame, self._schema.states))
+        self._damaged.add(key)
+        self.labels.replace({key: label}, ())
+        self._rows[key] = entry.rows
+        (self._blank.add if entry.blank else self._blank.discard)(key)
+        blocks = {(Kind.LABEL, key): msgspec.msgpack.encode(entry), (Kind.PANE, key): encode(frame)}
+        try:
+            self._store.replace(self._app, blocks, [])
+        except (OSError, sqlite3.Error) as error:
+            log.error("what is left of a damaged pane is not on disk: %s", error)
 
     def _cache(self, place: Place, frame: pl.DataFrame) -> None:
         self._uncache(place)
@@ -269,8 +310,12 @@ class History:
         changed: dict[Place, bytes] = {}
         old = self._store.intervals(self._app, Kind.LABELLED_PANE)
         for key in old:
-            kept = msgspec.msgpack.decode(self._store.block(self._app, Kind.LABELLED_PANE, key), type=_LabelledPane)
-            frame = decode(kept.block, self._schema)
+            try:
+                block = self._store.block(self._app, Kind.LABELLED_PANE, key)
+                kept = msgspec.msgpack.decode(block, type=_LabelledPane)
+                frame = decode(kept.block, self._schema)
+            except (DamagedError, PaoDecodeError, msgspec.DecodeError):
+                continue  # `mend` finds that it is lacking
             blank = self._summed and _is_blank(frame, self._schema.states)
             changed[Kind.LABEL, key] = msgspec.msgpack.encode(_Entry(kept.label, frame.height, blank))
             changed[Kind.PANE, key] = kept.block

@@ -36,6 +36,10 @@ class Labels:
         for key in (*changed, *gone):
             self._blocks.pop(key // BLOCK, None)
 
+    def all(self) -> list[Label]:
+        """Return all labels, ascending."""
+        return list(self._labels.values())
+
     def oldest(self) -> int:
         """Return the first key; there has to be one."""
         return int(self._labels.keys()[0])

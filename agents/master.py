@@ -85,6 +85,7 @@ class Master:
         self.app = plan.definition.app_id
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
         self._history = History(plan, store)
+        self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
         #: Changes with every commit; followers compare it.
@@ -129,6 +130,14 @@ class Master:
             self.state = state
             self._cache.clear()
             self.edition += 1
+
+    def doubt(self, until_ms: int) -> None:
+        """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
+        with self._lock:
+            gap = (max(self.state.expired + 1, 0), until_ms // self.plan.interval_ms)
+            if gap not in self.state.gaps:
+                self.state = msgspec.structs.replace(self.state, gaps=_bounded((*self.state.gaps, gap)))
+                self._history.write(msgspec.msgpack.encode(self.state), Change())
 
     def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str]) -> None:
         """Remember durably that an agent begins, and which ones it takes the place of."""
@@ -212,12 +221,13 @@ class Master:
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
         history, first = self._history, 0
         if span is None:
-            labels = [history.labels[_TOTAL]] if history.labels else []
             paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
+            labels = [history.labels[_TOTAL]] if history.labels else []
         else:
             first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
-            labels = history.labels.joined(first, last)
             paos = history.window(first, last)
+            # Last: reading a damaged pane changes its label.
+            labels = history.labels.joined(first, last)
         return paos, label_of(labels, self.state.rollup.roster, self.state.partial_before, first)
 
     def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:

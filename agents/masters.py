@@ -82,6 +82,11 @@ class Masters:
         """Take up the masters of the last run."""
         for _, body, state in self._store.masters():
             self._start(JobRecord.decode(body), state)
+        until_ms = self._store.uncertain_before_ms
+        if until_ms is not None:
+            for master in self._masters.values():
+                master.doubt(until_ms)
+            self._store.settle_doubts()
 
     def weigh(self, request: Weigh, now_ms: int) -> Weight:
         """Tell a publisher our load, and keep the job for it meanwhile."""

@@ -39,6 +39,8 @@ class Label(msgspec.Struct, frozen=True):
     revision: int = 0
     #: Intervals whose data was dropped everywhere, because somebody's was missing.
     void: int = 0
+    #: Panes whose rows, or whose own label, a damaged disk has lost.
+    damaged: int = 0
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -62,6 +64,7 @@ class Label(msgspec.Struct, frozen=True):
             late=self.late + later.late,
             shed=self.shed + later.shed,
             void=self.void + later.void,
+            damaged=self.damaged + later.damaged,
         )
 
 
@@ -86,6 +89,7 @@ def join(labels: Sequence[Label]) -> Label:
         shed=sum(label.shed for label in labels),
         revision=sum(label.revision for label in labels),
         void=sum(label.void for label in labels),
+        damaged=sum(label.damaged for label in labels),
     )
 
 
@@ -112,7 +116,8 @@ def result_of(
     through_ms: int | None,
     names: Callable[[str], str],
 ) -> Result:
-    """Render rows, label and the number of gaps that touch the window as the API's Result."""
+    """Render rows, label and the number of gaps that touch the window as the API's Result; a lost pane is a gap."""
+    gaps += label.damaged
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
     lacking = bool(label.missing or label.shed or label.void or gaps)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"

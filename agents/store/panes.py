@@ -33,6 +33,15 @@ class Panes:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def uncertain_before_ms(self) -> int | None:
+        """Up to when commits may be lost; see `Database`."""
+        return self._database.uncertain_before_ms
+
+    def settle_doubts(self) -> None:
+        """Forget `uncertain_before_ms`: every master has noted it."""
+        self._database.settle_doubts()
+
     def create(self, app: bytes, job: bytes, state: bytes) -> None:
         """Start a master without a past; an earlier one of the same job is replaced."""
         with self._database.transaction() as sql:
@@ -70,17 +79,11 @@ class Panes:
             return [interval for (interval,) in sql.execute(query, (app, kind)).fetchall()]
 
     def blocks(self, app: bytes, kind: Kind) -> dict[int, bytes]:
-        """Return a master's blocks of a kind by interval, ascending; damaged ones are counted and left out."""
+        """Return a master's blocks of a kind by interval, ascending; damaged ones are left out."""
         with self._database.transaction() as sql:
             query = "SELECT * FROM history WHERE app = ? AND kind = ? ORDER BY interval"
             rows = sql.execute(query, (app, kind)).fetchall()
-        found = {}
-        for row in rows:
-            if is_whole(row):
-                found[row[2]] = row[3]
-            else:
-                self.note(kind, row[2])
-        return found
+        return {row[2]: row[3] for row in rows if is_whole(row)}
 
     def block(self, app: bytes, kind: Kind, interval: int) -> bytes:
         """Return one block.
