@@ -16,7 +16,7 @@ from overlay.effects import Committed, Delivered, Input, Merged, Notified
 log = logging.getLogger(__name__)
 
 #: First and longest pause before a failed commit or verdict is handed to the runtime again.
-RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 2.0
 
 
 class Border:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import pathlib
 import secrets
 import sqlite3
@@ -160,10 +161,13 @@ class Database:
                 # Where the disk refused, SQLite has mostly done that itself.
                 if self._sql.in_transaction:
                     self._sql.execute("ROLLBACK")
+                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                    self._make_room()
                 raise
             if count != self._transactions:
                 self._transactions = count
                 self._mark.write(self.agent_id, count)
+                self._keep_room()
 
     def _note(self, error: BaseException) -> None:
         """Count damage that shows while the agent runs, once."""
@@ -172,6 +176,18 @@ class Database:
             self.damages.note(
                 "state", f"{self.path} is damaged ({error}); restart the agent: it sets the file aside and begins anew"
             )
+
+    def _keep_room(self) -> None:
+        """Empty the write-ahead log while the file itself can still grow by what is in it."""
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self.path.parent)
+            if disk.f_bavail * disk.f_frsize < self.path.with_name(self.path.name + "-wal").stat().st_size:
+                self._make_room()
+
+    def _make_room(self) -> None:
+        """Give the write-ahead log's space back: it may be all that the next attempt lacks."""
+        with contextlib.suppress(sqlite3.Error):
+            self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close the file and let another process open it."""
