@@ -29,6 +29,7 @@ import polars as pl
 
 from agents.archive_layout import (
     HOUR_MS,
+    ArchivedFile,
     ArchiveError,
     FileEntry,
     check_file,
@@ -36,6 +37,7 @@ from agents.archive_layout import (
     list_files,
     manifest_path,
     read_archive,
+    read_manifest,
     safe_name,
     source_folder,
 )
@@ -69,13 +71,15 @@ class Manifest(msgspec.Struct, frozen=True):
 class Recovery(msgspec.Struct, frozen=True):
     """What a start found: files made visible, removed, and set aside.
 
-    Set aside (`_orphan-...`) are visible files newer than the checkpoint. Then the state folder was lost or is an old
-    copy, their lines will be read again, and to keep both would count events twice.
+    Set aside (`_orphan-...`) are visible files newer than the checkpoint, and those of an agent whose state was lost:
+    their lines will be read again, and to keep both would count events twice.
     """
 
     finished: int = 0
     removed: int = 0
     orphaned: int = 0
+    #: Committed files that are not as they were written; set aside as `_damaged-...`, their events are missing.
+    damaged: int = 0
 
 
 class _Hidden(msgspec.Struct):
@@ -153,13 +157,19 @@ class Archive:
         _sync_folders(file.path.parent for file in files)
         self._prepared.pop(sequence, None)
 
-    def recover(self, committed_sequence: int) -> Recovery:
+    def recover(self, committed_sequence: int, predecessor: str | None = None) -> Recovery:
         """Bring the folder in step with the checkpoint, before the first `append`. O(files of this source).
 
-        `committed_sequence` is the last one in the state database, -1 if it holds none.
+        Args:
+            committed_sequence: the last one in the state database, -1 if it holds none.
+            predecessor: an agent whose state was lost and whose lines this one reads again.
         """
         finished, removed, orphaned = [], [], []
-        for path, sequence, is_hidden in self._own_files():
+        others = self._files_of(safe_name(predecessor)) if predecessor else ()
+        for path, _, is_hidden in others:
+            path.rename(path.with_name(f"_orphan-{path.name}"))
+            orphaned += [] if is_hidden else [path]
+        for path, sequence, is_hidden in self._files_of(self._name):
             if is_hidden and sequence is not None and sequence <= committed_sequence:
                 _show(path)
                 finished.append(path)
@@ -169,9 +179,14 @@ class Archive:
             elif sequence is not None and sequence > committed_sequence:
                 path.rename(path.with_name(f"_orphan-{path.name}"))
                 orphaned.append(path)
+        damaged = [path for path in finished if path.suffix == ".parquet" and not _is_whole(_visible(path))]
+        for path in map(_visible, damaged):
+            for part in (path, manifest_path(path)):
+                with contextlib.suppress(FileNotFoundError):
+                    part.rename(part.with_name(f"_damaged-{part.name}"))
         _sync_folders(path.parent for path in (*finished, *removed, *orphaned))
         self._sequence = committed_sequence
-        return Recovery(_data_count(finished), _data_count(removed), _data_count(orphaned))
+        return Recovery(_data_count(finished) - len(damaged), _data_count(removed), _data_count(orphaned), len(damaged))
 
     def close(self) -> None:
         """Forget what no checkpoint covers: its lines will be read again. What was prepared waits for `recover`."""
@@ -226,9 +241,9 @@ class Archive:
         )
         return _Hidden(path, entry)
 
-    def _own_files(self) -> Iterator[tuple[Path, int | None, bool]]:
-        """Yield this agent's files: path, sequence (None while staged), hidden or not; manifests before their data."""
-        name = re.escape(self._name)
+    def _files_of(self, agent: str) -> Iterator[tuple[Path, int | None, bool]]:
+        """Yield an agent's files: path, sequence (None while staged), hidden or not; manifests before their data."""
+        name = re.escape(agent)
         pattern = re.compile(rf"_staged-{name}-\d+\.parquet|(_pending-)?\.?{name}-(\d{{10}})-\d+\.(?:parquet|json)")
         paths = [path for path in self._root.glob("date=*/hour=*/*") if pattern.fullmatch(path.name)]
         for path in sorted(paths, key=lambda path: (path.suffix != ".json", path)):
@@ -272,7 +287,20 @@ def _pending(visible: Path) -> Path:
 def _show(hidden: Path) -> None:
     """Give a pending file its visible name, unless that was done before."""
     if hidden.exists():
-        hidden.rename(hidden.with_name(hidden.name.removeprefix("_pending-")))
+        hidden.rename(_visible(hidden))
+
+
+def _visible(pending: Path) -> Path:
+    return pending.with_name(pending.name.removeprefix("_pending-"))
+
+
+def _is_whole(data: Path) -> bool:
+    """Tell whether a visible file is what its manifest says."""
+    try:
+        check_file(ArchivedFile(data, read_manifest(data)))
+    except ArchiveError:
+        return False
+    return True
 
 
 def _data_count(paths: Iterable[Path]) -> int:

@@ -4,6 +4,7 @@
                                               /.<agent>-<sequence>-<part>.json       its manifest
                                               /_pending-<agent>-<sequence>-<part>.*  not committed yet
                                               /_staged-<agent>-<part>.parquet        no sequence yet
+              /_orphan-*, _damaged-*                 set aside at a start (`agents.archive.Recovery`)
 
 Spark, DuckDB and Polars all read the visible files of such a tree; names that begin with `_` or `.` are hidden by the
 Hive convention. Who writes, and when, is `agents.archive`. Readers here prune by folder first, by manifest second.

@@ -7,6 +7,9 @@ import logging
 
 log = logging.getLogger(__name__)
 
+#: The state file as a whole and its mark, rows of a master's past, control records, files of the archive, push spools.
+KINDS = ("state", "mark", "label", "pane", "total", "record", "archive", "spool")
+
 
 class Damages:
     """Counts by kind; any thread may note one (one increment of a dictionary's number)."""

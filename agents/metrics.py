@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
+from agents.damages import KINDS as DAMAGE_KINDS
+
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
@@ -31,6 +33,10 @@ class _AgentCollector(Collector):
         for kind, count in sorted(self._agent.node.counters().items()):
             overlay.add_metric([kind], count)
         yield overlay
+        damaged = CounterMetricFamily("elf_damaged", "Damage found on this agent's disk since start", labels=["kind"])
+        for kind in DAMAGE_KINDS:
+            damaged.add_metric([kind], self._agent.database.damages.counts[kind])
+        yield damaged
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
 

@@ -132,7 +132,13 @@ class Pump:
             self.counters, self._sequence = progress.counters, state.sequence
             self.newest_ms, self._seen_ms = progress.newest_ms, progress.seen_ms
         if self._archive is not None:
-            self._archive.recover(self._sequence)
+            recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
+            for _ in range(recovery.damaged):
+                self._checkpoints.damages.note(
+                    "archive",
+                    f"source {self.source}: a file of the archive is damaged and set aside as _damaged-...: "
+                    "its events are in the results but not in the archive",
+                )
 
     def stalled_ms(self) -> int:
         """Return for how long lines have been waiting while none was read; 0 when none wait."""

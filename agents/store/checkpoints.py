@@ -15,6 +15,7 @@ from agents.store.checksums import verified
 from overlay.contract import NEVER
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
+    from agents.damages import Damages
     from agents.store.database import Database
 
 #: Later than any interval.
@@ -75,6 +76,16 @@ class Checkpoints:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @property
+    def damages(self) -> Damages:
+        """What was found damaged on this disk."""
+        return self._database.damages
+
+    @property
+    def predecessor(self) -> str | None:
+        """The agent whose state was here before and was lost, if it is known."""
+        return self._database.predecessor
 
     def write(self, source: SourceState | None, workers: Sequence[WorkerState]) -> None:
         """Make a checkpoint durable, all of it or nothing; snapshots that the workers know settled are dropped."""

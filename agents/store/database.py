@@ -39,6 +39,7 @@ class Database:
     Attributes:
         agent_id: this installation's name in rosters: random, made once with the file, so an emptied disk is a new
             agent.
+        predecessor: the agent whose state was here before and was lost, if it is known.
         damages: what was found damaged.
         uncertain_before_ms: up to this time of day commits of masters may be lost, with a state file that was damaged
             then; None if there is no such doubt.
@@ -56,6 +57,7 @@ class Database:
             self._sql = self._open()
             self.agent_id = self._meta("agent_id") or ""
             self._transactions = int(self._meta("transactions") or 0)
+            self.predecessor = self._meta("predecessor")
             uncertain = self._meta("uncertain_before_ms")
         except BaseException as error:
             self._holder.close()
@@ -127,10 +129,13 @@ class Database:
             owner, counted = agent_id, 0
         if owner == agent_id and held < counted:
             raise DamagedError(f"it lacks the last {counted - held} of {counted} transactions")
-        if owner != agent_id and not self.damages.counts["state"]:
-            self.damages.note(
-                "state", f"{self.path} is new, and the state of agent {owner} is gone from here: this agent begins anew"
-            )
+        if owner != agent_id:
+            _put(sql, "predecessor", owner)
+            if not self.damages.counts["state"]:
+                self.damages.note(
+                    "state",
+                    f"{self.path} is new, and the state of agent {owner} is gone from here: this agent begins anew",
+                )
         self._mark.write(agent_id, held)
 
     def _meta(self, key: str) -> str | None:

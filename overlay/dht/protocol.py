@@ -66,6 +66,8 @@ class Counters:
     evicted: int = 0
     #: Errors that the socket reported.
     socket_errors: int = 0
+    #: Files of known contacts that were damaged.
+    contacts_damaged: int = 0
 
 
 @dataclass(slots=True)

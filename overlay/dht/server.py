@@ -129,7 +129,8 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         """
         protocol = self._running()
         self._seeds = list(dict.fromkeys([*self._seeds, *seeds]))
-        known = state.load(self._state_path) if self._state_path else []
+        known, damaged = state.load(self._state_path) if self._state_path else ([], False)
+        self.counters.contacts_damaged += damaged
         await self._ping_all([*await self._resolve(self._seeds, logging.WARNING), *known[:CONTACTS_MAX]])
         if len(self.table):
             heard = await self._explore(self.contact.id, self.ksize)

@@ -1,11 +1,12 @@
 """Known contacts on disk, so that a restarted agent finds its cluster even when every seed is gone.
 
-Owns the JSON file (the library pickles, which runs whatever the file says). The file is a cache: a damaged one is worth
-a warning and a start from the seeds, not an error.
+Owns the JSON file (the library pickles, which runs whatever the file says). The file is a cache: a damaged one is set
+aside, worth a warning and a start from the seeds, not an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Iterable
@@ -53,13 +54,19 @@ def save(path: Path, contacts: Iterable[Contact]) -> None:
     draft.replace(path)
 
 
-def load(path: Path) -> list[Contact]:
-    """Return the contacts in the file; none when there is no file or it is damaged."""
+def load(path: Path) -> tuple[list[Contact], bool]:
+    """Return the contacts in the file, none without one, and whether it was damaged and is set aside now."""
     try:
         with path.open("rb") as file:
-            return decode(file.read(FILE_BYTES_MAX))
+            return decode(file.read(FILE_BYTES_MAX)), False
     except FileNotFoundError:
-        return []
-    except (OSError, ValueError, RecursionError) as error:
+        return [], False
+    except OSError as error:
         log.warning("%s: known contacts ignored, starting from the seeds: %s", path, error)
-        return []
+        return [], False
+    except (ValueError, RecursionError) as error:
+        aside = path.with_name(path.name + ".damaged")
+        log.warning("%s: known contacts ignored, the file is kept as %s: %s", path, aside.name, error)
+        with contextlib.suppress(OSError):
+            path.replace(aside)
+        return [], True

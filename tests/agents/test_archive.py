@@ -294,6 +294,32 @@ def test_every_crash_point_leaves_each_event_once(tmp_path: Path, monkeypatch: p
     assert crashes == 0
 
 
+@pytest.mark.parametrize("part", ["data", "manifest"])
+def test_a_file_damaged_before_it_became_visible_is_set_aside(tmp_path: Path, part: str) -> None:
+    archive = open_archive(tmp_path)
+    archive.append(events(0, 10))
+    archive.prepare(1)
+    (path,) = tmp_path.rglob("_pending-*.parquet" if part == "data" else "_pending-.*.json")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 64
+    path.write_bytes(data)
+    assert open_archive(tmp_path).recover(1) == Recovery(damaged=1)
+    assert numbers(tmp_path) == []
+    assert len(hidden(tmp_path)) == 2 and all(name.startswith("_damaged-") for name in hidden(tmp_path))
+    assert open_archive(tmp_path).recover(1) == Recovery()
+
+
+def test_the_files_of_a_lost_state_are_set_aside_once(tmp_path: Path) -> None:
+    for agent in ("old", "other"):
+        archive = open_archive(tmp_path, agent)
+        archive.append(events(0, 10))
+        archive.prepare(1)
+        archive.commit(1)
+    assert open_archive(tmp_path, "new").recover(-1, "old") == Recovery(orphaned=1)
+    assert numbers(tmp_path) == list(range(10)), "of the other agent"
+    assert open_archive(tmp_path, "new").recover(-1, "old") == Recovery()
+
+
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = open_archive(tmp_path)
     archive.append(events(0, 4_000))

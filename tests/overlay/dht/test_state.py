@@ -28,12 +28,12 @@ def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "contacts.json"
     state.save(path, CONTACTS)
     state.save(path, CONTACTS)
-    assert state.load(path) == CONTACTS
+    assert state.load(path) == (CONTACTS, False)
     assert [file.name for file in tmp_path.iterdir()] == ["contacts.json"]
 
 
 def test_no_file_means_no_contacts(tmp_path: Path) -> None:
-    assert state.load(tmp_path / "absent.json") == []
+    assert state.load(tmp_path / "absent.json") == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,10 @@ def test_a_damaged_file_is_a_warning(tmp_path: Path, content: bytes, caplog: pyt
     path = tmp_path / "contacts.json"
     path.write_bytes(content)
     with caplog.at_level(logging.WARNING):
-        assert state.load(path) == []
+        assert state.load(path) == ([], True)
+        assert state.load(path) == ([], False), "said and counted once"
     assert "known contacts ignored" in caplog.text
+    assert (tmp_path / "contacts.json.damaged").read_bytes() == content
 
 
 @given(st.binary(max_size=60))
