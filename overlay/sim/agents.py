@@ -22,6 +22,7 @@ from overlay.node import OverlayNode
 from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
 from overlay.sim.links import SimLinks
 from overlay.sim.loop import AGENT, Address, SimLoop
+from overlay.sim.rootlog import RootLog
 from overlay.sim.runtime import Runtime
 from overlay.sim.streams import Streams
 
@@ -43,6 +44,7 @@ class Machine:
         self.links: SimLinks | None = None
         self.starting: asyncio.Task[None] | None = None
         self.is_paused = False
+        self._lives = 0
         self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
         self.context = contextvars.copy_context()
         self.context.run(AGENT.set, self)
@@ -86,11 +88,51 @@ class Machine:
         if node is None:
             return
         runtime = self.runtime
-        state = runtime.state if root == self.contact else None
-        self.call(node.join_tree, app, member=member, root=root, state=state, control=runtime.control.get(app))
-        if root is not None:
+        state, control, is_root = None, runtime.control.get(app), root == self.contact
+        if is_root and runtime.root_term != runtime.root_log.term:
+            return  # another has been elected meanwhile: nobody lets us lead, and we shall hear who does
+        if is_root:
+            state = runtime.state
+            if not runtime.controls and runtime.root_log.controls:
+                runtime.take_over(app)  # a root without a disk
+            control = runtime.root_log.control
+        # Whoever succeeds another asks the root first what of it was counted; the root itself has to be one for that.
+        member = member and not runtime.succeeds
+        if not member and runtime.succeeds and not is_root:
+            return
+        self.call(node.join_tree, app, member=member, root=root, state=state, control=control)
+        if is_root:
+            for lost in runtime.root_log.lost:
+                self.call(node.exclude, app, lost)
+        if root is not None and member:
             for through in sorted(runtime.snapshots):
                 self.call(runtime.hand_over, node, app, through)
+
+    def lead(self, app: bytes, log: RootLog) -> None:
+        """Be the root of a job from now on, as the one that may add to its log."""
+        self.runtime.root_log, self.runtime.root_term = log, log.elect()
+        self.follow(app, self.contact)
+
+    def follow(self, app: bytes, root: Contact) -> None:
+        """Hear, and remember on disk, who is the root of a job."""
+        if root != self.contact:
+            self.runtime.root_term = 0
+        if app in self.trees:
+            self.trees[app] = (self.trees[app][0], root)
+            self._enter(app)
+        elif self.node is not None and self.node.tree(app).role != "out":
+            self.call(self.node.join_tree, app, member=False, root=root)
+
+    def succeed(self, app: bytes, counted: int) -> None:
+        """Hear up to where those were counted whose disk was lost, and begin to be a member after that."""
+        self.runtime.succeed(counted)
+        self._enter(app)
+
+    def retire(self, app: bytes) -> None:
+        """Leave a tree for good."""
+        del self.trees[app]
+        if self.node is not None:
+            self.call(self.node.leave_tree, app)
 
     def start(self, seeds: Sequence[Contact]) -> asyncio.Task[None]:
         """Start a process: join by way of some agents, then enter the trees that the disk remembers.
@@ -156,6 +198,17 @@ class Machine:
         # What is left are tasks without a network; the runtime hears of nothing any more.
         self.runtime = self.runtime.after_crash()
         self.cluster.loop.create_task(node.stop())
+
+    def lose_disk(self) -> None:
+        """Lose the machine with all that the agent had on disk; the logs it reads come back, under another name."""
+        self.crash(silent=True)
+        self._lives += 1
+        self.runtime = self.runtime.without_disk(f"a{self.index}.{self._lives}")
+
+    def suspect(self, other: Machine) -> bool:
+        """Take a peer for lost that lives, as a detector that errs does; tells whether there was a link to it."""
+        links = self.links
+        return links is not None and self.call(links.suspect, other.contact)
 
     def pause(self) -> None:
         """Stop the process as SIGSTOP does."""

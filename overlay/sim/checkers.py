@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from overlay.contract import Commit, ControlEntry, TreeView
 from overlay.ids import Contact, distance
+from overlay.sim.rootlog import read
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10
@@ -31,21 +32,25 @@ class Node(Protocol):
         ...
 
 
-class Disk(Protocol):
-    """What an agent has stored; see `sim.runtime.Runtime`."""
+class Log(Protocol):
+    """What a job's roots committed; see `sim.rootlog.RootLog`."""
 
     @property
     def commits(self) -> Sequence[Commit]:
-        """As a root, the intervals it committed."""
-        ...
-
-    @property
-    def controls(self) -> Sequence[tuple[bytes, ControlEntry]]:
-        """The control entries it got, with their trees."""
+        """The commits in their order."""
         ...
 
     def counted(self) -> Counter[str]:
         """Return how often each item is in a commit."""
+        ...
+
+
+class Disk(Protocol):
+    """What an agent has stored; see `sim.runtime.Runtime`."""
+
+    @property
+    def controls(self) -> Sequence[tuple[bytes, ControlEntry]]:
+        """The control entries it got, with their trees."""
         ...
 
 
@@ -270,42 +275,57 @@ def follow_routes(cluster: Agents, keys: Sequence[bytes]) -> Routes:
     return Routes(false, under, hops_sum / max(1, len(keys) * len(numbers)), hops_max)
 
 
-def check_counted(root: Agent, produced: Counter[str], *, complete: bool) -> list[str]:
-    """Check the roll-up at a job's root: nothing counted twice or never produced; all of it, if `complete`."""
-    counted = root.runtime.counted()
+def check_counted(log: Log, produced: Mapping[str, bool], *, complete: bool) -> list[str]:
+    """Check what a job's roots committed: nothing counted twice or never produced, one commit after the other.
+
+    Args:
+        log: the commits.
+        produced: every item that there is, and whether it must be counted in the end; some may have been lost.
+        complete: this is the end.
+    """
+    counted = log.counted()
     wrong = [f"counted {count} times: {item}" for item, count in counted.items() if count > 1]
     wrong += [f"counted but never produced: {item}" for item in counted if item not in produced]
     if complete:
-        wrong += [f"never counted: {item}" for item in produced if item not in counted]
-    log = root.runtime.commits
+        wrong += [f"never counted: {item}" for item, due in produced.items() if due and item not in counted]
     wrong += [
         f"commit {later.through} follows {earlier.through} but says {later.previous}"
-        for earlier, later in itertools.pairwise(log)
-        if later.previous != earlier.through
+        for earlier, later in itertools.pairwise(log.commits)
+        if later.previous != earlier.through or later.through <= earlier.through
     ]
     return wrong[:SENTENCES_MAX]
 
 
-def check_multicast(cluster: Agents, app: bytes, root: Agent, *, complete: bool) -> list[str]:
-    """Check control entries: every agent got the root's, in its order, each once, no gap that it was not told of.
+def check_versions(commits: Sequence[Commit], version_at: Callable[[int], int]) -> list[str]:
+    """Check that each commit holds data of one version of the job's definition, the one that its interval has."""
+    wrong: list[str] = []
+    for commit in commits:
+        found = {int(item[1:].partition("@")[0]) for item in read(commit.payload) if item.startswith("=")}
+        if found - {version_at(commit.through)}:
+            wrong.append(f"commit {commit.through} has versions {found}, not {version_at(commit.through)}")
+    return wrong[:SENTENCES_MAX]
 
-    With `complete`, also that everybody who is up has the last one. The root is recorded and never changes.
+
+def check_multicast(cluster: Agents, app: bytes, truth: Sequence[ControlEntry], *, complete: bool) -> list[str]:
+    """Check control entries: every agent got the roots', in their order, each once, no gap that it was not told of.
+
+    With `complete`, also that everybody who is up and in the tree has the last one.
     """
-    truth = [entry for key, entry in root.runtime.controls if key == app]
     place = {entry.mark: position for position, entry in enumerate(truth)}
-    wrong = [] if len(place) == len(truth) else ["the root has two entries with one mark"]
+    wrong = [] if len(place) == len(truth) else ["two entries have one mark"]
     for machine in cluster.machines:
         last = -1
         for entry in [entry for key, entry in machine.runtime.controls if key == app]:
             at = place.get(entry.mark)
             if at is None or truth[at].body != entry.body:
-                wrong.append(f"{machine.contact} got {entry.mark}, which the root never sent so")
+                wrong.append(f"{machine.contact} got {entry.mark}, which no root said so")
                 break
             if at <= last:
                 wrong.append(f"{machine.contact} got {entry.mark} again or out of order")
             if at > last + 1 and last >= 0 and not entry.skipped:
                 wrong.append(f"{machine.contact} missed something before {entry.mark} and was not told")
             last = at
-        if complete and machine.is_up and last != len(truth) - 1:
+        inside = machine.node is not None and machine.node.tree(app).member
+        if complete and inside and last != len(truth) - 1:
             wrong.append(f"{machine.contact} has {last + 1} of {len(truth)} entries")
     return wrong[:SENTENCES_MAX]

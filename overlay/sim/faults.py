@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from overlay.sim.agents import Cluster, Machine
@@ -36,10 +36,16 @@ class Cut:
 
 
 class Faults:
-    """Draws faults and ends them."""
+    """Draws faults and ends them.
 
-    def __init__(self, cluster: Cluster, seed: int) -> None:
-        self.cluster = cluster
+    Args:
+        cluster: whom they befall.
+        seed: decides all.
+        changes: what else may happen, by the names of the functions.
+    """
+
+    def __init__(self, cluster: Cluster, seed: int, changes: Sequence[Callable[[], None]] = ()) -> None:
+        self.cluster, self._changes = cluster, changes
         self.rng = random.Random(seed)
         self.counts: dict[str, int] = {}
         self._cuts: list[Cut] = []
@@ -50,7 +56,8 @@ class Faults:
         """Let a fault happen every `pace_s` or so, for a while."""
         end_s = self.cluster.loop.time() + seconds
         kinds: list[Callable[[], None]] = [
-            self.crash, self.crash, self.die, self.pause, self.partition, self.one_way, self.clog, self.storm,
+            self.crash, self.crash, self.die, self.lose_disk, self.pause, self.partition, self.one_way, self.clog,
+            self.storm, self.suspect, *self._changes,
         ]  # fmt: skip
         while self.cluster.loop.time() < end_s:
             kind = self.rng.choice(kinds)
@@ -84,6 +91,16 @@ class Faults:
     def die(self) -> None:
         """Let a machine vanish without a reset, and come back."""
         self._fell(silent=True)
+
+    def lose_disk(self) -> None:
+        """Let a machine vanish and come back with its logs only."""
+        self._fell(silent=True, disk=False)
+
+    def suspect(self) -> None:
+        """Let some agents take peers for lost that live."""
+        for machine in self.rng.sample(self.cluster.up(), max(1, len(self.cluster.up()) // 3)):
+            if not machine.is_paused:
+                machine.suspect(self.rng.choice(self.cluster.machines))
 
     def pause(self) -> None:
         """Stop a process for a while."""
@@ -121,12 +138,15 @@ class Faults:
 
     # ---- inside
 
-    def _fell(self, *, silent: bool) -> None:
+    def _fell(self, *, silent: bool, disk: bool = True) -> None:
         machine = self._victim()
         down = sum(not each.is_up for each in self.cluster.machines)
         if machine is None or down + 1 > DOWN_SHARE_MAX * len(self.cluster.machines):
             return
-        machine.crash(silent=silent)
+        if disk:
+            machine.crash(silent=silent)
+        else:
+            machine.lose_disk()
         self._later(machine.come_back)
 
     def _split(self, *, one_way: bool) -> None:

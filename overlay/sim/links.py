@@ -72,6 +72,14 @@ class SimLinks(LinkLayer[StreamEnd]):
         self._ends.clear()
         self._peers.clear()
 
+    def suspect(self, contact: Contact) -> bool:
+        """Take a peer for lost; tells whether there was a link to it."""
+        peer = self._peers.get(contact.id)
+        if peer is None or peer.link is None:
+            return False
+        self._lose(peer)
+        return True
+
     def send(self, to: Contact, message: Message) -> None:
         """Queue a message, and count it by its type."""
         self.sent[type(message).__name__] += not self._stopping

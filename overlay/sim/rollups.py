@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from overlay.sim.agents import Cluster, Machine
@@ -35,7 +34,7 @@ class Job:
 
     def __init__(self, cluster: Cluster, app: bytes, root: Machine) -> None:
         self.cluster, self.app, self.root = cluster, app, root
-        self.produced: Counter[str] = Counter()
+        self.produced: list[str] = []
         #: When the last live agent had handed over an interval, by interval.
         self.sealed_s: dict[int, float] = {}
         #: When the root's runtime had each commit, by interval.
@@ -59,7 +58,7 @@ class Job:
     def _seal(self, machine: Machine, interval: int) -> None:
         if machine.node is not None:
             item = f"{machine.runtime.name}#{interval}"
-            self.produced[item] += 1
+            self.produced.append(item)
             machine.call(machine.runtime.seal, machine.node, self.app, interval, [item])
 
     async def watch(self) -> None:
@@ -114,14 +113,13 @@ async def rollup(cluster: Cluster, outcome: Outcome, *, intervals: int = 10) -> 
     for failures in FAILURES:
         if 4 * failures <= outcome.agents:
             await _fail(job, outcome, failures)
-    # A last snapshot of everybody who lives, and nothing but what the dead took with them is missing.
+    # A last snapshot of everybody who lives, and nothing is missing but what the dead took with them.
     await job.wait_committed(job.interval + 2, 30.0)
-    lived = {machine.runtime.name for machine in cluster.up()}
-    owed = {item for machine in cluster.up() for items in machine.runtime.snapshots.values() for item in items}
-    owed.update(item for machine in cluster.up() for item in machine.runtime.carry)
-    due = Counter({item: 1 for item in job.produced if item.split("#")[0] in lived and item not in owed})
-    outcome.failures += check_counted(job.root, job.produced, complete=False)
-    outcome.failures += [f"never counted: {item}" for item in due if item not in job.root.runtime.counted()][:10]
+    lived = {machine.runtime.name: machine.runtime for machine in cluster.up()}
+    due = {item: item.partition("#")[0] in lived for item in job.produced}
+    for runtime in lived.values():
+        due.update(dict.fromkeys([*runtime.carry, *(i for items in runtime.snapshots.values() for i in items)], False))
+    outcome.failures += check_counted(job.root.runtime.root_log, due, complete=True)
 
 
 async def _calm(job: Job, outcome: Outcome, intervals: int) -> None:

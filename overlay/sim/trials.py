@@ -7,7 +7,6 @@ in `faults`, the demands' form in `checkers`.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from dataclasses import dataclass, field
 
 from overlay.errors import NotJoinedError
@@ -18,12 +17,14 @@ from overlay.sim.checkers import (
     check_edges,
     check_multicast,
     check_settled,
+    check_versions,
     follow_routes,
     is_attached,
 )
 from overlay.sim.faults import Faults
 from overlay.sim.report import Outcome, percentile
 from overlay.sim.scenarios import FAN_IN_MAX, enter
+from overlay.sim.work import Work
 
 #: Repair is looked at so often; the figures are too long by half of this.
 LOOK_S = 0.1
@@ -163,78 +164,48 @@ async def rush(cluster: Cluster, outcome: Outcome, *, keys: int = 50, present: i
     outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
 
 
-@dataclass(slots=True)
-class Work:
-    """What agents do while faults rage: seal numbered items in a job, hear control entries."""
-
-    cluster: Cluster
-    app: bytes
-    root: Machine
-    produced: Counter[str] = field(default_factory=Counter)
-    intervals: int = 0
-
-    def interval(self, *, items: bool) -> None:
-        """Let every agent that is up seal an interval, two in three with an item; the root multicasts now and then."""
-        self.intervals += 1
-        rng = self.cluster.rng
-        for machine in self.cluster.up():
-            assert machine.node is not None
-            if machine.is_paused or machine.is_starting:
-                continue
-            names = [f"{machine.runtime.name}#{self.intervals}"] if items and rng.random() < 0.67 else []
-            self.produced.update(names)
-            machine.call(machine.runtime.seal, machine.node, self.app, self.intervals, names)
-        node = self.root.node
-        if items and node is not None and node.tree(self.app).role == "root" and rng.random() < 0.5:
-            self.root.call(node.multicast, self.app, b"%d" % self.intervals)
-
-    async def go_on(self, seconds: float, *, items: bool, pace_s: float = 0.5) -> None:
-        """Seal interval after interval for a while."""
-        end_s = self.cluster.loop.time() + seconds
-        while self.cluster.loop.time() < end_s:
-            await asyncio.sleep(pace_s)
-            self.interval(items=items)
-
-    def is_done(self) -> bool:
-        """Tell whether everything produced is counted, as far as agents know."""
-        return all(not m.runtime.carry and not any(m.runtime.snapshots.values()) for m in self.cluster.machines)
-
-
 async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -> None:
     """Let faults of every kind rage over a working cluster, then heal it and demand that all is well."""
     await cluster.grow(outcome.agents)
     job, source = cluster.keys(2)
-    root = cluster.machines[cluster.rng.randrange(len(cluster.machines))]
+    work = Work(cluster, job)
     for machine in cluster.machines:
-        machine.join_tree(job, member=True, root=root.contact)
         machine.join_tree(source, member=True)
-    work = Work(cluster, job, root)
-    storm = Faults(cluster, cluster.rng.getrandbits(64))
+    storm = Faults(cluster, cluster.rng.getrandbits(64), work.changes())
     raging = cluster.loop.create_task(storm.rage(seconds))
     await work.go_on(seconds, items=True)
     await raging
-    outcome.failures += check_counted(root, work.produced, complete=False)
-    outcome.failures += check_multicast(cluster, job, root, complete=False)
+    log = work.log
+    outcome.failures += check_counted(log, work.due(), complete=False)
+    outcome.failures += check_multicast(cluster, job, log.controls, complete=False)
     await storm.heal()
-    began_s = cluster.loop.time()
+    commits, began_s = len(log.commits), cluster.loop.time()
     settling = cluster.loop.create_task(work.go_on(30.0, items=False))
     try:
-        await cluster.wait(lambda: not _unsettled(cluster, job, source, root), 60.0, LOOK_S)
+        await cluster.wait(lambda: len(log.commits) > commits, 60.0, LOOK_S)
+        outcome.note("s until results flow again", cluster.loop.time() - began_s)
+        await cluster.wait(lambda: not _unsettled(cluster, work, source), 60.0, LOOK_S)
         outcome.note("s until both trees are settled", cluster.loop.time() - began_s)
         await settling
         await cluster.wait(work.is_done, 30.0, LOOK_S)
-        await cluster.wait(lambda: not check_multicast(cluster, job, root, complete=True), 10.0, LOOK_S)
-    except TimeoutError:
-        outcome.failures += _unsettled(cluster, job, source, root)
-    outcome.failures += check_multicast(cluster, job, root, complete=True)
-    outcome.failures += check_counted(root, work.produced, complete=True)
+        await cluster.wait(lambda: not check_multicast(cluster, job, log.controls, complete=True), 10.0, LOOK_S)
+    except TimeoutError as error:
+        outcome.failures += _unsettled(cluster, work, source) or [f"not live again: {error}; {work.rest()}"]
+    outcome.failures += check_multicast(cluster, job, log.controls, complete=True)
+    outcome.failures += check_counted(log, work.due(), complete=True)
+    outcome.failures += check_versions(log.commits, log.version_at)
+    missing = set(log.commits[-1].missing).intersection(work.names()) if log.commits else set[str]()
+    outcome.failures += [f"{name} is a member, lives, and is missing from the last result" for name in sorted(missing)]
     for app in (job, source):
         outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
     outcome.note("faults", sum(storm.counts.values()))
-    outcome.note("items counted once each", len(root.runtime.counted()))
-    outcome.note("commits", len(root.runtime.commits))
-    outcome.note("control entries", len([1 for app, _ in root.runtime.controls if app == job]))
+    for kind in ("lose_disk", "suspect", "move_root", "enter_late", "retire", "change_version"):
+        outcome.note(f"of these {kind}", storm.counts.get(kind, 0))
+    outcome.note("items counted once each", len(log.counted()))
+    outcome.note("items lost with a disk", len(work.excused.difference(log.counted())))
+    outcome.note("commits", len(log.commits))
+    outcome.note("control entries", len(log.controls))
 
 
-def _unsettled(cluster: Cluster, job: bytes, source: bytes, root: Machine) -> list[str]:
-    return check_settled(cluster, job, root.contact) + check_settled(cluster, source)
+def _unsettled(cluster: Cluster, work: Work, source: bytes) -> list[str]:
+    return check_settled(cluster, work.app, work.root.contact) + check_settled(cluster, source)

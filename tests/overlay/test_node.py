@@ -138,7 +138,6 @@ async def start_again(node: OverlayNode, runtime: Runtime, seed: int, secret_fil
 async def test_a_restarted_agent_ends_up_exact(victim: int) -> None:
     async with cluster(4, grace_ms=100, leap_after_ms=1_500, heartbeat_ms=100, lease_ms=600) as (nodes, runtimes):
         master = nodes[2].contact
-        runtimes[2].state = None
 
         def enter(index: int) -> None:
             nodes[index].join_tree(APP, member=True, root=master, state=runtimes[2].state if index == 2 else None)
