@@ -74,7 +74,9 @@ class Report:
     verdict: Verdict
     written: int
     delay_ms_max: int
-    settled_s: float | None
+    settled_s: float
+    #: What was not as it should be when we gave up waiting.
+    unsettled: list[str]
 
     @property
     def wrong(self) -> list[str]:
@@ -88,6 +90,16 @@ class Report:
             else [f"not every agent was ready and every window exact {SETTLE_S} s later"]
         )
         return self.verdict.wrong + [f"crashed: {what}" for what in self.fleet.crashed] + errors + slow
+
+    @property
+    def log(self) -> list[str]:
+        """What happened to whom, and the last thing each agent said."""
+        said = [
+            f"{member.name}: {line}"
+            for member in self.fleet.members
+            for line in member.agent.messages().splitlines()[-3:]
+        ]
+        return [*self.fleet.log, *said]
 
     def table(self) -> list[str]:
         """Return the figures, a line each."""
@@ -105,7 +117,7 @@ class Report:
             ("always exact", verdict.exact),
             ("labelled incomplete", verdict.incomplete),
             ("corrected later", verdict.corrected),
-            ("settled after", "never" if self.settled_s is None else f"{self.settled_s:.1f} s"),
+            ("settled after", "never" if self.unsettled else f"{self.settled_s:.1f} s"),
             ("longest write", f"{self.delay_ms_max} ms"),
             ("wrong", len(self.wrong)),
         ]
@@ -133,12 +145,14 @@ def play(settings: Settings, folder: pathlib.Path, say: Callable[[str], None] = 
         for reader in readers:
             reader.stop.set()
         truth = {job.name: compute_truth(job, logs) for job in JOBS}
-        settled_s = _settle(fleet, notebook, truth)
+        began_s = time.monotonic()
+        unsettled = _settle(fleet, notebook, truth)
+        settled_s = time.monotonic() - began_s
     late = writer.delay_ms_max >= LATENESS_MS
     verdict = judge(truth, [job.name for job in JOBS if job.key == "origin"], notebook.answers, late)
     dump(folder / "answers.ndjson", notebook.answers)
     (folder / "faults.txt").write_text("\n".join(fleet.log) + "\n")
-    return Report(settings, fleet, notebook, verdict, writer.written, writer.delay_ms_max, settled_s)
+    return Report(settings, fleet, notebook, verdict, writer.written, writer.delay_ms_max, settled_s, unsettled)
 
 
 def _publish(fleet: Fleet, settings: Settings) -> None:
@@ -167,11 +181,11 @@ def _publish(fleet: Fleet, settings: Settings) -> None:
     all_ready()
 
 
-def _settle(fleet: Fleet, notebook: Notebook, truth: Mapping[str, Truth]) -> float | None:
-    """Ask until every window is right and every agent ready; return how long it took, None if it never came."""
+def _settle(fleet: Fleet, notebook: Notebook, truth: Mapping[str, Truth]) -> list[str]:
+    """Ask until every window is right and every agent ready; return what was not when patience ended."""
     began_s = time.monotonic()
     left = [(job, start_ms) for job in JOBS for start_ms in truth[job.name]]
-    turns, pending = itertools.cycle(fleet.members), list(fleet.members)
+    turns = itertools.cycle(fleet.members)
     while time.monotonic() - began_s < SETTLE_S:
         still = []
         for job, start_ms in left:
@@ -179,12 +193,14 @@ def _settle(fleet: Fleet, notebook: Notebook, truth: Mapping[str, Truth]) -> flo
             answer = member.call(functools.partial(ask, fleet, notebook, member, job, start_ms))
             if answer is None or not is_right(answer, truth[job.name][start_ms]):
                 still.append((job, start_ms))
-        pending = [member for member in pending if not member.call(member.agent.ready)]
         left = still
-        if not left and not pending:
-            return time.monotonic() - began_s
+        if not left and all(member.call(member.agent.ready) for member in fleet.members):
+            return []
         time.sleep(0.5)
-    return None
+    reasons = {member.name: member.call(member.agent.get_reasons) for member in fleet.members}
+    unready = [f"{name} is not ready: {'; '.join(why)}" for name, why in reasons.items() if why]
+    windows = [f"{job.name} [{start_ms})" for job, start_ms in left]
+    return [f"{SETTLE_S:.0f} s later {len(left)} windows are not right: {', '.join(windows[:9])}", *unready]
 
 
 @contextlib.contextmanager
@@ -248,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     report = play(settings, folder, lambda line: print(line, flush=True))
     print("\n".join(report.table()))
     if report.wrong:
-        print("\n".join(report.wrong[:50]))
+        print("\n".join([*report.wrong[:50], *report.log]))
         print(f"logs, messages and answers: {folder}")
         return 1
     if chosen.keep:
