@@ -74,8 +74,20 @@ class Intake:
         self._thread.shutdown()
 
     async def attach(self, worker: Worker) -> None:
-        """Feed a worker from the next line on."""
+        """Feed a worker from the next line on; a new one is durable when this returns.
+
+        Otherwise an agent that falls before its next checkpoint would not know how much the worker was promised: it
+        would begin again with whatever line comes next then.
+
+        Raises:
+            OSError, sqlite3.Error: it is not durable yet; it is fed nevertheless, and may be attached again.
+        """
+        new = worker.new
         await self._in_thread(lambda: self.pump.attach(worker))
+        while new:
+            # A checkpoint that was held up does not have the newcomer.
+            new, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))
+            self._give(sealed)
         self._wake.set()
 
     async def detach(self, tree: bytes) -> None:

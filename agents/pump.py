@@ -146,11 +146,21 @@ class Pump:
         return self._now_ms() - self.progressed_ms if waiting else 0
 
     def attach(self, worker: Worker) -> None:
-        """Feed a worker from the next line on; a new one learns from which interval on it will have all events."""
+        """Feed a worker from the next line on; a new one learns from which interval on it will have all events.
+
+        If a worker of this tree is fed already, it stays: what it was given since the last checkpoint is only there.
+        """
+        if worker.tree in self.workers:
+            return
         if worker.new:
             worker.begin(self._partial_before(worker.plan.interval_ms))
         self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a checkpoint waits that could not be written; the next one writes it as it was."""
+        return self._pending is not None
 
     def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""

@@ -99,3 +99,43 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
         await intake.stop()
         push.close()
         database.close()
+
+
+async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed right after, the agent goes on with the first line; a disk that fails meanwhile changes nothing of that."""
+    (tmp_path / "a.log").touch()
+    database = Database(tmp_path / "state" / "state.db")
+    checkpoints = Checkpoints(database)
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, checkpoints, NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
+    write = checkpoints.write
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    try:
+        await intake.attach(Worker(PLAN, "w1", tree=b"first", new=True))
+        first = checkpoints.worker(b"first")
+        assert first is not None and first.progress.partial_before is None
+        monkeypatch.setattr(checkpoints, "write", full)
+        fed = Worker(PLAN, "w1", tree=b"second", new=True)
+        with pytest.raises(OSError, match="no space"):
+            await intake.attach(fed)
+        assert checkpoints.worker(b"second") is None
+        with pytest.raises(OSError, match="no space"):
+            await intake.attach(Worker(PLAN, "w1", tree=b"third", new=True))
+        monkeypatch.setattr(checkpoints, "write", write)
+        for tree in (b"third", b"second"):
+            await intake.attach(Worker(PLAN, "w1", tree=tree, new=True))
+            assert checkpoints.worker(tree) is not None
+        assert pump.workers[b"second"] is fed, "what it was given is not lost by asking again"
+    finally:
+        await intake.stop()
+        push.close()
+        database.close()

@@ -211,7 +211,8 @@ def test_a_log_from_the_future_does_not_close_intervals_ahead_of_the_clock(site:
 def test_a_worker_attached_in_the_middle_knows_from_where_on_it_has_everything(site: Site) -> None:
     site.write((4_500, "a"))
     site.run()
-    other = Worker(plan_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '2 seconds')"), "w1", new=True)
+    plan = plan_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '2 seconds')")
+    other = Worker(plan, "w1", tree=b"other", new=True)
     site.pump.attach(other)
     assert other.progress.partial_before == BASE_MS // 2_000 + 3
     assert site.pump.saved_offset(str(site.folder / "a.log")) == (site.folder / "a.log").stat().st_size
