@@ -104,7 +104,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
 async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed right after, the agent goes on with the first line; a disk that fails meanwhile changes nothing of that."""
+    """Killed right after, the agent goes on with the first line; a disk that fails meanwhile changes nothing."""
     (tmp_path / "a.log").touch()
     database = Database(tmp_path / "state" / "state.db")
     checkpoints = Checkpoints(database)
