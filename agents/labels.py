@@ -48,6 +48,14 @@ class Labels:
         """Return the last key; there has to be one."""
         return int(self._labels.keys()[-1])
 
+    def ends(self, first: int, last: int) -> Iterator[int]:
+        """Yield the keys from one interval to another, both included, ascending."""
+        return iter(self._labels.irange(first, last))
+
+    def before(self, key: int) -> int | None:
+        """Return the last key before this one."""
+        return next(self._labels.irange(maximum=key - 1, reverse=True), None)
+
     def between(self, first: int | None, last: int) -> list[int]:
         """Return the keys from one interval to another, both included; without the first, all up to the last."""
         return list(self._labels.irange(first, last))

@@ -17,8 +17,9 @@ import msgspec
 import polars as pl
 
 from agents.errors import JobError
-from agents.history import Change, History
+from agents.history import History
 from agents.jobs.plan import Plan
+from agents.past import Change
 from agents.payload import Notes, unpack
 from agents.results import Label, Result, Span, label_of, result_of
 from agents.store.panes import Panes
@@ -288,7 +289,11 @@ class Master:
             if key != newest:
                 change.labels[key] = label.revised()
                 change.late.append((interval, part))
-            change.frames[key] = self.plan.schema.merge([self._history.pane(key, change), part])
+            label = change.labels[key]
+            frames = [self._history.pane(key, change), part]
+            whole = label.previous + 1 == label.through
+            schema = self.plan.schema
+            change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
         return state
 
     def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:

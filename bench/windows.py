@@ -33,12 +33,14 @@ JOB = """
 name = "bought"
 creator = "bench"
 query = '''
-SELECT product, count(*) AS n, sum(quantity) AS quantity FROM orders
+SELECT product, count(*) AS n, {} AS quantity FROM orders
 GROUP BY product, window(ts, '30 seconds') ORDER BY n DESC, product LIMIT 10
 '''
 [options]
 retain = "30d"
 """
+#: With an inverse, and without.
+AGGREGATES = {"sum": "sum(quantity)", "max": "max(quantity)"}
 PANE_S = 30
 #: Panes more than the longest window has, so that it can be asked for in many places.
 SPARE = 300
@@ -79,10 +81,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench windows", description=__doc__)
     parser.add_argument("--panes", type=int, default=7 * 86_400 // PANE_S + SPARE)
     parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--aggregate", choices=AGGREGATES, default="sum", help="max has no inverse; default: sum")
     parser.add_argument("--questions", type=int, default=60)
     arguments = parser.parse_args()
     types = {"product": SqlType.STRING, "quantity": SqlType.BIGINT}
-    plan = compile_job(load_definition(JOB, filename="bench.toml"), types)
+    plan = compile_job(load_definition(JOB.format(AGGREGATES[arguments.aggregate]), filename="bench.toml"), types)
     with tempfile.TemporaryDirectory(dir=".") as folder:
         database = Database(pathlib.Path(folder) / "state.db")
         store = Panes(database)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt.schema import PaoSchema
-from cbt.strings import flat
+from cbt.strings import flat, from_flat
 
 VERSION = 1
 #: Largest decompressed block; a snapshot of a few million keys.
@@ -141,7 +141,7 @@ def _decode_column(name: str, dtype: pl.DataType, column: _Column, height: int) 
     if (text is not None) != (dtype in (pl.String, pl.Binary)):
         raise PaoDecodeError(f"column {name!r} is no column of {dtype}")
     if text is not None:
-        series = _decode_binary(_array(code, raw, height, _WIDTHS).astype(np.int64), text).cast(dtype)
+        series = _decode_text(_array(code, raw, height, _WIDTHS).astype(np.int64), text, dtype)
     else:
         own = _NUMPY[dtype.base_type()]
         allowed = _WIDTHS if own in ("<i4", "<i8") else (own,)
@@ -168,10 +168,10 @@ def _array(code: str, raw: memoryview, height: int, allowed: tuple[str, ...]) ->
     return array
 
 
-def _decode_binary(lengths: npt.NDArray[np.int64], text: bytes) -> pl.Series:
+def _decode_text(lengths: npt.NDArray[np.int64], text: bytes, dtype: pl.DataType) -> pl.Series:
     if (lengths.size and (lengths.min() < 0 or lengths.max() > len(text))) or int(lengths.sum()) != len(text):
         raise PaoDecodeError("string lengths do not add up to the text")
-    offsets = np.cumsum(lengths) - lengths
-    places = pl.DataFrame({"offset": offsets, "length": lengths})
-    sliced = pl.lit(text, dtype=pl.Binary).bin.slice(pl.col("offset"), pl.col("length"))
-    return places.select(sliced.alias("value"))["value"]
+    if dtype == pl.Binary or text.isascii():
+        return from_flat(memoryview(text), lengths.view(np.uint64), dtype)
+    # Wherever it is cut, other text may turn out not to be UTF-8; the cast looks at every string.
+    return from_flat(memoryview(text), lengths.view(np.uint64), pl.Binary()).cast(dtype)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from cbt.rows import Rows, State
@@ -51,6 +53,17 @@ class FrameFormat:
         keys = self.layout.decode(rows.words)
         pairs = zip(self.states.items(), rows.states, strict=True)
         return pl.DataFrame(keys | {name: _from_state(state, dtype) for (name, dtype), state in pairs})
+
+    def numbers(self, frame: pl.DataFrame) -> list[npt.NDArray[Any]]:
+        """The states of a valid frame as arrays, where none is text or bytes."""
+        states = (_to_state(frame[name]) for name in self.states)
+        return [state for state in states if not isinstance(state, pl.Series)]
+
+    def with_states(self, frame: pl.DataFrame, states: Sequence[State]) -> pl.DataFrame:
+        """A frame of the same keys with other states."""
+        pairs = zip(self.states.items(), states, strict=True)
+        made = [_from_state(state, dtype).alias(name) for (name, dtype), state in pairs]
+        return pl.DataFrame([*(frame[name] for name, _ in self.layout.columns), *made])
 
     def widths(self, frames: Iterable[pl.DataFrame]) -> dict[int, list[Rows]]:
         """Sort frames' rows by the width of their keys."""

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates import Merge, check_sums, segmented
+from cbt.aggregates import AggregateOverflow, Merge, check_sums, segmented
 from cbt.columns import Index
 from cbt.rows import Reduce, State
 
 Array = npt.NDArray[Any]
+#: Merges the state columns of two frames row by row.
+Combiner = Callable[[list[Array], list[Array]], list[Array]]
 
 
 def reducer(columns: Sequence[str], merges: Sequence[Merge]) -> Reduce:
@@ -45,6 +47,44 @@ def reducer(columns: Sequence[str], merges: Sequence[Merge]) -> Reduce:
         return restore(merged)
 
     return reduce
+
+
+def combiner(columns: Sequence[str], merges: Sequence[Merge]) -> Combiner:
+    """Make the function that merges PAOs row by row, of arrays of numbers; the arguments are as for `reducer`."""
+    place = {name: number for number, name in enumerate(columns)}
+
+    def combine(left: list[Array], right: list[Array]) -> list[Array]:
+        merged = list(left)
+        for merge in merges:
+            numbers = [place[name] for name in merge.states]
+            if callable(merge.how):
+                both = (tuple(side[number] for number in numbers) for side in (left, right))
+                for number, result in zip(numbers, merge.how(*both), strict=True):
+                    merged[number] = result
+            else:
+                for number in numbers:
+                    merged[number] = _PAIRS[merge.how](left[number], right[number], columns[number])
+        return merged
+
+    return combine
+
+
+def _add(left: Array, right: Array, column: str) -> Array:
+    total: Array = left + right
+    if total.dtype == np.int64 and bool((((left ^ total) & (right ^ total)) < 0).any()):
+        raise AggregateOverflow.of(column)
+    return total
+
+
+def _lesser(left: Array, right: Array, column: str) -> Array:
+    return np.asarray((np.fmin if left.dtype.kind == "f" else np.minimum)(left, right))
+
+
+def _greater(left: Array, right: Array, column: str) -> Array:
+    return np.asarray(np.maximum(left, right))
+
+
+_PAIRS: dict[str, Callable[[Array, Array, str], Array]] = {"sum": _add, "min": _lesser, "max": _greater}
 
 
 def _sum(values: Array, starts: Index, column: str) -> Array:

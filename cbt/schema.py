@@ -12,7 +12,7 @@ import polars as pl
 from cbt.aggregates.contract import Aggregate
 from cbt.aligned import added, leads, subtracted
 from cbt.frames import FrameFormat
-from cbt.reducing import reducer
+from cbt.reducing import Combiner, combiner, reducer
 from cbt.rows import Reduce, sort, subtract
 from cbt.words import KeyLayout
 
@@ -65,6 +65,11 @@ class PaoSchema:
         return bool(self.states) and all(aggregate.invertible for _, aggregate in self.aggregates)
 
     @functools.cached_property
+    def has_numbers(self) -> bool:
+        """Whether all states are numbers or flags, neither text nor bytes."""
+        return not any(dtype in (pl.String, pl.Binary) for dtype in self.states.values())
+
+    @functools.cached_property
     def format(self) -> FrameFormat:
         """How its frames become rows that can be merged, and back."""
         return FrameFormat(KeyLayout(((INTERVAL, pl.Int64()), *self.keys, *self.slots.items())), self.states)
@@ -73,6 +78,11 @@ class PaoSchema:
     def reduce(self) -> Reduce:
         """How the states of equal keys merge."""
         return reducer(tuple(self.states), [merge for name, each in self.aggregates for merge in each.merges(name)])
+
+    @functools.cached_property
+    def combine(self) -> Combiner:
+        """How the states of PAOs merge row by row, where all of them are numbers."""
+        return combiner(tuple(self.states), [merge for name, each in self.aggregates for merge in each.merges(name)])
 
     def empty(self) -> pl.DataFrame:
         """Return a PAO frame without rows."""
@@ -91,6 +101,22 @@ class PaoSchema:
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""
         return _without_interval(self.merge([self.at_zero(frame) for frame in frames]))
+
+    def merge_alike(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame | None:
+        """Merge two frames of interval 0 that have the same keys in the same order, and numbers for states. O(rows).
+
+        Returns:
+            None if they are not such frames.
+        """
+        if left.height != right.height or not self.has_numbers or not leads(left, right, self.addressing):
+            return None
+        return self.format.with_states(left, self.combine(self.format.numbers(left), self.format.numbers(right)))
+
+    def merge_interval(self, frames: Sequence[pl.DataFrame], interval: int) -> pl.DataFrame:
+        """Merge PAO frames of one interval; frames of equal keys come in the same order whatever their interval."""
+        merged = self.merge([self.at_zero(frame) for frame in frames])
+        at = pl.Series(INTERVAL, np.full(merged.height, interval, np.int64))
+        return pl.DataFrame([at, *(column for column in merged.get_columns() if column.name != INTERVAL)])
 
     def at_zero(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Put all rows of a frame, which may lack the `interval` column, into interval 0. O(rows)."""

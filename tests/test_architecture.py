@@ -18,7 +18,7 @@ PURE = [
     "cbt/aggregates/*.py", "cbt/folding.py", "cbt/schema.py", "cbt/codec.py", "cbt/frames.py", "cbt/words.py",
     "cbt/strings.py", "cbt/columns.py", "cbt/hashing.py", "cbt/rows.py", "cbt/reducing.py", "cbt/bits.py",
     "cbt/blocks.py", "cbt/patching.py", "cbt/root.py", "cbt/nodes.py", "cbt/arena.py", "cbt/settings.py",
-    "cbt/checks.py",
+    "cbt/checks.py", "cbt/aligned.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/application.py",
     "overlay/routing.py", "overlay/pressure.py", "overlay/decoding.py", "overlay/placement.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py",
@@ -27,7 +27,7 @@ PURE = [
     "overlay/dht/table.py", "overlay/dht/hints.py", "overlay/dht/lookup.py", "overlay/dht/pace.py",
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py",
-    "agents/requests.py", "agents/holds.py", "agents/labels.py", "agents/totals.py",
+    "agents/requests.py", "agents/holds.py", "agents/labels.py", "agents/totals.py", "agents/merged.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}

@@ -22,9 +22,14 @@ class Kind(enum.IntEnum):
     TOTAL = 2
     #: A pane with its label, as they were kept before schema version 3.
     LABELLED_PANE = 3
+    #: All rows of a run of intervals, and the mark of a run whose rows are better left where they are.
+    MERGED = 4
+    NOT_MERGED = 5
 
 
 Place = tuple[Kind, int]
+#: What is made of panes.
+_MADE = (Kind.TOTAL, Kind.MERGED, Kind.NOT_MERGED)
 
 
 class Panes:
@@ -102,7 +107,7 @@ class Panes:
     def note(self, kind: Kind, interval: int) -> None:
         """Count a damaged block and say what it means."""
         what = kind.name.lower()
-        meaning = "it is made anew" if kind is Kind.TOTAL else "windows over it say that something is missing"
+        meaning = "it is made anew" if kind in _MADE else "windows over it say that something is missing"
         where = self._database.path
         self._database.damages.note(what, f"{where}: the {what} of interval {interval} is damaged: {meaning}")
 

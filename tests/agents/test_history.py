@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import history as module
-from agents import totals
-from agents.history import Change, History
+from agents import frames, merged, summing, totals
+from agents.history import History
 from agents.jobs.plan import Plan
 from agents.master import Master
+from agents.past import Change
 from agents.payload import Notes, pack
 from agents.results import Label, Span
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
-from cbt import encode
+from cbt import encode, merging
 from overlay.contract import NEVER, Commit, RollupState
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
@@ -31,8 +31,11 @@ QUERIES = {
     "nulls": f"SELECT product, sum(cents) AS s FROM clicks GROUP BY product, {WINDOW}",
     "sets": f"SELECT product, count(DISTINCT cents) AS n FROM clicks GROUP BY product, {WINDOW}",
     "none": f"SELECT product, count(*) AS n, max(cents) AS s FROM clicks GROUP BY product, {WINDOW}",
+    "sketch": f"SELECT product, approx_count_distinct(cents) AS n FROM clicks GROUP BY product, {WINDOW}",
 }
 PLANS = {name: plan_of(query) for name, query in QUERIES.items()}
+#: Jobs that soon let panes go, by whether their aggregates have an inverse.
+SHORT = {name: plan_of(QUERIES[name], options='retain = "24s"') for name in ("inverse", "none")}
 Row = tuple[int, str | None, int | None]
 
 
@@ -63,7 +66,7 @@ def direct(name: str, rows: list[Row]) -> set[tuple[object, ...]]:
                 found.add((product, len(values), total))
             case "nulls":
                 found.add((product, total))
-            case "sets":
+            case "sets" | "sketch":  # of five values a sketch is exact
                 found.add((product, len(set(present))))
             case _:
                 found.add((product, len(values), max(present, default=None)))
@@ -84,7 +87,8 @@ class Fed:
         payload = pack(Notes(), self.plan.reduce(events(taken))) if taken else None
         state = RollupState(committed=self.through)
         self.master.commit(Commit(previous if previous >= 0 else NEVER, self.through, payload, (), (), state))
-        self.rows += taken
+        # What is no longer retained when it comes is in no result.
+        self.rows += [row for row in taken if row[0] // 2_000 > self.master.state.expired]
 
     def restart(self) -> None:
         ((_, _, state),) = self.store.masters()
@@ -128,9 +132,10 @@ def test_any_window_equals_a_direct_computation(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "AMENDED_MAX", amended)
         patch.setattr(totals, "PANES_MIN", panes_min)
-        patch.setattr(module, "ROWS_MAX", rows_max)
-        patch.setattr(module, "MERGED_ROWS", 4)
-        patch.setattr(module, "CACHE_BYTES", 500)
+        patch.setattr(summing, "ROWS_MAX", rows_max)
+        patch.setattr(merged, "ROWS_MIN", panes_min)
+        patch.setattr(merging, "WAITING_ROWS", 4)
+        patch.setattr(frames, "CACHE_BYTES", 500)
         try:
             fed = Fed(PLANS[name], Panes(database))
             for number, (steps, rows) in enumerate(script):
@@ -139,6 +144,32 @@ def test_any_window_equals_a_direct_computation(
                     fed.restart()
             for first in range(0, fed.through + 1, 3):
                 for length in (1, 2, 5, fed.through + 1 - first):
+                    fed.check(name, first, length)
+        finally:
+            database.close()
+
+
+@pytest.mark.parametrize("name", SHORT)
+@settings(max_examples=30)
+@given(script=scripts, restart=st.booleans(), empty=st.integers(0, 5))
+def test_any_window_still_retained_equals_a_direct_computation(
+    tmp_path_factory: pytest.TempPathFactory, name: str, script: list[tuple[int, list[Row]]], restart: bool, empty: int
+) -> None:
+    """Panes and what is made of them go; rows that come too late for their pane are counted; runs without rows grow."""
+    database = Database(tmp_path_factory.mktemp("state") / "state.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(totals, "PANES_MIN", 1)
+        patch.setattr(merged, "ROWS_MIN", 4)
+        try:
+            fed = Fed(SHORT[name], Panes(database))
+            for number, (steps, rows) in enumerate(script):
+                if number % 7 < empty:
+                    fed.commit(steps, [])
+                fed.commit(steps, rows)
+                if restart and number % 5 == 3:
+                    fed.restart()
+            for first in range(max(0, fed.master.state.expired + 1), fed.through + 1):
+                for length in (1, 3, fed.through + 1 - first):
                     fed.check(name, first, length)
         finally:
             database.close()
@@ -265,3 +296,81 @@ def test_enlisting_alone_changes_no_pane(store: Panes) -> None:
     store.create(PLANS["inverse"].definition.app_id, b"job", b"")
     history.write(b"state", Change())
     assert store.masters()[0][2] == b"state" and not history.labels
+
+
+def test_long_windows_without_an_inverse_are_made_of_few_merged_panes(
+    store: Panes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = Fed(PLANS["none"], store)
+    for interval in range(300):
+        fed.commit(1, [(interval * 2_000, product, interval) for product in "abcd"])
+    app = fed.plan.definition.app_id
+    merged_panes = len(store.intervals(app, Kind.MERGED))
+    assert 250 < merged_panes < 300, "one for each pane but the first; the last ones come with the next commit"
+    fed.restart()
+    read: list[tuple[Kind, int]] = []
+    block = store.block
+
+    def watched(app: bytes, kind: Kind, interval: int) -> bytes:
+        read.append((kind, interval))
+        return block(app, kind, interval)
+
+    monkeypatch.setattr(store, "block", watched)
+    fed.check("none", 1, 290)
+    assert len(read) <= 2 * 9
+
+
+def test_late_rows_make_merged_panes_anew(store: Panes) -> None:
+    fed = Fed(PLANS["none"], store)
+    for interval in range(40):
+        fed.commit(1, [(interval * 2_000, "a", interval)])
+    app = fed.plan.definition.app_id
+    before = store.intervals(app, Kind.MERGED)
+    fed.commit(1, [(20_000, "a", 1_000)])
+    holding = [name for name in before if merged.bounds_of(name)[0] <= 10 <= merged.bounds_of(name)[1]]
+    assert len(holding) == 5 and not {*holding} & {*store.intervals(app, Kind.MERGED)}
+    fed.check("none", 3, 30)
+    for interval in range(41, 49):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    assert {*holding} <= {*store.intervals(app, Kind.MERGED)}
+    fed.check("none", 3, 30)
+
+
+def test_damaged_merged_panes_are_made_anew_and_never_served(store: Panes) -> None:
+    fed = Fed(PLANS["none"], store)
+    for interval in range(40):
+        fed.commit(1, [(interval * 2_000, "a", interval)])
+    app = fed.plan.definition.app_id
+    names = store.intervals(app, Kind.MERGED)
+    store.replace(app, {(Kind.MERGED, name): b"damaged" for name in names}, [])
+    fed.restart()
+    fed.check("none", 0, 40)
+    for interval in range(40, 50):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    assert all(store.block(app, Kind.MERGED, name) != b"damaged" for name in names)
+    fed.check("none", 0, 50)
+
+
+def test_keys_that_never_come_twice_are_not_merged(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged, "ROWS_MIN", 0)
+    fed = Fed(PLANS["none"], store)
+    for interval in range(20):
+        fed.commit(1, [(interval * 2_000, f"{interval}-{each}", 1) for each in range(5)])
+    app = fed.plan.definition.app_id
+    assert not store.intervals(app, Kind.MERGED) and len(store.intervals(app, Kind.NOT_MERGED)) > 10
+    fed.restart()
+    fed.commit(1, [])
+    fed.check("none", 2, 17)
+
+
+def test_a_job_from_before_there_were_merged_panes_gets_them(store: Panes) -> None:
+    fed = Fed(PLANS["none"], store)
+    for interval in range(30):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    app = fed.plan.definition.app_id
+    names = store.intervals(app, Kind.MERGED)
+    store.replace(app, {}, [(Kind.MERGED, name) for name in names])
+    fed.restart()
+    for interval in range(30, 40):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    assert {*names} <= {*store.intervals(app, Kind.MERGED)}

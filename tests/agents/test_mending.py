@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents import totals
+from agents import merged, totals
 from agents.jobs.plan import Plan
 from agents.mending import holes, stand_ins
 from agents.results import Json, Label, Span
@@ -68,7 +68,7 @@ def ask(fed: Fed, first: int, length: int) -> Json:
     return fed.master.result(Span(first * 2_000, (first + length) * 2_000), None, None, str).completeness
 
 
-kinds, hows = st.sampled_from([Kind.LABEL, Kind.PANE, Kind.TOTAL]), st.sampled_from(["gone", "flip"])
+kinds, hows = st.sampled_from([Kind.LABEL, Kind.PANE, Kind.TOTAL, Kind.MERGED]), st.sampled_from(["gone", "flip"])
 strikes = st.lists(st.tuples(kinds, st.integers(0, 11), hows), min_size=1, max_size=4)
 
 
@@ -89,11 +89,13 @@ def test_a_window_over_lost_panes_says_so_and_all_others_are_exact(
         for interval in range(12):
             fed.commit(1, [(interval * 2_000, product, interval) for product in "ab"])
         for kind, interval, how in struck:
-            strike(database, fed.plan, kind, interval, how)
+            # Blocks of two panes and of four.
+            at = merged.name_of(1 + interval % 2, interval // 4) if kind is Kind.MERGED else interval
+            strike(database, fed.plan, kind, at, how)
         fed.restart()
         for repeat in range(2):
             unlabelled = {interval for kind, interval, _ in struck if kind is Kind.LABEL}
-            lost = {interval for kind, interval, _ in struck if kind is not Kind.TOTAL}
+            lost = {interval for kind, interval, _ in struck if kind in (Kind.LABEL, Kind.PANE)}
             # Read by commits, too: late rows for a lost pane, and a pane of its own.
             fed.commit(1, [(late * 2_000, "a", 1), ((12 + repeat) * 2_000, "b", 1)])
             for first, length in [*((first, 1) for first in range(12)), (0, 12), (3, 6)]:
