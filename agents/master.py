@@ -21,7 +21,7 @@ from agents.history import History
 from agents.jobs.plan import Plan
 from agents.past import Change
 from agents.payload import Notes, unpack
-from agents.results import Label, Result, Span, label_of, result_of
+from agents.results import Label, Result, Runs, Span, label_of, result_of
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import NEVER, Commit, RollupState
@@ -53,6 +53,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     retiring: Mapping[str, int] = {}
     #: agent id -> first interval it has all events of.
     partial_before: Mapping[str, int] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
+    lost: Mapping[str, Runs] = {}
     #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
     gaps: tuple[tuple[int, int], ...] = ()
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
@@ -70,6 +72,11 @@ def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
         return gaps
     joined = gaps[: extra + 1]
     return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
+
+
+def _with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
+    """Add the runs that agents tell of, several times each; bounded like gaps."""
+    return {**known, **{agent: _bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
 
 
 class Master:
@@ -108,6 +115,7 @@ class Master:
                 retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
                 partial_before={**self.state.partial_before, **notes.partial_before},
                 gaps=_bounded((*self.state.gaps, *notes.gaps)),
+                lost=_with_lost(self.state.lost, notes.lost),
             )
             change = Change()
             self._open_pane(commit, notes, change)
@@ -126,7 +134,8 @@ class Master:
                 change.frames.pop(key, None)
             oldest = max([state.expired, *change.expired])
             gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
-            state = msgspec.structs.replace(state, expired=oldest, gaps=gaps)
+            lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
+            state = msgspec.structs.replace(state, expired=oldest, gaps=gaps, lost=lost)
             self._history.write(msgspec.msgpack.encode(state), change)
             self.state = state
             self._cache.clear()
@@ -220,7 +229,7 @@ class Master:
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
-        history, first = self._history, 0
+        history, first, last = self._history, 0, None
         if span is None:
             paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
             labels = [history.labels[_TOTAL]] if history.labels else []
@@ -229,7 +238,7 @@ class Master:
             paos = history.window(first, last)
             # Last: reading a damaged pane changes its label.
             labels = history.labels.joined(first, last)
-        return paos, label_of(labels, self.state.rollup.roster, self.state.partial_before, first)
+        return paos, label_of(labels, self.state.rollup.roster, self.state.partial_before, self.state.lost, first, last)
 
     def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
         """Begin the commit's pane.

@@ -27,9 +27,11 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     partial_before: Mapping[str, int] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
     settles: Mapping[str, tuple[tuple[int, int], ...]] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
+    lost: Mapping[str, tuple[tuple[int, int], ...]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.late or self.shed or self.gaps or self.partial_before or self.settles)
+        return bool(self.late or self.shed or self.gaps or self.partial_before or self.settles or self.lost)
 
     def __add__(self, other: Notes) -> Notes:
         settles = dict(self.settles)
@@ -41,6 +43,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             gaps=(*self.gaps, *other.gaps),
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,
+            lost={**self.lost, **other.lost},
         )
 
 

@@ -64,6 +64,7 @@ class _Pending:
     source: SourceState
     places: list[Position]
     workers: tuple[WorkerState, ...]
+    sealed: Mapping[bytes, Sequence[Snapshot]]
 
 
 class Pump:
@@ -122,6 +123,8 @@ class Pump:
         self._saved: list[Position] = []
         self._verdicts: collections.deque[_Settling] = collections.deque()
         self._applied: list[concurrent.futures.Future[None]] = []
+        #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.
+        self._awaited = False
         self._restore()
 
     def _restore(self) -> None:
@@ -154,6 +157,7 @@ class Pump:
             return
         if worker.new:
             worker.begin(self._partial_before(worker.plan.interval_ms))
+        worker.resume(self._now_ms())
         self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
 
@@ -238,7 +242,10 @@ class Pump:
         return min(behind)
 
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
-        """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots."""
+        """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
+
+        With `force`, for the last time: nothing is read or handed over after it.
+        """
         if self._pending is None:
             self._apply_verdicts()
             now_ms = self._now_ms()
@@ -251,9 +258,18 @@ class Pump:
                 tree: [] if watermark_ms is None else worker.seal(watermark_ms) for tree, worker in self.workers.items()
             }
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
-            if not (force or overdue or self._applied or any(sealed.values())):
+            early = [
+                Sealed(tree, snapshot)
+                for tree, snapshots in sealed.items()
+                if self.workers[tree].sends_early and not force
+                for snapshot in snapshots
+            ]
+            waits = sum(map(len, sealed.values())) > len(early)
+            if early and not waits:
+                return early  # on disk with the next checkpoint
+            if not (force or overdue or self._awaited or waits):
                 return ()
-            self._pending = self._collect(sealed)
+            self._pending = self._collect(sealed, last=force)
         started = time.monotonic()
         pending = self._pending
         if self._archive is not None:
@@ -265,9 +281,10 @@ class Pump:
         for done in self._applied:
             done.set_result(None)
         self._applied.clear()
+        self._awaited = False
         self._checkpointed_ms = self._now_ms()
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
-        return [Sealed(state.tree, snapshot) for state in pending.workers for snapshot in state.sealed]
+        return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
 
     def _partial_before(self, interval_ms: int) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
@@ -298,19 +315,24 @@ class Pump:
         while self._verdicts:
             tree, verdict, done = self._verdicts.popleft()
             self._applied.append(done)
+            self._awaited = self._awaited or verdict.missing
             worker = self.workers.get(tree)
             if worker is not None:
                 # The run's own snapshots only: earlier ones may be stored still though a commit has them.
-                run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through) if verdict.missing else ()
+                run: Sequence[Snapshot] = ()
+                if verdict.missing and worker.is_exact:
+                    run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through)
+                elif verdict.missing:
+                    run = worker.unsettled(verdict)
                 worker.settle(verdict, run)
 
-    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]]) -> _Pending:
+    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
         self._sequence += 1
         states = []
         for tree, worker in self.workers.items():
-            if worker.dirty or sealed[tree]:
-                states.append(worker.state(sealed[tree]))
+            if worker.dirty or sealed[tree] or (last and not worker.is_exact):
+                states.append(worker.state(sealed[tree], last=last))
                 worker.dirty = False
         progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms, self._seen_ms))
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
-        return _Pending(source, self.tail.places(), tuple(states))
+        return _Pending(source, self.tail.places(), tuple(states), sealed)

@@ -93,18 +93,35 @@ def join(labels: Sequence[Label]) -> Label:
     )
 
 
-def label_of(labels: Sequence[Label], roster: Collection[str], partial_before: Mapping[str, int], first: int) -> Label:
+Runs = tuple[tuple[int, int], ...]
+
+
+def label_of(
+    labels: Sequence[Label],
+    roster: Collection[str],
+    partial_before: Mapping[str, int],
+    lost: Mapping[str, Runs],
+    first: int,
+    last: int | None,
+) -> Label:
     """Join the labels of a window's panes, and name the agents that do not have all of the window's events.
 
     Args:
         labels: of the panes, ascending.
         roster: the agents expected now, for a window without panes.
         partial_before: agent -> first interval it has all events of.
+        lost: agent -> runs of intervals, (after, through], whose data it may have lost.
         first: the window's first interval.
+        last: its last; None: all there are.
     """
+    within = {
+        agent
+        for agent, runs in lost.items()
+        if any(last is None or (after < last and through >= first) for after, through in runs)
+    }
     partial = [agent for agent, since in partial_before.items() if agent in roster and first < since]
     label = join(labels) if labels else Label(first - 1, first, len(roster))
-    return replace(label, previous=first - 1, missing=tuple(sorted({*partial, *label.missing})))
+    return replace(label, previous=first - 1, missing=tuple(sorted({*partial, *within, *label.missing})))
 
 
 def result_of(
@@ -131,6 +148,7 @@ def result_of(
         "void": label.void,
         "revision": label.revision,
         "status": status,
+        "semantics": plan.definition.options.semantics,
     }
     return Result(
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},

@@ -17,10 +17,12 @@ from agents.jobs.plan import Plan
 from agents.payload import Notes, pack, unpack
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
 from cbt import INTERVAL, BufferTree, decode, encode
-from overlay.contract import Verdict
+from overlay.contract import NEVER, Verdict
 
 #: Runs whose late events a worker still knows to leave out. Those of older ones count, under labels that name us.
 DROPPED_MAX = 256
+#: Losses that a worker has to tell at a time: the master keeps more.
+LOST_MAX = 64
 
 
 class Worker:
@@ -45,13 +47,44 @@ class Worker:
         self._trees: dict[int, BufferTree] = {}
         #: Changed since the last checkpoint.
         self.dirty = True
+        self._semantics = plan.definition.options.semantics
+        #: Snapshots without a verdict, unless the store has them all.
+        self._unsettled: dict[int, Snapshot] = {}
+        #: Through this one the store has them; the intervals of those after it.
+        self._stored = NEVER if self.progress.sealed is None else self.progress.sealed
+        self._intervals: dict[int, tuple[int, int]] = {}
+        #: The first snapshot of this run that tells what a crash has lost.
+        self._told: int | None = None
+        self._resumed = NEVER
 
     @classmethod
     def restore(cls, plan: Plan, agent_id: str, state: WorkerState) -> Worker:
         """Bring a worker back as its last checkpoint left it."""
         worker = cls(plan, agent_id, state.progress, tree=state.tree)
         worker._insert(decode(state.open_block, plan.schema))
+        if not worker.is_exact:
+            worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
+        progress = worker.progress
+        if progress.volatile is not None:
+            worker.progress = replace(progress, lost=_with_loss(progress.lost, progress.volatile), volatile=None)
         return worker
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that it has sealed is on disk."""
+        return self._semantics == "exactly-once"
+
+    @property
+    def sends_early(self) -> bool:
+        """Whether snapshots may leave before they are on disk: only once the disk says that they may have."""
+        return self._semantics == "at-least-once" and self.progress.early
+
+    def resume(self, now_ms: int) -> None:
+        """Take up work. What left before a crash and is not on disk will be read again: not under its old name."""
+        now = now_ms // self.plan.interval_ms
+        self._resumed = max(now, self.progress.sealed or now) if self.progress.early else NEVER
+        if self.progress.early:
+            self.progress = replace(self.progress, early=False)
 
     def begin(self, partial_before: int | None) -> None:
         """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
@@ -90,7 +123,7 @@ class Worker:
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody.
         """
         closed = (watermark_ms - self.plan.definition.options.lateness_ms) // self.plan.interval_ms - 1
-        floor = max(i for i in (self.progress.sealed, self.progress.settled, -(2**62)) if i is not None)
+        floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             return []
         throughs = sorted({interval for interval in self._trees if floor < interval < closed} | {closed})
@@ -108,8 +141,13 @@ class Worker:
         if progress.settled is not None and verdict.through <= progress.settled:
             return
         self.dirty = True
+        for through in [held for held in self._unsettled if held <= verdict.through]:
+            del self._unsettled[through]
+            self._intervals.pop(through, None)
         if not verdict.missing:
-            self.progress = replace(progress, settled=verdict.through, partial_before=None)
+            told = self._told is not None and verdict.through >= self._told
+            lost = () if told else progress.lost
+            self.progress = replace(progress, settled=verdict.through, partial_before=None, lost=lost)
             return
         drops = verdict.named and self.plan.definition.options.straggler != "late"
         owed, dropped = progress.owed, progress.dropped
@@ -129,11 +167,36 @@ class Worker:
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
         self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped, late=late, gaps=gaps)
 
-    def state(self, sealed: Sequence[Snapshot] = ()) -> WorkerState:
-        """Return what a checkpoint must hold to bring this worker back."""
-        frames = [tree.snapshot() for tree in self._trees.values()]
+    def unsettled(self, verdict: Verdict) -> list[Snapshot]:
+        """Return the snapshots that a verdict is about, where the store may lack some, ascending."""
+        return [
+            held for through, held in sorted(self._unsettled.items()) if verdict.previous < through <= verdict.through
+        ]
+
+    def state(self, sealed: Sequence[Snapshot] = (), *, last: bool = False) -> WorkerState:
+        """Return what a checkpoint must hold to bring this worker back.
+
+        Args:
+            sealed: the snapshots made since the last one, if all are to be stored.
+            last: nothing is done after this one, so it may hold all there is.
+        """
+        progress, trees = self.progress, self._trees
+        if not self.is_exact:
+            keeps = last or self._semantics == "at-least-once"
+            progress = replace(progress, early=not last and keeps, volatile=None if keeps else self._volatile())
+            sealed = [held for through, held in sorted(self._unsettled.items()) if through > self._stored and keeps]
+            self._stored = max([self._stored, *(held.through for held in sealed)])
+            trees = trees if keeps else {}
+            self.progress = replace(self.progress, early=progress.early)
+        frames = [tree.snapshot() for tree in trees.values()]
         block = encode(pl.concat([self.plan.schema.empty(), *frames]))
-        return WorkerState(self.tree, self.progress, block, tuple(sealed))
+        return WorkerState(self.tree, progress, block, tuple(sealed))
+
+    def _volatile(self) -> tuple[int, int] | None:
+        """Return the run of intervals with data in memory only."""
+        held = [run for through, run in self._intervals.items() if through > self._stored]
+        held += [(interval, interval) for interval in self._trees] + [*self.progress.gaps]
+        return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
 
     @property
     def memory_bytes(self) -> int:
@@ -165,10 +228,18 @@ class Worker:
         progress, agent = self.progress, self.agent_id
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         settles = {agent: progress.owed} if progress.owed else {}
-        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles)
+        lost = {agent: progress.lost} if progress.lost else {}
+        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles, lost=lost)
         self.progress = replace(progress, sealed=through, late=0, gaps=(), owed=())
         self.dirty = True
-        return Snapshot(through, pack(notes, frame))
+        self._told = self._told if self._told is not None or not lost else through
+        snapshot = Snapshot(through, pack(notes, frame))
+        if not self.is_exact:
+            self._unsettled[through] = snapshot
+            if due or progress.gaps:
+                spans = [*((interval, interval) for interval in due), *progress.gaps]
+                self._intervals[through] = min(first for first, _ in spans), max(last for _, last in spans)
+        return snapshot
 
 
 def _joined(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tuple[int, int], ...]:
@@ -176,6 +247,13 @@ def _joined(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tu
     if runs and runs[-1][1] == run[0]:
         return (*runs[:-1], (runs[-1][0], run[1]))
     return (*runs[1 - DROPPED_MAX :], run)
+
+
+def _with_loss(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Add a run; when there are too many the last one spans two, which is pessimistic, not wrong."""
+    if len(runs) < LOST_MAX:
+        return (*runs, run)
+    return (*runs[:-1], (min(runs[-1][0], run[0]), max(runs[-1][1], run[1])))
 
 
 def _by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:

@@ -33,7 +33,10 @@ _DURATIONS = {
 }
 #: Settings of the design that this release has one value for; others are refused, not ignored.
 _FIXED: dict[str, object] = {"trees": 1}
-_CHOICES: dict[str, tuple[str, ...]] = {"straggler": ("late", "drop", "void")}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "straggler": ("late", "drop", "void"),
+    "semantics": ("exactly-once", "at-least-once", "at-most-once"),
+}
 
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -47,6 +50,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: result. drop: the agent drops its data of those intervals (the paper's leap). void: everybody's data of them is
     #: dropped (what the paper's section 2.3 says), so that no result lacks a part.
     straggler: Literal["late", "drop", "void"] = "late"
+    #: How often an event is counted whatever crashes. at-least-once: snapshots leave before they are on disk, so the
+    #: lines behind them may be counted again. at-most-once: PAOs are never on disk, so a crash loses them, by name.
+    semantics: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
     #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
     interval_ms: int | None = None
     #: How long past windows can be asked for; None means the agent's default.

@@ -38,6 +38,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     owed: tuple[tuple[int, int], ...] = ()
     #: Runs of commits, (after, through], that name us and whose data the job drops, however late it comes.
     dropped: tuple[tuple[int, int], ...] = ()
+    #: Snapshots may have left that this checkpoint lacks (at-least-once).
+    early: bool = False
+    #: Intervals, (after, through], with data that this checkpoint lacks and no line will bring again (at-most-once).
+    volatile: tuple[int, int] | None = None
+    #: Such runs that a crash has lost, until the master knows it.
+    lost: tuple[tuple[int, int], ...] = ()
     #: Late events, and runs of intervals in which lines may be lost, not reported in a snapshot yet.
     late: int = 0
     gaps: tuple[tuple[int, int], ...] = ()

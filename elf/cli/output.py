@@ -121,6 +121,8 @@ def describe_completeness(known: Completeness) -> str:
     parts += [f"{count} {what}" for what, count in counts if count]
     if known.revision:
         parts.append(f"revision {known.revision}")
+    if known.semantics != "exactly-once":
+        parts.append(printable(known.semantics.replace("-", " ")))
     return " · ".join(parts)
 
 

@@ -61,6 +61,8 @@ class Completeness(msgspec.Struct, frozen=True):
     revision: int = 0
     #: open | final | final_incomplete | revised
     status: str = "open"
+    #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
+    semantics: str = "exactly-once"
 
     @property
     def complete(self) -> bool:

@@ -211,6 +211,8 @@ def _label(result: Mapping[str, Any]) -> list[str]:
     """Return what the label announces: reasons for which the result may lack events that the archive has."""
     completeness = result["completeness"]
     said = [f"{part} {completeness[part]}" for part in ("late", "shed", "gaps", "void") if completeness.get(part)]
+    semantics = completeness.get("semantics", "exactly-once")
+    said += [semantics] if semantics != "exactly-once" else []
     missing = completeness.get("missing") or []
     reported, expected = completeness.get("reported", 0), completeness.get("expected", 0)
     if missing:

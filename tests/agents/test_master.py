@@ -74,7 +74,7 @@ def test_a_missing_agent_is_named_until_its_data_comes(store: Panes) -> None:
     root.commit(1, [(2_000, "a")])
     assert root.ask(Span(0, 4_000)) | {"rows": 0} == {
         "rows": 0, "expected": 2, "reported": 1, "missing": ["W2"], "late": 0, "shed": 0, "gaps": 0, "void": 0,
-        "revision": 0, "status": "final_incomplete",
+        "revision": 0, "status": "final_incomplete", "semantics": "exactly-once",
     }  # fmt: skip
     root.commit(2, [(500, "b")], notes=Notes(settles={"w2": ((NEVER, 0),)}))
     answer = root.ask(Span(0, 4_000))
@@ -94,6 +94,18 @@ def test_an_interval_that_lacks_anybody_is_void_for_everybody(store: Panes) -> N
     answer = root.ask(Span(4_000, 8_000))
     assert [row["product"] for row in answer["rows"]] == ["c"], "and the late one of interval 1 does not"
     assert root.ask(Span(6_000, 10_000))["void"] == 0
+
+
+def test_what_a_crash_may_have_lost_is_named(store: Panes) -> None:
+    root = Root(store, plan_of(options='semantics = "at-most-once"'))
+    for through in range(5):
+        root.commit(through, [(2_000 * through, "a")], notes=Notes(lost={"w2": ((1, 2),)} if through > 2 else {}))
+    root.restart()
+    asked = [root.ask(Span(2_000 * first, 2_000 * first + 4_000)) for first in (0, 1, 2, 3)]
+    assert [answer["missing"] for answer in asked] == [[], ["W2"], ["W2"], []]
+    assert asked[1]["status"] == "final_incomplete"
+    assert asked[0]["semantics"] == "at-most-once"
+    assert root.master.state.lost == {"w2": ((1, 2),)}
 
 
 def test_agents_that_came_in_the_middle_are_missing_from_earlier_windows(store: Panes) -> None:

@@ -36,6 +36,7 @@ def make_result(job: str = "shop/top", *, end_ms: int = 60_000, revision: int = 
             "void": 0,
             "revision": revision,
             "status": "final",
+            "semantics": "exactly-once",
         },
         "master": ADDRESS,
         "hops": ["127.0.0.1:4251", ADDRESS],
