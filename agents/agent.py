@@ -205,6 +205,9 @@ class Agent:
     # Own work.
 
     async def _join(self) -> None:
+        if self.joined:
+            # Nobody to join through; but the last run may have known others.
+            await self.node.join()
         while not self.joined:
             self.joined = await self.node.join() > 0
             if not self.joined:

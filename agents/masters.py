@@ -139,7 +139,7 @@ class Masters:
         if agent in enlisted:
             return enlisted[agent].counted
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
-        counted = max([self._node.exclude(self.job(app).tree, old) for old in lost], default=NEVER)
+        counted = max([self._node.exclude(self.job(app).tree, old, agent) for old in lost], default=NEVER)
         entry = Enlisted(address, None if counted == NEVER else counted)
         await asyncio.to_thread(master.enlist, agent, entry, lost)
         return entry.counted
@@ -250,9 +250,10 @@ class Masters:
             leap_after_ms=definition.options.leap_after_ms,
             control=self._controls.state(job.tree),
         )
+        at = {known.address: agent for agent, known in master.state.enlisted.items() if not known.lost}
         for agent, enlisted in master.state.enlisted.items():
             if enlisted.lost:
-                self._node.exclude(job.tree, agent)
+                self._node.exclude(job.tree, agent, at.get(enlisted.address))
         for agent in master.state.retiring:
             self._node.retire(job.tree, agent)
         self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))

@@ -275,10 +275,11 @@ class Overlay(Protocol):
         """
         ...
 
-    def exclude(self, app: bytes, agent: str) -> int:
-        """Never count an agent again, at the root: its disk is lost and it came back under another name.
+    def exclude(self, app: bytes, agent: str, successor: str | None = None) -> int:
+        """Never count an agent again, at the root: its disk is lost and it came back as its successor.
 
-        Returns the last interval whose commit may hold its data. To be repeated after a restart of the root.
+        Returns the last interval whose commit may hold its data; later commits that lack the successor's name it. To be
+        repeated after a restart of the root.
 
         Raises:
             NotJoinedError: this node is not the root.

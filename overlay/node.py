@@ -210,9 +210,9 @@ class OverlayNode:
         """Tell whether an application's tree takes less than this node hands over; see `contract.Overlay`."""
         return is_congested(self._apps.get(app), self._links.congested() if self._links is not None else ())
 
-    def exclude(self, app: bytes, agent: str) -> int:
+    def exclude(self, app: bytes, agent: str, successor: str | None = None) -> int:
         """Never count an agent again; see `contract.Overlay`."""
-        return self._rollup(app).exclude(agent)
+        return self._rollup(app).exclude(agent, successor)
 
     def retire(self, app: bytes, agent: str) -> int:
         """Expect a member no more; see `contract.Overlay`."""

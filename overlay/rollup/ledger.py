@@ -63,6 +63,8 @@ class Ledger:
         #: Members that the next commit takes off the roster, and whether it names them if it lacks their data.
         self._leaving: dict[str, bool] = {}
         self._excluded: set[str] = set()
+        #: Successors that have not announced themselves yet, and from which interval on they have data.
+        self._expected: dict[str, int] = {}
         #: Members that the tree has lost, and since when.
         self._absent: dict[str, int] = {}
         #: When `step` may have something to do although nothing was heard; None: only then.
@@ -87,6 +89,7 @@ class Ledger:
             self._deferred = [held for held in self._deferred if held.agent != announce.agent] + [announce]
             return None
         settled = announce.settled
+        self._expected.pop(announce.agent, None)
         known = self.roster.get(announce.agent) or self._account_of(announce.agent, settled)
         before = (Absence(settled, known.admitted, named=False),) if settled < known.admitted else ()
         kept = tuple(absence for absence in known.absences if absence.through > settled)
@@ -124,11 +127,11 @@ class Ledger:
         decided = self.pending is not None and self.pending.commit is not None
         return self.pending.choice.through if self.pending is not None and decided else self.committed
 
-    def exclude(self, agent: str) -> int:
-        """Never count an agent again: it lost its disk and came back under another name.
+    def exclude(self, agent: str, successor: str | None = None) -> int:
+        """Never count an agent again: it lost its disk and came back as its successor.
 
         Returns the last interval whose commit, made or on its way, may hold its data; all later data of its logs is
-        the successor's to bring.
+        the successor's to bring, and commits that lack it name the successor, before it announces itself, too.
         """
         floor = self.committed if self.pending is None else self.pending.choice.through
         self.roster.pop(agent, None)
@@ -142,6 +145,10 @@ class Ledger:
         self._deferred = [held for held in self._deferred if held.agent != agent]
         self._excluded.add(agent)
         self.bag.drop_agent(agent)
+        if successor is not None and successor not in {**self.roster, **self.retired}:
+            self._expected[successor] = floor
+            self.roster[successor] = RosterEntry(floor)
+            self.awaited.add(successor)
         return floor
 
     # ---- claims
@@ -217,6 +224,8 @@ class Ledger:
         self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._excluded}
         self.retired = {agent: entry for agent, entry in commit.state.retired.items() if agent not in self._excluded}
         self._leaving = {agent: named for agent, named in self._leaving.items() if agent in self.roster}
+        for agent, since in self._expected.items():
+            self.roster.setdefault(agent, RosterEntry(since))
         self._before, self.committed = self.committed, commit.through
         self.leaps += len(self.awaited.intersection(commit.missing))
         self.awaited.difference_update(commit.missing)

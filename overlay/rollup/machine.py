@@ -99,11 +99,11 @@ class Rollup:
             return []
         return self._up(Retire(self.app, self.agent))
 
-    def exclude(self, agent: str) -> int:
+    def exclude(self, agent: str, successor: str | None = None) -> int:
         """Never count an agent again (root only); see `Ledger.exclude`."""
         if self.ledger is None:
             raise NotJoinedError("only a job's root can exclude an agent")
-        return self.ledger.exclude(agent)
+        return self.ledger.exclude(agent, successor)
 
     def retire(self, agent: str) -> int:
         """Expect a member no more (root only); see `Ledger.retire`."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import elf
 
-SIZE_MS = 2_000
+SIZE_MS = 1_000
 JOB = "shop/ticks"
 TEXT = f"""
 name = "ticks"
@@ -24,6 +24,8 @@ FROM ticks GROUP BY kind, window(ts, '{SIZE_MS} milliseconds')
 [columns]
 kind = "STRING"
 number = "BIGINT"
+[options]
+lateness = "500 ms"
 """
 Counts = dict[str, tuple[int, int]]
 

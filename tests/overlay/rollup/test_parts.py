@@ -285,6 +285,27 @@ def test_an_excluded_agent_is_neither_expected_nor_counted_again() -> None:
     assert ledger.merged(b"p", ()).missing == ()
 
 
+def test_a_successor_is_named_by_commits_made_before_it_announces_itself() -> None:
+    state = RollupState(3, {"x": RosterEntry(NEVER), "y": RosterEntry(NEVER)})
+    ledger = Ledger(APP, state, 1, leap_after_ms=1_000, grace_until_ms=0)
+    ledger.add(B, claim(3, 4, "y"))
+    assert ledger.step(0) is None, "x is awaited"
+    assert ledger.exclude("x", "z") == 3
+    ledger.step(0)
+    assert ledger.step(1_000) is not None
+    assert ledger.merged(b"p", ()).missing == ("z",)
+    assert ledger.exclude("y", "w") == 4
+    ledger.durable()
+    ledger.add(B, claim(4, 5, "v"))
+    ledger.step(2_000)
+    assert ledger.step(3_000) is not None
+    assert ledger.merged(b"p", ()).missing == ("w", "z")
+    ledger.durable()
+    status = ledger.on_announce(announce("z"))
+    assert status is not None
+    assert [(run.after, run.through, run.named) for run in status.absences] == [(NEVER, 3, False), (3, 5, True)]
+
+
 def test_an_excluded_agent_that_was_retired_left_nothing_in_later_commits() -> None:
     state = RollupState(9, {"y": RosterEntry(NEVER)}, {"x": RosterEntry(NEVER, (), until=5)})
     ledger = Ledger(APP, state, 1, leap_after_ms=1_000, grace_until_ms=0)
