@@ -28,6 +28,11 @@ class Labels:
         label: Label = self._labels[key]
         return label
 
+    def get(self, key: int) -> Label | None:
+        """Return a pane's label, if there is such a pane."""
+        label: Label | None = self._labels.get(key)
+        return label
+
     def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
         """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
         self._labels.update(changed)

@@ -16,9 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import polars as pl
 
+from agents.emission import Revised
 from agents.errors import JobError
 from agents.history import History
 from agents.jobs.plan import Plan
+from agents.news import News
 from agents.past import Change
 from agents.payload import Notes, unpack
 from agents.results import Label, Result, Runs, Span, label_of, result_of
@@ -32,6 +34,8 @@ RETAIN_MS = 86_400_000
 GAPS_MAX = 1_000
 #: The key of a cumulative job's only pane.
 _TOTAL = 0
+#: Before any event time.
+_ALWAYS_MS = -(2**62)
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
 
@@ -63,6 +67,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     newest: int = NEVER
     #: Panes up to this interval are no longer retained.
     expired: int = NEVER
+    #: Rises with every commit; followers compare it.
+    edition: int = 0
 
 
 def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -96,8 +102,12 @@ class Master:
         self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
-        #: Changes with every commit; followers compare it.
-        self.edition = 0
+        self._news = News(plan, self._history.labels, self.state.edition)
+
+    @property
+    def edition(self) -> int:
+        """Rises with every commit, and goes on where it was after a restart."""
+        return self.state.edition
 
     @property
     def through_ms(self) -> int | None:
@@ -111,6 +121,7 @@ class Master:
             notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
             state = msgspec.structs.replace(
                 self.state,
+                edition=self.state.edition + 1,
                 rollup=commit.state,
                 retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
                 partial_before={**self.state.partial_before, **notes.partial_before},
@@ -136,10 +147,11 @@ class Master:
             gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
             lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
             state = msgspec.structs.replace(state, expired=oldest, gaps=gaps, lost=lost)
+            self._news.stamp(change, state.edition, self._told(notes))
             self._history.write(msgspec.msgpack.encode(state), change)
-            self.state = state
+            before_ms, self.state = self.through_ms, state
+            self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
             self._cache.clear()
-            self.edition += 1
 
     def doubt(self, until_ms: int) -> None:
         """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
@@ -207,20 +219,21 @@ class Master:
         end_ms = slides * window.slide_ms
         return Span(end_ms - window.size_ms, end_ms)
 
-    def closed(self, after_ms: int, most: int) -> list[Span]:
-        """Return the `most` newest windows that closed after event time `after_ms`, as far as panes are retained."""
-        window, through_ms = self.plan.window, self.through_ms
-        labels = self._history.labels
-        if window is None or through_ms is None or not labels:
-            return []
-        first = labels[labels.oldest()]
-        start_ms = max(after_ms, first.through * self.plan.interval_ms)
-        last_end = through_ms // window.slide_ms
-        first_end = max(start_ms // window.slide_ms, last_end - most) + 1
-        return [
-            Span(end * window.slide_ms - window.size_ms, end * window.slide_ms)
-            for end in range(first_end, last_end + 1)
-        ]
+    def news(self, edition: int, after_ms: int, most: int) -> tuple[list[Span | None], Revised]:
+        """Return what a follower is to be sent; see `agents.news`."""
+        with self._lock:
+            latest, through_ms = self.latest(), self.through_ms
+            if through_ms is None:
+                return [latest], Revised([], None, 0)
+            since_ms = _ALWAYS_MS if self.state.expired == NEVER else (self.state.expired + 1) * self.plan.interval_ms
+            known = edition if 0 <= edition <= self.state.edition else None
+            return self._news.of(known, after_ms, most, latest, (since_ms, through_ms))
+
+    def _told(self, notes: Notes) -> list[tuple[int, int]]:
+        """Return the runs of intervals, both ends included, that agents say only now may lack something."""
+        known = self.state.lost
+        lost = [run for agent, runs in notes.lost.items() for run in runs if run not in known.get(agent, ())]
+        return [*notes.gaps, *((after + 1, through) for after, through in lost)]
 
     def _gaps_in(self, span: Span | None) -> int:
         if span is None:

@@ -29,7 +29,7 @@ from overlay.node import OverlayNode
 
 #: The key of the job's own record in its tree, for forwarders that do not have the source.
 JOB_KEY = "job"
-#: Windows a follower is sent at a time when many closed at once (a backlog); older ones can be asked for.
+#: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20
 #: An agent that does not answer within this time is taken for gone, if an operator says so.
 ANSWER_MS = 1_500
@@ -77,6 +77,10 @@ class Masters:
     def progress(self) -> list[tuple[str, int | None]]:
         """Return each job's key and the end of its last committed interval (ms)."""
         return [(master.plan.definition.key, master.through_ms) for master in self._masters.values()]
+
+    def too_late(self) -> list[tuple[str, int]]:
+        """Return each job's key and how many rows came too late for any of its results."""
+        return [(master.plan.definition.key, master.state.too_late) for master in self._masters.values()]
 
     def restore(self) -> None:
         """Take up the masters of the last run."""
@@ -221,7 +225,7 @@ class Masters:
         return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
 
     async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
-        """Wait for another edition; return the windows closed after `after_ms`, or else the latest one."""
+        """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
         master = self._master(app)
         if master.edition == edition:
             try:
@@ -229,10 +233,17 @@ class Masters:
             except TimeoutError:
                 return {"edition": edition, "results": []}
             self.job(app)
+        return await asyncio.to_thread(self._news_of, app, master, edition, after_ms)
+
+    def _news_of(self, app: bytes, master: Master, edition: int, after_ms: int) -> Json:
         now = master.edition
-        spans: list[Span | None] = [*master.closed(after_ms, FOLLOW_WINDOWS_MAX)] or [master.latest()]
-        results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
-        return {"edition": now, "results": [self._render(app, result) for result in results]}
+        spans, changed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
+        results = [self._render(app, master.result(span, None, None, self._names)) for span in spans]
+        if changed.rest is not None:
+            # Older windows that changed, too, and that a follower is not sent one by one.
+            rest = {"start_ms": changed.rest.start_ms, "end_ms": changed.rest.end_ms, "windows": changed.rest_count}
+            results[0]["also_revised"] = rest
+        return {"edition": now, "results": results}
 
     def _start(self, job: JobRecord, state: bytes) -> None:
         definition = job.definition

@@ -71,10 +71,13 @@ class _AgentCollector(Collector):
         through = GaugeMetricFamily("elf_master_through_timestamp_seconds", "Committed event time", labels=["job"])
         for job, through_ms in self._agent.masters.progress():
             through.add_metric([job], (through_ms or 0) / 1000)
+        late = CounterMetricFamily("elf_too_late_rows", "Rows later than a job retains: in no result", labels=["job"])
+        for job, rows in self._agent.masters.too_late():
+            late.add_metric([job], rows)
         control = GaugeMetricFamily("elf_control_position", "Control entries of the job handled", labels=["job"])
         for job, position in self._agent.attachments.progress():
             control.add_metric([job], position)
-        yield from (memory, through, control)
+        yield from (memory, through, late, control)
 
 
 def render_metrics(agent: Agent) -> bytes:

@@ -149,7 +149,8 @@ class Query(Request, frozen=True, tag="query"):
 class Follow(Request, frozen=True, tag="follow"):
     """Answer as soon as the master's edition is another than `edition`, or with nothing new after `wait_ms`.
 
-    The answer holds the windows that closed after event time `after_ms`, or else the latest one.
+    The answer holds the windows that closed after event time `after_ms` and those closed before it that changed since
+    `edition`; to a first question (an edition that is not the master's) the latest one, if none closed.
     """
 
     app: bytes

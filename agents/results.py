@@ -41,10 +41,16 @@ class Label(msgspec.Struct, frozen=True):
     void: int = 0
     #: Panes whose rows, or whose own label, a damaged disk has lost.
     damaged: int = 0
+    #: The master's edition that last changed the pane after its commit; 0: none has.
+    changed: int = 0
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
         return replace(self, revision=self.revision + 1)
+
+    def changed_by(self, edition: int) -> Label:
+        """Note which edition of the job changed the pane last."""
+        return replace(self, changed=edition)
 
     def found(self, agent: str) -> Label:
         """Strike an agent off the missing list: its data has come."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import ElfError, UnavailableError, UnknownSourceError
-from agents.http.service import Json
+from agents.http.service import Json, Position, Positioned
 from agents.jobs.definition import load_definition
 from agents.locating import JobRequest, Locator
 from agents.masters import summary
@@ -41,7 +41,7 @@ STALLED_MS = 15_000
 #: How long the master may hold a follower's request; shorter than the usual idle timeouts on the way.
 FOLLOW_MS = 10_000
 #: A follower's first question is for the latest window only.
-_LATEST = (1 << 62) - 1
+_LATEST = 10**18 - 1
 #: Pause before a follower asks again for a master that cannot be reached.
 FOLLOW_RETRY_S = 1.0
 
@@ -85,23 +85,31 @@ class Service:
         value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
         return {**value, "hops": hops}
 
-    async def results(self, creator: str, name: str) -> AsyncIterator[Json]:
-        """Follow a job by asking its master again and again for what is newer."""
-        app, edition, after_ms = app_id(name, creator), -1, _LATEST
+    async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
+        """Follow a job by asking its master again and again for what is newer.
+
+        Of one answer with several results, those that changed come again to a follower that goes on in their midst.
+        """
+        app = app_id(name, creator)
+        edition, after_ms = position or (-1, _LATEST)
+        asked = False
         while True:
             try:
                 follow = Follow(app, edition, after_ms, FOLLOW_MS)
                 value, hops = await self._ask_master(creator, name, follow, FOLLOW_MS + 5_000)
             except UnavailableError:
-                if edition < 0:
+                if not asked:
                     raise
                 await asyncio.sleep(FOLLOW_RETRY_S)
                 continue
+            asked = True
+            results = value["results"]
+            for number, result in enumerate(results, 1):
+                after_ms = _after(result, after_ms)
+                if number == len(results):
+                    edition = value["edition"]
+                yield {**result, "hops": hops}, (edition, after_ms)
             edition = value["edition"]
-            for result in value["results"]:
-                if result["window"] is not None:
-                    after_ms = max(result["window"]["end_ms"], 0 if after_ms == _LATEST else after_ms)
-                yield {**result, "hops": hops}
 
     async def tree(self, creator: str, name: str) -> Json:
         """Draw a job's reducer tree by asking from its root downwards."""
@@ -218,3 +226,15 @@ def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
         if known is None or row["published_ms"] > known["published_ms"]:
             found[row["app_id"]] = row
     return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
+
+
+def _after(result: Json, after_ms: int) -> int:
+    """Return up to where a follower has all closed windows, after this result."""
+    if result["window"] is None:
+        return after_ms
+    is_open = result["completeness"]["status"] == "open"
+    # Before anything has closed, all that closes from now on is news.
+    end_ms = result["through_ms"] or 0 if is_open else result["window"]["end_ms"]
+    if after_ms == _LATEST:
+        return int(end_ms)
+    return after_ms if is_open else max(after_ms, int(end_ms))

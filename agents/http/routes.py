@@ -6,6 +6,7 @@ Routes: see `ROUTES` at the end. Decisions about jobs and windows are the agent'
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import re
 from typing import Any
@@ -100,7 +101,7 @@ async def stream_results(request: web.Request) -> web.StreamResponse:
     assert task is not None
     streams.add(task)
     try:
-        return await send_results(request, _service(request).results(creator, name))
+        return await send_results(request, functools.partial(_service(request).results, creator, name))
     finally:
         streams.discard(task)
 

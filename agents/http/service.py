@@ -13,6 +13,12 @@ from typing import Any, Protocol
 Json = dict[str, Any]
 
 
+#: Where a follower of a job goes on: its master's edition, and up to where all closed windows were sent (ms).
+Position = tuple[int, int]
+#: A result, and where to go on after it.
+Positioned = tuple[Json, Position]
+
+
 class AgentService(Protocol):
     """One agent as its HTTP API sees it."""
 
@@ -78,8 +84,16 @@ class AgentService(Protocol):
         """
         ...
 
-    def results(self, creator: str, name: str) -> AsyncIterator[Json]:
-        """Follow a job: the newest result at once, then each new or revised one. Errors surface on the first step."""
+    def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
+        """Follow a job: the newest result at once, then each new, early or revised one.
+
+        Errors surface on the first step.
+
+        Args:
+            creator: of the job.
+            name: of the job.
+            position: where an earlier follower stopped; what is newer comes instead of the newest result.
+        """
         ...
 
     async def tree(self, creator: str, name: str) -> Json:

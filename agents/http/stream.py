@@ -1,54 +1,76 @@
 """Server-sent events: a job's results as they come, with heartbeats and a cursor to resume from.
 
-Each event is `event: result`, `id: CURSOR`, `data: JSON`. A reader that reconnects with `Last-Event-ID` does not
-get the result it already has a second time. An error after the stream has begun is sent as `event: problem`.
+Each event is `event: result`, `id: CURSOR`, `data: JSON`. A reader that reconnects with `Last-Event-ID`, to whichever
+agent, goes on where it was: it gets what closed or changed meanwhile, and not the result it already has a second time.
+An error after the stream has begun is sent as `event: problem`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import msgspec
 from aiohttp import web
 
 from agents.errors import ElfError
 from agents.http.problems import problem_body
-from agents.http.service import Json
+from agents.http.service import Json, Position, Positioned
 
 #: Shorter than the idle time after which common proxies cut a connection (60 s); also finds dead readers soon.
 HEARTBEAT_S = 10.0
 #: A reader that takes nothing for this long is dropped; the results it misses are its own loss.
 WRITE_S = 30.0
+Results = AsyncIterator[Positioned]
+#: Where to go on, if the cursor says so, and what was seen last.
+_CURSOR = re.compile(r"(?:([0-9]{1,18})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII)
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-def cursor_of(result: Json) -> str:
-    """Name one revision of one window, `END_MS.REVISION`; a job without windows goes by how far it has counted."""
-    window = result.get("window") or {}
-    end_ms = window.get("end_ms", result.get("through_ms")) or 0
-    return f"{end_ms}.{result['completeness']['revision']}"
+def identity_of(result: Json) -> str:
+    """Name one revision of one window, `END_MS.REVISION`, and of an open one how far it has come.
+
+    A job without windows goes by how far it has counted.
+    """
+    window, through_ms = result.get("window") or {}, result.get("through_ms")
+    known = result["completeness"]
+    identity = f"{window.get('end_ms', through_ms) or 0}.{known['revision']}"
+    return f"{identity}.{through_ms or 0}" if known["status"] == "open" else identity
+
+
+def cursor_of(result: Json, position: Position) -> str:
+    """Name a result and where its reader goes on."""
+    return f"{position[0]}_{position[1]}_{identity_of(result)}"
+
+
+def read_cursor(text: str | None) -> tuple[Position | None, str | None]:
+    """Return where a reader goes on and what it has seen last; nothing of a text that is no cursor."""
+    found = _CURSOR.fullmatch(text or "")
+    if found is None:
+        return None, None
+    return None if found[1] is None else (int(found[1]), int(found[2])), found[3]
 
 
 async def send_results(
-    request: web.Request, results: AsyncIterator[Json], *, heartbeat_s: float = HEARTBEAT_S
+    request: web.Request, follow: Callable[[Position | None], Results], *, heartbeat_s: float = HEARTBEAT_S
 ) -> web.StreamResponse:
     """Stream results until the reader goes away or the job ends.
 
     The headers wait for the first result, at most one heartbeat, so that an unknown job is still an ordinary 404.
     """
-    seen = request.headers.get("Last-Event-ID")
+    position, seen = read_cursor(request.headers.get("Last-Event-ID"))
     response = web.StreamResponse(headers=_HEADERS)
 
-    async def send(result: Json | None) -> None:
+    async def send(found: Positioned | None) -> None:
         async with asyncio.timeout(WRITE_S):
-            if result is None:
+            if found is None:
                 await response.write(b": alive\n\n")
-            elif (cursor := cursor_of(result)) != seen:
-                await response.write(_event("result", msgspec.json.encode(result), cursor))
+            elif identity_of(found[0]) != seen:
+                await response.write(_event("result", msgspec.json.encode(found[0]), cursor_of(*found)))
 
-    async with contextlib.aclosing(_with_heartbeats(results, heartbeat_s)) as beats:
+    async with contextlib.aclosing(_with_heartbeats(follow(position), heartbeat_s)) as beats:
         first = await anext(beats, None)
         await response.prepare(request)
         with contextlib.suppress(ConnectionError, TimeoutError):
@@ -61,7 +83,7 @@ async def send_results(
     return response
 
 
-async def _with_heartbeats(results: AsyncIterator[Json], every_s: float) -> AsyncGenerator[Json | None, None]:
+async def _with_heartbeats(results: Results, every_s: float) -> AsyncGenerator[Positioned | None, None]:
     """Yield each result, and None whenever none came for `every_s`."""
     pending = asyncio.ensure_future(anext(results))
     try:

@@ -30,6 +30,7 @@ _DURATIONS = {
     "interval": "interval_ms",
     "retain": "retain_ms",
     "leap_after": "leap_after_ms",
+    "emit_every": "emit_every_ms",
 }
 #: Settings of the design that this release has one value for; others are refused, not ignored.
 _FIXED: dict[str, object] = {"trees": 1}
@@ -59,6 +60,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     retain_ms: int | None = None
     #: How long the tree waits for a straggler before it leaps over it; None means the agent's default.
     leap_after_ms: int | None = None
+    #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
+    #: how often they are sent the result; None means with every interval.
+    emit_every_ms: int | None = None
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

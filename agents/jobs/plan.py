@@ -280,23 +280,31 @@ def _normalised(key: Key) -> pl.Expr:
 
 
 def _interval_ms(definition: Definition, window: Window | None) -> int:
-    chosen = definition.options.interval_ms
+    chosen, every = definition.options.interval_ms, definition.options.emit_every_ms
     if window is None:
-        if definition.options.straggler == "void":
-            raise JobSpecError(
-                'straggler = "void" makes windows void, and this job has none',
-                hint='add window(...) to GROUP BY, or use straggler = "drop"',
-            )
-        return chosen or INTERVAL_MS_DEFAULT
+        if chosen is not None and every is not None and every % chosen:
+            raise _does_not_divide(chosen, "emit_every", every)
+        return chosen or every or INTERVAL_MS_DEFAULT
     natural = math.gcd(window.size_ms, window.slide_ms)
+    if every is not None:
+        if window.slide_ms % every or every == window.slide_ms:
+            raise JobSpecError(
+                f"the option emit_every ({every} ms) has to divide {window.slide_ms} ms, after which a window closes",
+                hint=f"use {window.slide_ms // 2} ms, or another divisor, or leave it out",
+            )
+        natural = math.gcd(natural, every)
     if chosen is None:
         return natural
     if natural % chosen:
-        raise JobSpecError(
-            f"the option interval ({chosen} ms) does not divide the window's size and slide",
-            hint=f"use a divisor of {natural} ms",
-        )
+        what = "the window's size and slide" + ("" if every is None else " and emit_every")
+        raise _does_not_divide(chosen, what, natural)
     return chosen
+
+
+def _does_not_divide(interval_ms: int, what: str, natural_ms: int) -> JobSpecError:
+    return JobSpecError(
+        f"the option interval ({interval_ms} ms) does not divide {what}", hint=f"use a divisor of {natural_ms} ms"
+    )
 
 
 def _try_out(plan: Plan) -> None:

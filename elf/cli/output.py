@@ -91,7 +91,7 @@ def result_table(result: Result) -> Group:
     return Group(
         Text(f"{printable(result.job)}  {describe_window(result)}", style="bold"),
         table_of(names, ([row.get(name) for name in names] for row in result.rows)),
-        Text(describe_completeness(known), style=_style_of(known)),
+        Text(describe_completeness(known) + describe_also_revised(result), style=_style_of(known)),
     )
 
 
@@ -124,6 +124,12 @@ def describe_completeness(known: Completeness) -> str:
     if known.semantics != "exactly-once":
         parts.append(printable(known.semantics.replace("-", " ")))
     return " · ".join(parts)
+
+
+def describe_also_revised(result: Result) -> str:
+    """Say how many windows changed that are not shown."""
+    also = result.also_revised
+    return "" if isinstance(also, msgspec.UnsetType) else f" · {also.windows} older windows changed, too"
 
 
 def _style_of(known: Completeness) -> str:

@@ -71,6 +71,14 @@ class Completeness(msgspec.Struct, frozen=True):
         return self.status in ("final", "revised") and not lost
 
 
+class Windows(msgspec.Struct, frozen=True):
+    """So many windows, the first of which begins at `start_ms` and the last of which ends at `end_ms`."""
+
+    start_ms: int
+    end_ms: int
+    windows: int
+
+
 class Result(msgspec.Struct, frozen=True):
     """One answer of a job: rows in the job's order, and how complete they are."""
 
@@ -84,6 +92,8 @@ class Result(msgspec.Struct, frozen=True):
     #: The agent that is the job's master, and the agents the question went through to reach it.
     master: str = ""
     hops: list[str] = []
+    #: To who follows a job: older windows that late data changed together with this one, too many to send.
+    also_revised: Windows | msgspec.UnsetType = msgspec.UNSET
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a frame with the columns' own types (times are naive UTC)."""

@@ -81,14 +81,14 @@ class Fed:
         store.create(plan.definition.app_id, b"job", b"")
         self.master = Master(plan, store, None)
 
-    def commit(self, steps: int, rows: list[Row]) -> None:
+    def commit(self, steps: int, rows: list[Row], interval_ms: int = 2_000) -> None:
         previous, self.through = self.through, self.through + steps
-        taken = [row for row in rows if row[0] // 2_000 <= self.through]
+        taken = [row for row in rows if row[0] // interval_ms <= self.through]
         payload = pack(Notes(), self.plan.reduce(events(taken))) if taken else None
         state = RollupState(committed=self.through)
         self.master.commit(Commit(previous if previous >= 0 else NEVER, self.through, payload, (), (), state))
         # What is no longer retained when it comes is in no result.
-        self.rows += [row for row in taken if row[0] // 2_000 > self.master.state.expired]
+        self.rows += [row for row in taken if row[0] // interval_ms > self.master.state.expired]
 
     def restart(self) -> None:
         ((_, _, state),) = self.store.masters()

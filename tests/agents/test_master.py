@@ -65,7 +65,7 @@ def test_the_latest_window_is_the_last_closed_one(store: Panes) -> None:
     assert root.ask(Span(0, 4_000), key="b")["rows"] == [{"product": "b", "n": 2, "cents": 2}]
     assert len(root.ask(Span(0, 4_000), limit=1)["rows"]) == 1
     assert root.ask(Span(2_000, 6_000))["status"] == "open"
-    assert root.master.closed(0, 9) == [Span(-2_000, 2_000), Span(0, 4_000)]
+    assert root.master.news(-1, 0, 9)[0] == [Span(-2_000, 2_000), Span(0, 4_000)]
 
 
 def test_a_missing_agent_is_named_until_its_data_comes(store: Panes) -> None:

@@ -14,7 +14,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.http.service import Json
+from agents.http.service import Json, Position, Positioned
 
 ADDRESS = "127.0.0.1:4250"
 
@@ -55,6 +55,7 @@ class FakeService:
         self.ingested: list[bytes] = []
         self.reasons: list[str] = []
         self.followers: list[asyncio.Queue[Json | ElfError | None]] = []
+        self.positions: list[Position | None] = []
         self._changed = asyncio.Event()
         self.add("shop", "top")
 
@@ -101,8 +102,11 @@ class FakeService:
         rows = [row for row in result["rows"] if key is None or row["product"] == key]
         return {**result, "rows": rows[:limit]}
 
-    async def results(self, creator: str, name: str) -> AsyncGenerator[Json, None]:
+    async def results(
+        self, creator: str, name: str, position: Position | None = None
+    ) -> AsyncGenerator[Positioned, None]:
         self._find(creator, name)
+        self.positions.append(position)
         queue: asyncio.Queue[Json | ElfError | None] = asyncio.Queue()
         self.followers.append(queue)
         self._changed.set()
@@ -110,7 +114,7 @@ class FakeService:
             while (item := await queue.get()) is not None:
                 if isinstance(item, ElfError):
                     raise item
-                yield item
+                yield item, (7, item["window"]["end_ms"])
         finally:
             self.followers.remove(queue)
             self._changed.set()

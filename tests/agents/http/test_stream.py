@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestClient
 
 from agents.errors import UnavailableError
 from agents.http import routes, stream
+from agents.http.service import Positioned
 from tests.agents.http.fake_service import FakeService, make_result
 
 Client = TestClient[Any, Any]
@@ -51,7 +52,7 @@ async def test_results_come_in_order_with_cursors(client: Client, service: FakeS
         for revision in (1, 2):
             queue.put_nowait(make_result(revision=revision))
             event = await read_event(response)
-            assert (event["event"], event["id"]) == ("result", f"60000.{revision}")
+            assert (event["event"], event["id"]) == ("result", f"7_60000_60000.{revision}")
             assert json.loads(event["data"]) == make_result(revision=revision)
         queue.put_nowait(None)
         assert await read_event(response) == {}
@@ -62,12 +63,35 @@ async def test_heartbeats_while_nothing_happens(client: Client, service: FakeSer
         assert await response.content.readline() == b": alive\n"
 
 
-async def test_a_reader_that_comes_back_gets_only_news(client: Client, service: FakeService) -> None:
-    async with client.get(URL, headers={"Last-Event-ID": "60000.1"}) as response:
+@pytest.mark.parametrize(
+    ("cursor", "position"),
+    [("7_60000_60000.1", (7, 60_000)), ("60000.1", None), ("7_-60000_60000.1", (7, -60_000))],
+)
+async def test_a_reader_that_comes_back_gets_only_news(
+    client: Client, service: FakeService, cursor: str, position: tuple[int, int] | None
+) -> None:
+    async with client.get(URL, headers={"Last-Event-ID": cursor}) as response:
         queue = await follower(service)
         queue.put_nowait(make_result(revision=1))
         queue.put_nowait(make_result(end_ms=90_000))
-        assert (await read_event(response))["id"] == "90000.1"
+        assert (await read_event(response))["id"] == "7_90000_90000.1"
+        assert service.positions == [position]
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "1_2", "9" * 30 + "_0_60000.1", "1_2_3", "1_2_60000.1\u0663"])
+def test_what_is_no_cursor_is_ignored(cursor: str) -> None:
+    assert stream.read_cursor(cursor) == (None, None)
+
+
+def test_an_open_window_and_the_same_one_closed_have_different_names() -> None:
+    result = make_result(revision=0)
+    early = [
+        {**result, "through_ms": through_ms, "completeness": {**result["completeness"], "status": "open"}}
+        for through_ms in (20_000, 40_000)
+    ]
+    names = [stream.identity_of(each) for each in (*early, result)]
+    assert len({*names}) == 3
+    assert all(stream.read_cursor(stream.cursor_of(each, (3, 5)))[0] == (3, 5) for each in (*early, result))
 
 
 async def test_unknown_job_is_an_ordinary_404(client: Client) -> None:
@@ -116,14 +140,14 @@ async def test_the_number_of_readers_is_bounded(
 async def test_heartbeats_do_not_lose_a_result() -> None:
     gate = asyncio.Event()
 
-    async def results() -> AsyncGenerator[dict[str, Any], None]:
+    async def results() -> AsyncGenerator[Positioned, None]:
         await gate.wait()
-        yield {"n": 1}
-        yield {"n": 2}
+        yield {"n": 1}, (0, 0)
+        yield {"n": 2}, (0, 0)
 
     seen = []
     async for item in stream._with_heartbeats(results(), 0.01):
         seen.append(item)
         gate.set()
-    assert [item for item in seen if item] == [{"n": 1}, {"n": 2}]
+    assert [item[0] for item in seen if item] == [{"n": 1}, {"n": 2}]
     assert seen[0] is None
