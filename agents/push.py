@@ -1,20 +1,26 @@
 """Pushed events, durable before they are acknowledged (ECOSYSTEM I3): a log file that the source tails like any other.
 
-Appends of callers that arrive together share one fsync (group commit), so many small pushes cost few syncs.
+Appends of callers that arrive together share one fsync (group commit), so many small pushes cost few syncs. What is not
+durable yet is not there for the tail (`readable`): so a push that could not be made durable, which its caller sends
+again, can be taken back, and a checkpoint never knows of lines that a power failure takes.
 """
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pathlib
 import threading
 
-from agents.errors import UnavailableError
+from agents.errors import ConfigError, UnavailableError
 
 #: A fully read spool beyond this size is removed; the next push begins a new file.
 TRIM_BYTES = 64 << 20
 #: Unread bytes beyond which pushes are refused: the caller keeps the events and comes again (back-pressure).
 UNREAD_BYTES_MAX = 512 << 20
+#: Looked through at a time for the end of the last whole line.
+_PEEK_BYTES = 1 << 20
 
 
 class PushLog:
@@ -24,75 +30,124 @@ class PushLog:
         self.path = path
         self._lock = threading.Lock()
         self._synced = threading.Condition()
-        self._written = self._durable = 0
+        #: Pushes appended, and those whose fate is known; both only rise.
+        self._appended = self._settled = 0
+        #: Pushes that could not be made durable and whose callers have not been told yet.
+        self._refused: set[int] = set()
         self._syncing = False
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._descriptor = self._open()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._descriptor = self._open(path)
+            #: Bytes of whole pushes; what the file has beyond them goes before the next.
+            self._bytes = _whole_lines(self._descriptor)
+            os.ftruncate(self._descriptor, self._bytes)
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise ConfigError(f"{path}: the spool of pushed events cannot be opened: {error.strerror}") from None
+        self._durable_bytes = self._bytes
+
+    def readable(self) -> int:
+        """Return how many bytes of the file may be read."""
+        return self._durable_bytes
 
     def append(self, ndjson: bytes) -> int:
         """Append whole lines and return how many, once they are on disk.
 
         Raises:
-            UnavailableError: too much is unread, or the disk is full.
+            UnavailableError: too much is unread, or the disk is full or fails; nothing of these lines will be read.
         """
         try:
             with self._lock:
-                size = os.fstat(self._descriptor).st_size
-                if size > UNREAD_BYTES_MAX:
+                if self._bytes > UNREAD_BYTES_MAX:
                     raise UnavailableError("the source is behind by more than its spool may hold; come again later")
-                self._write_all(ndjson, size)
-                self._written += 1
-                mine = self._written
-            self._sync(mine)
+                self._write(ndjson)
+                self._appended += 1
+                mine = self._appended
+            self._settle(mine)
         except OSError as error:
             raise UnavailableError(f"the spool cannot be written: {error.strerror or error}") from None
         return ndjson.count(b"\n")
 
     def trim(self, read_bytes: int) -> None:
-        """Remove the spool when it is large and everything in it was read and checkpointed (`read_bytes` of it)."""
+        """Begin a new spool when this is large and everything in it was read and checkpointed (`read_bytes` of it)."""
         with self._lock:
-            size = os.fstat(self._descriptor).st_size
-            if size >= TRIM_BYTES and read_bytes >= size:
-                self.path.unlink()
-                os.close(self._descriptor)
-                self._descriptor = self._open()
+            if self._bytes < TRIM_BYTES or read_bytes < self._bytes:
+                return
+            # While the old file is open its inode cannot be the new one's: the tail tells them by that.
+            fresh = self.path.with_name(self.path.name + ".new")
+            fresh.unlink(missing_ok=True)
+            descriptor = self._open(fresh)
+            fresh.replace(self.path)
+            os.close(self._descriptor)
+            self._descriptor, self._bytes, self._durable_bytes = descriptor, 0, 0
 
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
 
-    def _open(self) -> int:
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _open(self, path: pathlib.Path) -> int:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def _write_all(self, data: bytes, size: int) -> None:
+    def _write(self, data: bytes) -> None:
+        """Append all of it, or, to what counts, nothing."""
+        if os.fstat(self._descriptor).st_size != self._bytes:
+            os.ftruncate(self._descriptor, self._bytes)
         view = memoryview(data)
         try:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError:
-            # A half-written push was not acknowledged: take it back, or its resend would count twice.
-            os.ftruncate(self._descriptor, size)
+            os.ftruncate(self._descriptor, self._bytes)
             raise
+        self._bytes += len(data)
 
-    def _sync(self, mine: int) -> None:
+    def _settle(self, mine: int) -> None:
+        """Return once a push is durable; raise OSError once it was taken back. One thread syncs for all that wait."""
         with self._synced:
-            while self._durable < mine and self._syncing:
+            while self._settled < mine and self._syncing:
                 self._synced.wait()
-            if self._durable >= mine:
+            if self._settled < mine:
+                self._syncing = True
+            elif mine in self._refused:
+                self._refused.remove(mine)
+                raise OSError(errno.EIO, "what came together could not be made durable")
+            else:
                 return
-            self._syncing = True
-        done = self._durable
         try:
-            with self._lock:
-                done, descriptor = self._written, os.dup(self._descriptor)
-            try:
-                os.fdatasync(descriptor)
-            finally:
-                os.close(descriptor)
-        except BaseException:
-            done = self._durable
-            raise
+            self._sync()
         finally:
             with self._synced:
-                self._syncing, self._durable = False, max(self._durable, done)
+                self._syncing = False
+                self._refused.discard(mine)
                 self._synced.notify_all()
+
+    def _sync(self) -> None:
+        with self._lock:
+            upto, size, descriptor = self._appended, self._bytes, os.dup(self._descriptor)
+        try:
+            os.fdatasync(descriptor)
+        except BaseException:
+            # A second sync might succeed and mean nothing: the kernel reports a failure once and drops the pages.
+            with self._lock:
+                refused = range(self._settled + 1, self._appended + 1)
+                self._bytes = self._durable_bytes
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._descriptor, self._bytes)
+                self._refused.update(refused)
+                self._settled = self._appended
+            raise
+        finally:
+            os.close(descriptor)
+        self._durable_bytes, self._settled = size, upto
+
+
+def _whole_lines(descriptor: int) -> int:
+    """Return the size of a file without the half line at its end, of a push that was never acknowledged."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        start = max(0, end - _PEEK_BYTES)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

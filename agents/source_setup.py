@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -46,7 +47,7 @@ def make_pump(
         archive = Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
     pump = Pump(
         name,
-        Tail(patterns, start=source.start),
+        Tail(patterns, start=source.start, limits={os.path.abspath(push.path): push.readable}),
         format,
         declared_columns(name, source, format),
         checkpoints,

@@ -7,6 +7,7 @@ sees and flags) and its rest is skipped, so memory stays bounded whatever the fi
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from agents.sources.lines import LINE_BYTES_MAX
 from agents.sources.readers import Reader, open_reader
@@ -27,13 +28,19 @@ class DamagedError(Exception):
 class Followed:
     """A file, open or not, with its place."""
 
-    def __init__(self, seen: Seen, position: Position | None = None) -> None:
-        """Follow a file from its front, or from the place where a former run, or a copy of it, was read to."""
+    def __init__(self, seen: Seen, position: Position | None = None, limit: Callable[[], int] | None = None) -> None:
+        """Follow a file from its front, or from the place where a former run, or a copy of it, was read to.
+
+        With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to.
+        """
         self.path, self.key = seen.path, seen.key
         self.offset = position.offset if position else 0
         self.in_line = position.in_line if position else False
         self.done = position.done if position else False
         self.rotated_ms: int | None = None
+        self._limit = limit
+        #: Not opened yet since a former run read it.
+        self._restored = position is not None
         #: The largest size seen; what lies between the offset and this is lost if the file is truncated now.
         self.size = 0
         self.reader: Reader | None = None
@@ -90,6 +97,7 @@ class Followed:
                 raise TruncatedError
             count = min(BEFORE_BYTES, self.offset)
             self._before = self.reader.read_at(self.offset - count, count)
+        self._restored = False
         return self.reader
 
     def close(self) -> None:
@@ -116,6 +124,25 @@ class Followed:
         self.in_line = self.size > 0 and reader.read_at(self.size - 1, 1) != b"\n"
         count = min(BEFORE_BYTES, self.size)
         self._before = reader.read_at(self.size - count, count)
+
+    def resume_cut(self) -> bool:
+        """Go on in a file that was not written anew, but has lost its end, or some bytes, while nobody read it.
+
+        A power failure takes what was not synced of a log, and the web server goes on behind that: to begin at the
+        front would count its lines again. Such a file still begins as it did; one written anew begins with another
+        line. Returns False if it is no such file, or was open already.
+        """
+        reader = self.reader
+        if not self._restored or reader is None or self.compressed:
+            return False
+        head, head_bytes = self._head
+        if self._limit is None and (head_bytes < HEAD_BYTES or digest(reader.read_at(0, head_bytes)) != head):
+            return False
+        self.offset = min(self.offset, os.fstat(reader.fd).st_size)
+        self.in_line = self.offset > 0 and reader.read_at(self.offset - 1, 1) != b"\n"
+        count = min(BEFORE_BYTES, self.offset)
+        self._before = reader.read_at(self.offset - count, count)
+        return True
 
     def begin_anew(self) -> int:
         """Start at the front after a truncation; returns how many bytes, seen but not read, are lost with it."""
@@ -157,11 +184,14 @@ class Followed:
             if not used:
                 if reader.damage:
                     raise DamagedError(reader.damage)
-                self._unchanged = state
+                if self._limit is None or self._limit() >= status.st_size:
+                    self._unchanged = state
                 return b""
 
     def _text(self, reader: Reader, count: int) -> bytes:
         """Read from the offset on, then check that what lies before it is unchanged."""
+        if self._limit is not None:
+            count = max(0, min(count, self._limit() - self.offset))
         text = reader.read_at(self.offset, self._whole(reader, count))
         before = self._before or b""
         if not self.compressed and reader.read_at(self.offset - len(before), len(before)) != before:

@@ -14,7 +14,7 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -58,6 +58,7 @@ class Tail:
             plain path was rotated to before the first look are not read; those that a glob matches are.
         rotate_wait_ms: how long a rotated file is watched after its end.
         now_ms: clock for that; any origin.
+        limits: path -> how many bytes of the file there are to read; for files of our own, which are only appended to.
     """
 
     def __init__(
@@ -67,10 +68,12 @@ class Tail:
         start: str = "beginning",
         rotate_wait_ms: int = ROTATE_WAIT_MS,
         now_ms: Callable[[], int] = _monotonic_ms,
+        limits: Mapping[str, Callable[[], int]] | None = None,
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
         self._patterns = [os.path.abspath(pattern) for pattern in patterns]
         self._from_end, self._rotate_wait_ms, self._now_ms = start == "end", rotate_wait_ms, now_ms
+        self._limits = limits or {}
         self.at_end = False
         #: Path -> why it cannot be read now; it is tried again at every look.
         self.errors: dict[str, str] = {}
@@ -107,7 +110,7 @@ class Tail:
     def places(self) -> list[Position]:
         """Return the places of all known files, those that are gone included."""
         aliases = [
-            Followed(_seen(other.path, key), other.position).position
+            Followed(Seen(path=other.path, device=key[0], inode=key[1], size=0, mtime_ns=0), other.position).position
             for key, other in self._copies.items()
             if other.done
         ]
@@ -197,6 +200,9 @@ class Tail:
 
     def _on_truncated(self, file: Followed, live: str) -> None:
         """Go on in the copy, if there is one, and with the file at its front."""
+        if file.resume_cut():
+            self._note_gap(file.path, 0)
+            return
         place = file.position
         lost = file.begin_anew()
         for seen in self._family_on_disk(live):
@@ -315,7 +321,7 @@ class Tail:
         return file
 
     def _follow(self, seen: Seen, place: Position | None) -> Followed:
-        file = self._files[seen.key] = Followed(seen, place)
+        file = self._files[seen.key] = Followed(seen, place, self._limits.get(seen.path))
         return file
 
     def _skip(self, file: Followed, done: bool) -> None:
@@ -385,10 +391,6 @@ def _opened(path: str) -> Iterator[Callable[[int, int], bytes]]:
 
 def _seen_status(path: str, status: os.stat_result) -> Seen:
     return Seen(path=path, device=status.st_dev, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
-
-
-def _seen(path: str, key: tuple[int, int]) -> Seen:
-    return Seen(path=path, device=key[0], inode=key[1], size=0, mtime_ns=0)
 
 
 def _unescaped(pattern: str) -> str | None:

@@ -3,11 +3,12 @@
 import os
 import pathlib
 import threading
+import time
 
 import pytest
 
 from agents import push
-from agents.errors import UnavailableError
+from agents.errors import ConfigError, UnavailableError
 from agents.push import PushLog
 
 
@@ -72,3 +73,70 @@ def test_a_spool_that_nobody_reads_refuses_more(tmp_path: pathlib.Path, monkeypa
     with pytest.raises(UnavailableError, match="behind"):
         log.append(b"x\n")
     log.close()
+
+
+def test_pushes_that_fail_to_sync_are_refused_together_and_leave_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = PushLog(tmp_path / "s.log")
+    log.append(b"first\n")
+    syncing, both, refused = threading.Event(), threading.Event(), list[str]()
+
+    def fail(descriptor: int) -> None:
+        syncing.set()
+        assert both.wait(20)
+        raise OSError(5, "Input/output error")
+
+    def push_one(name: str) -> None:
+        with pytest.raises(UnavailableError):
+            log.append(f"{name}\n".encode())
+        refused.append(name)
+
+    threads = [threading.Thread(target=push_one, args=(name,)) for name in "ab"]
+    with monkeypatch.context() as patch:
+        patch.setattr(push.os, "fdatasync", fail)
+        threads[0].start()
+        assert syncing.wait(20)
+        threads[1].start()
+        end = time.monotonic() + 20
+        while log.path.read_bytes() != b"first\na\nb\n":
+            assert time.monotonic() < end
+        assert log.readable() == 6, "nothing of them may be read yet"
+        both.set()
+        for thread in threads:
+            thread.join(20)
+    assert sorted(refused) == ["a", "b"]
+    assert (log.path.read_bytes(), log.readable()) == (b"first\n", 6)
+    log.append(b"a\n")
+    log.close()
+    assert log.path.read_bytes() == b"first\na\n"
+
+
+@pytest.mark.parametrize(("torn", "whole"), [(b"a\nb\nhal", b"a\nb\n"), (b"hal", b""), (b"", b""), (b"a\n", b"a\n")])
+def test_a_half_line_of_a_push_that_was_never_acknowledged_is_dropped_at_a_start(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, torn: bytes, whole: bytes
+) -> None:
+    monkeypatch.setattr(push, "_PEEK_BYTES", 2)
+    (tmp_path / "s.log").write_bytes(torn)
+    log = PushLog(tmp_path / "s.log")
+    assert log.readable() == len(whole)
+    log.append(b"next\n")
+    log.close()
+    assert log.path.read_bytes() == whole + b"next\n"
+
+
+def test_a_new_spool_is_another_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push, "TRIM_BYTES", 1)
+    log = PushLog(tmp_path / "s.log")
+    for number in range(1, 6):
+        inode = log.path.stat().st_ino
+        log.append(b"x" * number + b"\n")
+        log.trim(number + 1)
+        assert log.path.stat().st_ino != inode
+    log.close()
+
+
+def test_a_spool_that_cannot_be_made_is_the_operators(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "push").write_bytes(b"a file")
+    with pytest.raises(ConfigError, match="cannot be opened"):
+        PushLog(tmp_path / "push" / "s.log")

@@ -356,3 +356,57 @@ def test_a_folder_in_place_of_the_file_is_an_error(log: Path) -> None:
 def test_positions_of_a_newer_version_are_refused(log: Path) -> None:
     with pytest.raises(ValueError, match="newer elf"):
         make(log).restore(b'{"version":2,"positions":[]}')
+
+
+@pytest.mark.parametrize("regrown", [0, 10, 200])
+@pytest.mark.parametrize("half", [0, 7])
+def test_a_log_that_lost_its_end_while_nobody_read_it_is_not_read_twice(log: Path, regrown: int, half: int) -> None:
+    text = append(log, lines(100))
+    tail = make(log)
+    assert drain(tail) == text
+    again = restarted(tail, log)
+    os.truncate(log, 60 * 26 + half)  # a power failure
+    more = append(log, lines(regrown))
+    found = drain(again)
+    assert more.endswith(found), "nothing twice; what has grown up to where our place was is lost"
+    assert bool(found) == (regrown == 200)
+    assert again.gap_count == 1
+    assert drain(again) == b""
+    last = append(log, lines(3))
+    assert drain(again) == (last[26:] if half and not regrown else last)
+    again.close()
+
+
+def test_a_short_log_or_one_with_another_beginning_was_written_anew(log: Path) -> None:
+    for count in (3, 100):
+        append(log, lines(count))
+        tail = make(log)
+        drain(tail)
+        again = restarted(tail, log)
+        log.write_bytes(new := lines(1))
+        assert drain(again) == new
+        assert again.gap_count == 1
+        again.close()
+        log.unlink()
+
+
+def test_of_a_file_of_our_own_nothing_beyond_its_limit_is_read_and_nothing_twice(log: Path) -> None:
+    text, limit = append(log, lines(4)), 0
+    tail = make(log, limits={str(log): lambda: limit})
+    assert drain(tail) == b""
+    limit = 60
+    assert drain(tail) == text[:52], "whole lines"
+    limit = 104
+    assert drain(tail) == text[52:]
+    positions = tail.positions()
+    tail.close()
+    os.truncate(log, 52)
+    limit = 52
+    again = make(log, limits={str(log): lambda: limit})
+    again.restore(positions)
+    assert drain(again) == b""
+    assert again.gap_count == 1
+    more = append(log, lines(2))
+    limit = 104
+    assert drain(again) == more
+    again.close()
