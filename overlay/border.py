@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ class Border:
     def __init__(self, handler: Handler, feed: Callable[[bytes, Input], None], joined: Container[bytes]) -> None:
         self.counters = {"commits": 0, "control_entries": 0, "merge_failures": 0, "handler_errors": 0}
         self._handler, self._feed, self._joined = handler, feed, joined
-        self._verdicts: dict[bytes, asyncio.Queue[Verdict]] = {}
+        self._verdicts: dict[bytes, deque[Verdict]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> None:
@@ -58,12 +59,19 @@ class Border:
         self._spawn(self._persist(app, commit))
 
     def notify(self, app: bytes, verdict: Verdict) -> None:
-        """Queue a verdict, one task per application keeps them in order; answers with `Notified`."""
+        """Queue a verdict, one task per application keeps them in order; answers with `Notified`.
+
+        Those that wait are joined where they can be: whoever has fallen behind gets many, and to make them durable one
+        by one may take longer than they take to come.
+        """
         queue = self._verdicts.get(app)
         if queue is None:
-            queue = self._verdicts[app] = asyncio.Queue()
+            queue = self._verdicts[app] = deque()
             self._spawn(self._notify_in_order(app, queue))
-        queue.put_nowait(verdict)
+        joined = queue[-1].joined(verdict) if queue else None
+        if joined is not None:
+            queue.pop()
+        queue.append(joined or verdict)
 
     def deliver(self, app: bytes, entry: ControlEntry) -> None:
         """Have a control entry handled durably; answers with `Delivered`."""
@@ -98,9 +106,9 @@ class Border:
             self.counters["commits"] += 1
             self._feed(app, Committed(commit.through))
 
-    async def _notify_in_order(self, app: bytes, queue: asyncio.Queue[Verdict]) -> None:
-        while not queue.empty():
-            verdict = queue.get_nowait()
+    async def _notify_in_order(self, app: bytes, queue: deque[Verdict]) -> None:
+        while queue:
+            verdict = queue.popleft()
 
             async def attempt(verdict: Verdict = verdict) -> None:
                 await self._handler.on_verdict(app, verdict)

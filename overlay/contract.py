@@ -107,6 +107,12 @@ class Verdict(msgspec.Struct, frozen=True):
     missing: bool
     named: bool = True
 
+    def joined(self, later: Verdict) -> Verdict | None:
+        """Return one verdict that says what this and the next one say; None if their runs fared differently."""
+        if later.previous != self.through or (later.missing, later.named) != (self.missing, self.named):
+            return None
+        return Verdict(self.previous, later.through, self.missing, self.named)
+
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, order=True):
     """A place in a tree's control log. Terms rise with each new root, so marks never repeat and order all entries."""

@@ -1,0 +1,67 @@
+"""Verdicts on their way to the runtime: in order, each answered, and joined while they wait."""
+
+import asyncio
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from overlay.border import Border
+from overlay.contract import Commit, ControlEntry, Record, Verdict
+from overlay.effects import Input, Notified
+from tests.overlay.cluster import wait_until
+
+APP = b"j" * 20
+
+
+class SlowDisk:
+    """A runtime that notes verdicts, and has each durable only when told so."""
+
+    def __init__(self) -> None:
+        self.told: list[Verdict] = []
+        self.turns = asyncio.Semaphore(0)
+
+    async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
+        self.told.append(verdict)
+        await self.turns.acquire()
+
+    async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> None: ...
+
+    def on_record(self, app: bytes, record: Record) -> None: ...
+
+    async def on_commit(self, app: bytes, commit: Commit) -> None: ...
+
+    async def on_control(self, app: bytes, entry: ControlEntry) -> None: ...
+
+    def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
+        return b""
+
+
+async def test_verdicts_that_wait_for_a_slow_disk_are_made_durable_together() -> None:
+    disk, answers = SlowDisk(), list[Input]()
+    border = Border(disk, lambda app, answer: answers.append(answer), {APP})
+    for through in range(1, 1_001):
+        border.notify(APP, Verdict(through - 1, through, missing=not 600 <= through < 800))
+        await asyncio.sleep(0)
+    for _ in range(4):
+        disk.turns.release()
+    await wait_until(lambda: Notified(1_000) in answers, 5)
+    runs = [Verdict(0, 1, True), Verdict(1, 599, True), Verdict(599, 799, False), Verdict(799, 1_000, True)]
+    assert disk.told == runs
+    assert answers == [Notified(run.through) for run in runs]
+    border.notify(APP, Verdict(1_000, 1_001, True))
+    disk.turns.release()
+    await wait_until(lambda: Notified(1_001) in answers, 5)
+    await border.stop()
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), min_size=2, max_size=2), st.integers(0, 1))
+def test_joined_verdicts_say_the_same_of_every_interval(fates: list[tuple[int, bool, bool]], gap: int) -> None:
+    (length, missing, named), (later_length, *later_fate) = fates
+    first = Verdict(10, 10 + length, missing, named)
+    later = Verdict(first.through + gap, first.through + gap + later_length, *later_fate)
+    joined = first.joined(later)
+    if gap or [missing, named] != later_fate:
+        assert joined is None
+    else:
+        assert joined == Verdict(10, later.through, missing, named)
