@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from tests.system.chaos.judge import Answer, Rows, Verdict, judge
+from tests.system.chaos.judge import Answer, Promise, Rows, Verdict, judge
 from tests.system.chaos.plan import draw
 from tests.system.chaos.run import Settings, play
 
@@ -17,8 +17,8 @@ def answer(
     return Answer("origins", 0, rows, status, missing, revision, 0, "web01", at_s, at_s + 0.5)
 
 
-def judged(*answers: Answer, truth: Rows = TRUTH) -> Verdict:
-    return judge({"origins": {0: truth}}, ["origins"], answers, late=False)
+def judged(*answers: Answer, drops: bool = False) -> Verdict:
+    return judge({"origins": Promise({0: TRUTH}, keyed_by_agent=True, drops=drops)}, answers, late=False)
 
 
 def test_twenty_kills_stops_and_cuts_leave_every_result_exact(tmp_path: pathlib.Path) -> None:
@@ -36,6 +36,13 @@ def test_the_judge_accepts_a_window_that_was_short_named_and_corrected() -> None
     verdict = judged(answer(short, "final_incomplete", ("web02",)), answer(TRUTH, "revised", revision=1, at_s=1))
     assert (verdict.wrong, verdict.incomplete, verdict.corrected, verdict.exact) == ([], 1, 1, 0)
     assert judged(answer({"web01": (1, 1, 1, 1, 1)}, "open"), answer(TRUTH, at_s=1)).exact == 1
+
+
+def test_the_judge_lets_a_job_drop_what_it_names() -> None:
+    short: Rows = {"web01": TRUTH["web01"]}
+    assert judged(answer(short, "final_incomplete", ("web02",)), drops=True).dropped == 1
+    assert judged(answer(short, "final_incomplete", ("web01",)), drops=True).wrong
+    assert judged(answer(TRUTH), drops=True).exact == 1
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,13 @@ class Fleet:
         self._undo.clear()
         self._look()
 
+    def stop(self) -> None:
+        """Let all agents save and leave."""
+        for member in self.members:
+            member.signal(signal.SIGTERM)
+        for member in self.members:
+            member.agent.stop()
+
     def _wait(self, until_s: float, stop: threading.Event) -> None:
         while not stop.is_set():
             now_s = time.monotonic()

@@ -3,7 +3,8 @@
 - Nothing is ever counted twice, nor counted that never happened, whatever the label says.
 - `final` and `revised` are exact. `final_incomplete` names who is missing; everybody else's events are all in it.
 - An answer changes with its revision only, and the revision never falls.
-- In the end every window is exact, closed and complete.
+- In the end every window is closed, exact and complete; a job that drops what came too late may end with a window that
+  names whose.
 """
 
 from __future__ import annotations
@@ -49,17 +50,37 @@ class Verdict:
     exact: int = 0
     #: Seen with a label that named somebody as missing.
     incomplete: int = 0
-    #: Seen incomplete, or final without late events, and exact in the end.
+    #: Seen incomplete, and exact in the end.
     corrected: int = 0
+    #: Incomplete in the end, as their job wants it.
+    dropped: int = 0
     wrong: list[str] = field(default_factory=list)
 
 
-def judge(truth: Mapping[str, Truth], keyed_by_agent: Iterable[str], answers: Sequence[Answer], late: bool) -> Verdict:
+@dataclass(frozen=True)
+class Promise:
+    """What a job promises about all of its windows."""
+
+    #: Window -> rows, of every window with events.
+    truth: Truth
+    #: Its keys are the names of the agents that have the events.
+    keyed_by_agent: bool
+    #: What an agent brings too late is dropped, not brought in later.
+    drops: bool = False
+
+    def is_kept(self, answer: Answer) -> bool:
+        """Tell whether an answer is what its window may end as."""
+        rows = self.truth.get(answer.start_ms, {})
+        if answer.status in COMPLETE or not self.drops:
+            return answer.status in COMPLETE and answer.rows == rows
+        return answer.status == "final_incomplete" and not list(_lacking(answer, rows, self.keyed_by_agent))
+
+
+def judge(promises: Mapping[str, Promise], answers: Sequence[Answer], late: bool) -> Verdict:
     """Judge a run.
 
     Args:
-        truth: job -> window -> rows, of every window with events.
-        keyed_by_agent: jobs whose keys are the names of the agents that have the events.
+        promises: what is promised of each job.
         answers: all that were seen, in any order.
         late: some events reached their log later than the jobs wait for, so that final results may be revised.
     """
@@ -67,34 +88,33 @@ def judge(truth: Mapping[str, Truth], keyed_by_agent: Iterable[str], answers: Se
     by_window: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for answer in sorted(answers, key=lambda each: each.answered_s):
         by_window[answer.job, answer.start_ms].append(answer)
-    agents = set(keyed_by_agent)
-    windows = {(job, start_ms): rows for job, spans in truth.items() for start_ms, rows in spans.items()}
     for (job, start_ms), seen in by_window.items():
-        rows = windows.get((job, start_ms), {})
+        promise = promises[job]
+        rows = promise.truth.get(start_ms, {})
         for answer in seen:
             verdict.wrong += [f"{answer}: {why}" for why in _excess(answer.rows, rows)]
-            verdict.wrong += [f"{answer}: {why}" for why in _lacking(answer, rows, job in agents, late)]
+            if not late:
+                verdict.wrong += [f"{answer}: {why}" for why in _lacking(answer, rows, promise.keyed_by_agent)]
         verdict.wrong += _inconsistent(seen)
-    for (job, start_ms), rows in sorted(windows.items()):
-        _conclude(verdict, f"{job} [{start_ms})", rows, by_window.get((job, start_ms), []))
+    for job, promise in promises.items():
+        for start_ms in sorted(promise.truth):
+            _conclude(verdict, job, start_ms, promise, by_window.get((job, start_ms), []))
     return verdict
 
 
-def is_right(answer: Answer, rows: Rows) -> bool:
-    """Tell whether an answer is what a window should end as."""
-    return answer.status in COMPLETE and answer.rows == rows
-
-
-def _conclude(verdict: Verdict, name: str, rows: Rows, seen: Sequence[Answer]) -> None:
+def _conclude(verdict: Verdict, job: str, start_ms: int, promise: Promise, seen: Sequence[Answer]) -> None:
     verdict.windows += 1
-    if not seen or not is_right(seen[-1], rows):
-        verdict.wrong.append(f"{seen[-1] if seen else name}: this is how it ended; the truth is {dict(rows)}")
+    if not seen or not promise.is_kept(seen[-1]):
+        name, true = seen[-1] if seen else f"{job} [{start_ms})", dict(promise.truth[start_ms])
+        verdict.wrong.append(f"{name}: this is how it ended; the truth is {true}")
         return
     closed = [answer for answer in seen if answer.status != "open"]
-    short = [answer for answer in closed if not is_right(answer, rows)]
-    verdict.exact += not short
-    verdict.corrected += bool(short)
-    verdict.incomplete += any(answer.missing for answer in closed)
+    incomplete = any(answer.missing for answer in closed)
+    dropped = seen[-1].status not in COMPLETE
+    verdict.exact += not incomplete
+    verdict.incomplete += incomplete
+    verdict.dropped += dropped
+    verdict.corrected += incomplete and not dropped
 
 
 def _excess(rows: Rows, truth: Rows) -> Iterable[str]:
@@ -111,15 +131,17 @@ def _excess(rows: Rows, truth: Rows) -> Iterable[str]:
             yield f"{key}: {row} has events that {true} has not"
 
 
-def _lacking(answer: Answer, truth: Rows, keyed_by_agent: bool, late: bool) -> Iterable[str]:
+def _lacking(answer: Answer, truth: Rows, keyed_by_agent: bool) -> Iterable[str]:
     """Name what is not there although the label says it is."""
-    if late or answer.status == "open" or (answer.status == "final_incomplete" and not keyed_by_agent):
+    if answer.status == "open":
         return
     if answer.status in COMPLETE and answer.missing:
         yield "complete, and somebody is missing"
     names = set(answer.missing)
     if answer.status == "final_incomplete" and not names:
         yield "incomplete, and nobody is missing"
+    if names and not keyed_by_agent:
+        return
     for key, true in truth.items():
         if key not in names and answer.rows.get(key) != true:
             yield f"{key}: {answer.rows.get(key)} instead of {true}"

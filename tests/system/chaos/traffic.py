@@ -33,6 +33,7 @@ class Job:
     columns: str
     size_ms: int
     slide_ms: int
+    straggler: str = "late"
 
     @property
     def path(self) -> str:
@@ -50,15 +51,18 @@ GROUP BY {self.key}, window(ts, '{self.size_ms} milliseconds', '{self.slide_ms} 
 [options]
 lateness = "{LATENESS_MS} ms"
 leap_after = "{leap_after_s:g}s"
+straggler = "{self.straggler}"
 """
 
 
 _TWO = "count(*) AS n, sum(number) AS total"
 _THREE = "count(DISTINCT number) AS numbers, min(number) AS least, max(number) AS most"
-#: Every number counted, and whose; and the same by a key that all agents share, over windows made of running totals.
+#: Every number counted, and whose; by a key that all agents share, over windows made of running totals; and once more
+#: whose, where what comes too late is dropped.
 JOBS = (
     Job("origins", "origin", f"{_TWO}, {_THREE}", 4_000, 2_000),
     Job("kinds", "kind", _TWO, 8_000, 2_000),
+    Job("drops", "origin", _TWO, 2_000, 2_000, straggler="drop"),
 )
 
 
@@ -179,6 +183,14 @@ class Reader(threading.Thread):
             case "open":
                 return newest + job.slide_ms
         return newest
+
+
+def count_archived(archives: Sequence[pathlib.Path]) -> tuple[int, int]:
+    """Return how many events the agents' archives hold, and how many different ones."""
+    query = "SELECT count(*), count(DISTINCT (origin, number)) FROM read_parquet($files)"
+    row = duckdb.execute(query, {"files": [f"{archive}/**/*.parquet" for archive in archives]}).fetchone()
+    assert row is not None
+    return row[0], row[1]
 
 
 def compute_truth(job: Job, logs: Sequence[pathlib.Path]) -> Truth:
