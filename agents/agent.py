@@ -11,8 +11,7 @@ import contextlib
 import logging
 import pathlib
 import sqlite3
-import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 
 import msgspec
 
@@ -20,6 +19,7 @@ from agents import payload
 from agents.answers import Answers
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
+from agents.clock import Clock
 from agents.config import AgentConfig
 from agents.errors import ElfError
 from agents.intake import Intake
@@ -42,21 +42,16 @@ log = logging.getLogger(__name__)
 JOIN_RETRY_S = 1.0
 
 
-def wall_clock_ms() -> int:
-    """Return the time of day in ms since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
 class Agent:
     """One agent, from its settings.
 
     Args:
         config: the settings.
-        now_ms: wall clock.
+        clock: the time of day.
     """
 
-    def __init__(self, config: AgentConfig, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self.config, self.now_ms = config, now_ms
+    def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
+        self.config, self.now_ms = config, clock or Clock()
         data = pathlib.Path(config.agent.data)
         self.database = Database(data / "state.db")
         self.agent_id = self.database.agent_id
@@ -92,7 +87,7 @@ class Agent:
             self._describe_source,
             self.add_record,
             self.publisher.spread,
-            now_ms,
+            self.now_ms,
         )
         self.attachments = Attachments(
             self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints, self._controls

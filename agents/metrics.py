@@ -37,6 +37,8 @@ class _AgentCollector(Collector):
         for kind in DAMAGE_KINDS:
             damaged.add_metric([kind], self._agent.database.damages.counts[kind])
         yield damaged
+        ahead_s = self._agent.now_ms.ahead_ms() / 1000
+        yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
 

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 TURN_MS_MAX = 5_000
 #: Event times further ahead than a day are nonsense, not a clock that runs fast.
 AHEAD_MS_MAX = 86_400_000
+#: Corrections of the clock that events are late by anyway, and how far ahead one is noted at a time that lasts.
+SET_BACK_MS_MIN, SET_BACK_MS_NOTED = 500, 60_000
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
 #: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
@@ -82,6 +84,8 @@ class Pump:
         chunk_bytes: bytes of lines per step.
         checkpoint_ms: longest time between checkpoints while events flow.
         from_end: files that were never read begin at their end.
+        ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
+        advance_to: lets `now_ms` show a time at least.
     """
 
     def __init__(
@@ -97,6 +101,8 @@ class Pump:
         chunk_bytes: int,
         checkpoint_ms: int,
         from_end: bool = False,
+        ahead_ms: Callable[[], int] = lambda: 0,
+        advance_to: Callable[[int], None] = lambda at_ms: None,
     ) -> None:
         self.source, self.format, self.columns = source, format, columns
         self.tail = tail
@@ -112,7 +118,10 @@ class Pump:
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
-        self._from_end = from_end
+        self._from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
+        #: Up to here it is noted that the machine's clock was set back; None while it is right.
+        self._doubtful_until_ms: int | None = None
+        self._looked_ms = now_ms()
         self._idle_since_ms: int | None = None
         #: Logs read since the last time all were at their end: newest event, and when it was read.
         self._behind: dict[str, tuple[int, int]] = {}
@@ -157,6 +166,11 @@ class Pump:
             return
         if worker.new:
             worker.begin(self._partial_before(worker.plan.interval_ms))
+        if worker.progress.sealed is not None:
+            # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
+            closed_ms = (worker.progress.sealed + 1) * worker.plan.interval_ms
+            self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
+        self._doubtful_until_ms = None
         worker.resume(self._now_ms())
         self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
@@ -190,6 +204,7 @@ class Pump:
             # What vanished was written after the last line we read, and before now.
             for worker in self.workers.values():
                 worker.note_gap(self.newest_ms, before_ms)
+        self._note_set_back(before_ms)
         self.troubles = self.tail.troubles
         if chunk is None:
             self._idle_since_ms = before_ms if self.tail.at_end else None
@@ -204,6 +219,28 @@ class Pump:
         for parsed in parse_whatever(self.format, chunk.data, wanted, literals):
             self._take(parsed, chunk.stream, before_ms)
         return True
+
+    def _note_set_back(self, now_ms: int) -> None:
+        """Label the time that a clock set back lives through again: its intervals are closed, its events to come."""
+        ahead_ms, looked_ms, self._looked_ms = self._ahead_ms(), self._looked_ms, now_ms
+        if ahead_ms < SET_BACK_MS_MIN:
+            self._doubtful_until_ms = None
+            return
+        until_ms = self._doubtful_until_ms
+        if until_ms is not None and now_ms < until_ms:
+            return
+        if until_ms is None:
+            log.warning(
+                "source %s: the clock of this machine was set back by %d s; until it is there again, its events are "
+                "late, and all windows say that something may be missing",
+                self.source,
+                ahead_ms // 1000,
+            )
+        self._doubtful_until_ms = now_ms + SET_BACK_MS_NOTED
+        # It was set back since the last look, and goes at half its pace since.
+        since_ms = now_ms - ahead_ms - 2 * (now_ms - looked_ms) if until_ms is None else until_ms
+        for worker in self.workers.values():
+            worker.note_gap(since_ms, self._doubtful_until_ms)
 
     def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters

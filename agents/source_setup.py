@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.archive import Archive
+from agents.clock import Clock
 from agents.config import AgentConfig, SourceConfig
 from agents.errors import ConfigError
 from agents.jobs.types import SqlType
@@ -31,7 +32,7 @@ def make_pump(
     data: pathlib.Path,
     agent_id: str,
     checkpoints: Checkpoints,
-    now_ms: Callable[[], int],
+    clock: Clock,
 ) -> tuple[Pump, PushLog]:
     """Build the pump of a source and the spool behind its `/v1/ingest` route.
 
@@ -53,10 +54,12 @@ def make_pump(
         checkpoints,
         archive,
         RejectedLines(data / "rejected" / f"{name}.log"),
-        now_ms,
+        clock,
         chunk_bytes=config.agent.chunk_bytes,
         checkpoint_ms=config.agent.checkpoint_ms,
         from_end=source.start == "end",
+        ahead_ms=clock.ahead_ms,
+        advance_to=clock.advance_to,
     )
     return pump, push
 

@@ -157,7 +157,7 @@ class Gate:
         # skews is enough, and two generations turned at that pace hold it at least so long, at O(1) a datagram.
         if self._turned_ms is None:
             self._turned_ms = now_ms
-        elif now_ms - self._turned_ms >= 2 * self._skew_ms:
+        elif abs(now_ms - self._turned_ms) >= 2 * self._skew_ms:  # set back, too, or the window would fill up
             self._seen_before, self._seen, self._turned_ms = self._seen, set(), now_ms
         if tag in self._seen or tag in self._seen_before or len(self._seen) >= SEEN_MAX:
             return False

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+import agents.clock
 from agents.payload import unpack
 from agents.pump import Pump, Sealed
 from agents.sources.counters import Counters
@@ -33,13 +34,19 @@ class Clock:
     def __call__(self) -> int:
         return self.now_ms
 
+    def ahead_ms(self) -> int:
+        return 0
+
+    def advance_to(self, at_ms: int) -> None:
+        assert at_ms <= self.now_ms
+
 
 @dataclasses.dataclass
 class Site:
     """One source's pump on a folder, and what it sealed."""
 
     folder: pathlib.Path
-    clock: Clock = dataclasses.field(default_factory=Clock)
+    clock: Clock | agents.clock.Clock = dataclasses.field(default_factory=Clock)
     sealed: list[Sealed] = dataclasses.field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,9 +57,11 @@ class Site:
         self.checkpoints = Checkpoints(self.database)
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
+        clock = self.clock
         self.pump = Pump(
-            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, None, rejected, self.clock, 1 << 16, 1_000
-        )
+            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, None, rejected, clock, 1 << 16, 1_000,
+            ahead_ms=clock.ahead_ms, advance_to=clock.advance_to,
+        )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
         self.pump.attach(worker)
@@ -253,3 +262,35 @@ def test_a_full_disk_for_rejected_lines_does_not_cost_the_chunk_they_came_in(
     site.run()
     assert site.rows() == {(0, "a"): 1}
     assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
+
+
+def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_through_again(tmp_path: pathlib.Path) -> None:
+    hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
+    site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+    sealed: list[int] = []
+
+    def pass_ms(count: int) -> None:
+        machine[1] += count
+        site.run()
+        sealed.append(site.pump.workers[PLAN.definition.app_id].progress.sealed or 0)
+
+    site.write((NOW_MS, "a"))
+    pass_ms(10_000)
+    machine[0] = hour_ms
+    pass_ms(10_000)
+    assert sealed[-1] >= sealed[0] + hour_ms // interval_ms
+    machine[0] = 0
+    site.write((NOW_MS + 25_000, "late"))
+    for _ in range(4):
+        pass_ms(2 * interval_ms)
+    assert sealed[1:] == [sealed[1] + more for more in range(5)], "snapshots go on leaving"
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert sum(note.late for note in notes) == 1
+    ((since, until),) = (gap for note in notes for gap in note.gaps)
+    assert since <= (BASE_MS + NOW_MS + 20_000) // interval_ms
+    assert until >= (BASE_MS + NOW_MS + 20_000 + hour_ms) // interval_ms
+    site.crash_and_restart()
+    pass_ms(2 * interval_ms)
+    assert sealed[-1] == sealed[-2] + 1, "over a restart, too"
+    assert list(site.rows().values()) == [1, 1], "each line is in what waits for its verdict, once"
+    site.database.close()

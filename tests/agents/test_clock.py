@@ -1,0 +1,64 @@
+"""The agent's clock follows the machine's forward, never back, and is caught up with after twice the step."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.clock import Clock
+
+HOUR_MS = 3_600_000
+
+
+class Machine:
+    """A machine whose time of day is set by hand."""
+
+    def __init__(self) -> None:
+        self.set_ms, self.up_ms = 1_000_000_000, 7
+        self.clock = Clock(lambda: self.set_ms + self.up_ms, lambda: self.up_ms)
+
+
+def test_it_is_the_time_of_day_while_nobody_sets_that() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.up_ms += 3
+        assert machine.clock() == machine.set_ms + machine.up_ms
+        assert machine.clock.ahead_ms() == 0
+
+
+def test_set_forward_it_follows_and_set_back_it_goes_on_at_half_its_pace() -> None:
+    machine = Machine()
+    machine.set_ms += HOUR_MS
+    before_ms = machine.clock()
+    assert before_ms == machine.set_ms + machine.up_ms
+    machine.set_ms -= HOUR_MS
+    assert machine.clock() == before_ms
+    assert machine.clock.ahead_ms() == HOUR_MS
+    for step in range(1, 101):
+        machine.up_ms += 1
+        assert machine.clock() == before_ms + step // 2
+    machine.up_ms += 2 * HOUR_MS
+    assert machine.clock.ahead_ms() == 0
+    assert machine.clock() == machine.set_ms + machine.up_ms
+
+
+def test_a_restart_with_an_earlier_time_of_day_goes_on_where_intervals_were_closed() -> None:
+    machine = Machine()
+    now_ms = machine.clock()
+    machine.clock.advance_to(now_ms - 5)
+    assert machine.clock() == now_ms
+    machine.clock.advance_to(now_ms + HOUR_MS)
+    assert machine.clock() == now_ms + HOUR_MS
+    machine.up_ms += 10
+    assert machine.clock() == now_ms + HOUR_MS + 5
+
+
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(-HOUR_MS, HOUR_MS))))
+def test_it_never_steps_back_nor_falls_behind_nor_stands_still(steps: list[tuple[int, int]]) -> None:
+    machine = Machine()
+    before_ms = machine.clock()
+    for passed_ms, set_by_ms in steps:
+        machine.up_ms += passed_ms
+        machine.set_ms += set_by_ms
+        now_ms = machine.clock()
+        assert now_ms >= before_ms + passed_ms // 2
+        assert now_ms >= machine.set_ms + machine.up_ms
+        before_ms = now_ms
