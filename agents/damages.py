@@ -8,7 +8,7 @@ import logging
 log = logging.getLogger(__name__)
 
 #: The state file as a whole and its mark, rows of a master's past, control records, files of the archive.
-KINDS = ("state", "mark", "label", "pane", "total", "record", "archive")
+KINDS = ("state", "mark", "label", "pane", "total", "merged", "record", "archive")
 
 
 class Damages:
