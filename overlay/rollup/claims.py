@@ -66,10 +66,13 @@ class Bag:
         """Forget everything that came over an edge; its children send it again wherever they go."""
         self.edges.pop(edge, None)
 
-    def drop_agent(self, agent: str) -> None:
-        """Forget every claim that names an agent; the others it names must claim again."""
+    def drop_agent(self, agent: str) -> list[Claim]:
+        """Forget, and return, every claim that names an agent."""
+        dropped: list[Claim] = []
         for edge, claims in self.edges.items():
+            dropped += [claim for claim in claims if agent in claim.agents]
             self.edges[edge] = [claim for claim in claims if agent not in claim.agents]
+        return dropped
 
     def settle(self, through: int) -> None:
         """Forget claims of committed intervals and shorten those that reach beyond them."""

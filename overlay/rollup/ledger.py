@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from overlay.contract import NEVER, Absence, Commit, RollupState, RosterEntry
 from overlay.messages import Announce, Claim, Settle, Status
-from overlay.rollup.claims import Bag, Choice
+from overlay.rollup.claims import OWN, Bag, Choice
 
 #: Most absences remembered for one agent. A run of missed commits is one; only an agent that comes and goes thousands
 #: of times without ever confirming gets here.
@@ -65,6 +65,8 @@ class Ledger:
         self._excluded: set[str] = set()
         #: Successors that have not announced themselves yet, and from which interval on they have data.
         self._expected: dict[str, int] = {}
+        #: Claims that name somebody excluded: nobody waits for the others in them, for claims never come apart again.
+        self._spoilt = Bag()
         #: Members that the tree has lost, and since when.
         self._absent: dict[str, int] = {}
         #: When `step` may have something to do although nothing was heard; None: only then.
@@ -144,7 +146,8 @@ class Ledger:
         self.awaited.discard(agent)
         self._deferred = [held for held in self._deferred if held.agent != agent]
         self._excluded.add(agent)
-        self.bag.drop_agent(agent)
+        for claim in self.bag.drop_agent(agent):
+            self._spoilt.add(OWN, claim)
         if successor is not None and successor not in {**self.roster, **self.retired}:
             self._expected[successor] = floor
             self.roster[successor] = RosterEntry(floor)
@@ -156,7 +159,10 @@ class Ledger:
     def add(self, edge: bytes, claim: Claim) -> None:
         """File a claim that reaches beyond the last commit; its agents are waited for from now on."""
         through = self.pending.choice.through if self.pending is not None else self.committed
-        if claim.through <= through or not self._excluded.isdisjoint(claim.agents):
+        if claim.through <= through:
+            return
+        if not self._excluded.isdisjoint(claim.agents):
+            self._spoilt.add(OWN, claim)
             return
         self.bag.add(edge, claim)
         self.awaited.update(claim.agents)
@@ -170,7 +176,8 @@ class Ledger:
         if now_ms < self._grace_until_ms:
             self.deadline_ms = self._grace_until_ms
             return None
-        silent = self.awaited.intersection(self.roster) - self.bag.spoken_for(point, floor=self.committed)
+        spoken_for = self.bag.spoken_for(point, floor=self.committed) | self._spoilt.spoken_for(point)
+        silent = self.awaited.intersection(self.roster) - spoken_for
         if silent and now_ms < (until_ms := self._patience_until_ms(point, silent, now_ms)):
             self.deadline_ms = until_ms
             return None
@@ -230,6 +237,7 @@ class Ledger:
         self.leaps += len(self.awaited.intersection(commit.missing))
         self.awaited.difference_update(commit.missing)
         self.bag.settle(commit.through)
+        self._spoilt.settle(commit.through)
         self.awaited.update(self.bag.agents())
         self._waiting = None
         deferred, self._deferred = self._deferred, []

@@ -119,7 +119,9 @@ class Machine:
             self.runtime.root_term = 0
         if app in self.trees:
             self.trees[app] = (self.trees[app][0], root)
-            self._enter(app)
+            view = self.node.tree(app) if self.node is not None else None
+            if view is not None and (root == self.contact or view.root != root or not view.member):
+                self._enter(app)
         elif self.node is not None and self.node.tree(app).role != "out":
             self.call(self.node.join_tree, app, member=False, root=root)
 

@@ -11,7 +11,7 @@ from collections import Counter
 
 import msgspec
 
-from overlay.contract import Commit, ControlEntry, ControlState, RollupState
+from overlay.contract import Commit, ControlEntry, ControlState, Mark, RollupState
 
 
 class FencedError(RuntimeError):
@@ -65,12 +65,15 @@ class RootLog:
     def say(self, term: int, entry: ControlEntry) -> None:
         """Add a control entry."""
         self.check(term)
-        if entry.mark > self.control.mark:
-            self.controls.append(entry)
-            self.control = self.control.after(entry)
-            if entry.body.startswith(b"version "):
-                _, version, since = entry.body.split()
-                self.versions[int(since)] = int(version)
+        self.controls.append(entry)
+        self.control = self.control.after(entry)
+        if entry.body.startswith(b"version "):
+            _, version, since = entry.body.split()
+            self.versions[int(since)] = int(version)
+
+    def has(self, mark: Mark) -> bool:
+        """Tell whether an entry is in the log."""
+        return any(entry.mark == mark for entry in reversed(self.controls))
 
     def exclude(self, term: int, agent: str, counted: int) -> None:
         """Add that an agent is never counted again."""

@@ -106,7 +106,7 @@ class Runtime:
         """
         term = self._term_of(entry.mark)
         await self._touch_disk()
-        if entry.retain_above is not None and entry.mark > self.root_log.control.mark:
+        if entry.retain_above is not None and not self.root_log.has(entry.mark):
             if term != self.root_log.term and term != self.root_term:
                 return
             self.root_log.say(term, entry)

@@ -71,6 +71,8 @@ class Work:
                 machine.call(runtime.seal, machine.node, self.app, self.intervals, names)
         self._let_go()
         self._enlist()
+        # Who was down when a root was elected, and forwards now, hears of it some time.
+        self._later(self._tell(self._rng.choice(self.cluster.machines), self.root))
         if items and self._rng.random() < 0.5:
             self._say(b"%d" % self.intervals)
 
@@ -119,7 +121,10 @@ class Work:
         known = [entry.mark for app, entry in machine.runtime.controls if app == self.app]
         knows_all = max(known, default=ORIGIN) >= self.log.control.mark
         busy = machine.is_paused or machine.is_starting or machine in self._leaving
-        return knows_all and not busy and machine is not self.root and self.app in machine.trees
+        if not knows_all or busy or self.app not in machine.trees:
+            return False
+        # A root that was deposed and does not know it cannot be elected: it hears of the term first.
+        return machine.trees[self.app][1] != machine.contact
 
     async def _tell(self, machine: Machine, root: Machine) -> None:
         await asyncio.sleep(self._rng.uniform(0, HEARSAY_S))

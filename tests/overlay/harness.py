@@ -121,7 +121,7 @@ class Machine:
     def do_work(self) -> None:
         """Finish one thing outside the machines, in any order but for verdicts."""
         if self.verdicts and self.world.rng.random() < 0.5:
-            self._handle(self.verdicts.popleft())
+            self.heed(self.verdicts.popleft())
             return
         if not self.work:
             return
@@ -130,21 +130,28 @@ class Machine:
         del self.work[position]
         match effect:
             case Merge(ticket=ticket, payloads=payloads):
-                merged = pack([item for payload in payloads for item in unpack(payload)])
-                self.feed(Merged(ticket, merged))
+                self.feed(Merged(ticket, *self.merge(payloads)))
             case Persist(commit=commit):
-                self.world.check_commit(self, commit)
-                self.store.commits.append(commit)
-                self.store.state = RollupState.decode(commit.state.encode())
-                if self.world.rng.random() < self.world.crash_at_commit:
-                    self.world.crash(self)  # durable, but nobody was told
-                else:
-                    self.feed(Committed(commit.through))
+                self.persist(commit)
             case Lookup():
                 alive = [m.contact for m in self.world.machines if m.app is not None]
                 self.feed(LookedUp(tuple(sorted(alive, key=lambda c: distance(c.id, APP))[:3])))
 
-    def _handle(self, verdict: Verdict) -> None:
+    def merge(self, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
+        """Merge payloads; returns which would not, too."""
+        return pack([item for payload in payloads for item in unpack(payload)]), ()
+
+    def persist(self, commit: Commit) -> None:
+        """Make a commit durable, if we are the root, and say so; or crash before that."""
+        self.world.check_commit(self, commit)
+        self.store.commits.append(commit)
+        self.store.state = RollupState.decode(commit.state.encode())
+        if self.world.rng.random() < self.world.crash_at_commit:
+            self.world.crash(self)  # durable, but nobody was told
+        else:
+            self.feed(Committed(commit.through))
+
+    def heed(self, verdict: Verdict) -> None:
         store = self.store
         store.settled = max(store.settled, verdict.through)
         drops = verdict.missing and verdict.named and self.world.straggler != "late"
@@ -182,7 +189,7 @@ class World:
         self.lies = 0.0
         self.root = root
         self.members = set(range(count) if members is None else members)
-        self.machines = [Machine(self, index) for index in range(count)]
+        self.machines = [self.new_machine(index) for index in range(count)]
         self.links: dict[tuple[int, int], deque[bytes | None]] = {}
         self.index_of = {machine.contact.id: machine.index for machine in self.machines}
         self.produced: Counter[str] = Counter()
@@ -191,6 +198,10 @@ class World:
             others = [i for i in range(count) if i != machine.index]
             most = max(1, count // 2) if sparse else count - 1
             machine.knows = sorted(self.rng.sample(others, min(len(others), most)))
+
+    def new_machine(self, index: int) -> Machine:
+        """Return a machine that is down."""
+        return Machine(self, index)
 
     def start(self) -> None:
         """Start the root and some others; the rest come later, as newcomers or as survivors of a power cut do."""

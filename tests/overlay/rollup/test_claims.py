@@ -115,3 +115,17 @@ def test_an_inner_node_passes_on_what_overlaps_and_leaves_the_choice_to_the_root
     assert passed == [claim(0, 1, "abc", b"abc"), claim(0, 1, "cd", b"cd"), claim(-2, 1, "ce", None)]
     assert barrier.kept == passed, "sent again to a new parent"
     assert barrier.bag.edges[C] == [claim(1, 3, "ce", b"ce")], "its data is still to come"
+
+
+def test_a_root_does_not_wait_for_those_whom_only_an_excluded_agent_keeps_out() -> None:
+    book = ledger("abx", leap_after_ms=1_000)
+    book.add(A, claim(0, 1, "bx", b"bx"))
+    book.add(OWN, claim(0, 1, "a", b"a"))
+    book.exclude("x")
+    choice = book.step(0)
+    assert choice is not None, "b has spoken, and says nothing else of this interval"
+    assert book.merged(b"a", ()).missing == ("b",), "so it brings its data again"
+    book.durable()
+    book.add(A, claim(1, 2, "bx", b"bx"))
+    book.add(OWN, claim(1, 2, "a", b"a"))
+    assert book.step(0) is not None
