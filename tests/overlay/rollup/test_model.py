@@ -8,11 +8,20 @@ from tests.overlay.rollup.modelled import ModelWorld
 
 
 def play(
-    seed: int, *, count: int, faults: float = 0.003, changes: float = 0.0, crash_at_commit: float = 0.01, steps: int = 0
+    seed: int,
+    *,
+    count: int,
+    faults: float = 0.003,
+    changes: float = 0.0,
+    crash_at_commit: float = 0.01,
+    steps: int = 0,
+    **settings: int,
 ) -> ModelWorld:
     """Let machines work under faults, heal, and demand that everything is counted; the model watches all along."""
     world = ModelWorld(count, seed, changes=changes)
     world.crash_at_commit = crash_at_commit
+    for name, value in settings.items():
+        setattr(world, name, value)
     world.start()
     sealed = 0
     for number in range(steps or 1_500 * count):
