@@ -92,7 +92,7 @@ class Fleet:
         for _, undo in sorted(self._undo, key=lambda each: each[0]):
             undo()
         self._undo.clear()
-        self._look()
+        self.look()
 
     def stop(self) -> None:
         """Let all agents save and leave."""
@@ -108,13 +108,13 @@ class Fleet:
             for each in due:
                 self._undo.remove(each)
                 each[1]()
-            self._look()
+            self.look()
             if now_s >= until_s:
                 return
             next_s = min([until_s, *(at_s for at_s, _ in self._undo)])
             stop.wait(min(0.1, max(0.001, next_s - now_s)))
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Start again, and remember, what ended of itself."""
         for member in self.members:
             process = member.agent.process
