@@ -221,11 +221,12 @@ class Agent:
         """Join a source's tree with what we knew of it, and announce ourselves there."""
         tree = source_id(source)
         self.node.join_tree(tree, member=True, control=self._controls.state(tree))
-        for record in self._records.all(tree):
+        known = list(self._records.all(tree))
+        for record in known:
             self.node.add_record(tree, record)
-            job = self.catalogue.learn_record(record)
-            if job is None:
-                continue
+        # All before the first job is taken up, which may take a while: labels name agents.
+        jobs = [job for job in map(self.catalogue.learn_record, known) if job is not None]
+        for job in jobs:
             if self._checkpoints.worker(job.tree) is not None:
                 # Before the first line is read: what it misses now it would never get.
                 await self.attachments.follow(job)
