@@ -9,8 +9,8 @@ from sortedcontainers import SortedDict
 
 from agents.results import Label, join
 
-#: Intervals whose labels are joined once and kept until one of them changes.
-BLOCK = 256
+#: Runs of so many intervals have their labels joined once and kept until one of them changes; the longest first.
+BLOCKS = (4_096, 256, 16)
 
 
 class Labels:
@@ -18,8 +18,8 @@ class Labels:
 
     def __init__(self, labels: Mapping[int, Label]) -> None:
         self._labels: SortedDict[int, Label] = SortedDict(labels)
-        #: Block -> its labels joined, where somebody asked.
-        self._blocks: dict[int, Label] = {}
+        #: (length, number) of a run -> its labels joined, where somebody asked; None where there are none.
+        self._blocks: dict[tuple[int, int], Label | None] = {}
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -39,7 +39,8 @@ class Labels:
         for key in gone:
             self._labels.pop(key, None)
         for key in (*changed, *gone):
-            self._blocks.pop(key // BLOCK, None)
+            for length in BLOCKS:
+                self._blocks.pop((length, key // length), None)
 
     def all(self) -> list[Label]:
         """Return all labels, ascending."""
@@ -70,23 +71,33 @@ class Labels:
         return itertools.takewhile(lambda key: self._labels[key].previous < last, self._labels.irange(first))
 
     def joined(self, first: int, last: int) -> list[Label]:
-        """Return labels that say together what those of the panes of these intervals say. O(intervals / `BLOCK`)."""
+        """Return labels that say together what those of the panes of these intervals say. O(log intervals)."""
         found: list[Label] = []
+        # The run of the last pane may go on beyond the window.
+        end = next(self._labels.irange(last), None)
+        if end is not None and self._labels[end].previous < last:
+            last = end
         begin = first
-        while (key := next(self._labels.irange(begin), None)) is not None and self._labels[key].previous < last:
-            block = key // BLOCK
-            end = block * BLOCK + BLOCK - 1
-            if end <= last and key == next(self._labels.irange(block * BLOCK)):
-                found.append(self._block(block))
-                begin = end + 1
+        while begin <= last:
+            length = next((n for n in BLOCKS if begin % n == 0 and begin + n - 1 <= last), 1)
+            label = self._block(length, begin // length)
+            if label is not None:
+                found.append(label)
+                begin += length
                 continue
-            found.append(self._labels[key])
-            begin = key + 1
+            # A run of intervals without the end of a pane, which may be a long one.
+            following = next(self._labels.irange(begin + length), None)
+            begin = last + 1 if following is None else max(begin + length, following // length * length)
         return found
 
-    def _block(self, block: int) -> Label:
-        joined = self._blocks.get(block)
-        if joined is None:
-            keys = self._labels.irange(block * BLOCK, block * BLOCK + BLOCK - 1)
-            joined = self._blocks[block] = join([self._labels[key] for key in keys])
-        return joined
+    def _block(self, length: int, number: int) -> Label | None:
+        """Join the labels of the panes that end in a run."""
+        if length == 1:
+            return self.get(number)
+        at = length, number
+        if at not in self._blocks:
+            below = next((n for n in BLOCKS if n < length), 1)
+            numbers = range(number * length // below, (number + 1) * length // below)
+            labels = [label for each in numbers if (label := self._block(below, each)) is not None]
+            self._blocks[at] = join(labels) if labels else None
+        return self._blocks[at]

@@ -10,6 +10,8 @@ Methods may be called from worker threads; a lock keeps commits and answers apar
 
 from __future__ import annotations
 
+import functools
+import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
@@ -303,7 +305,7 @@ class Master:
         for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
             key = self._pane_of(interval, newest, change)
             if key is None:
-                state = msgspec.structs.replace(state, too_late=state.too_late + part.height)
+                state = msgspec.structs.replace(state, too_late=state.too_late + self._keys_in(part))
                 continue
             label = change.labels.get(key) or self._history.labels[key]
             if label.void:
@@ -317,6 +319,11 @@ class Master:
             schema = self.plan.schema
             change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
         return state
+
+    def _keys_in(self, rows: pl.DataFrame) -> int:
+        """Count rows apart from those of slots, which are more of the same key."""
+        slots = [rows[slot].is_null() for slot in self.plan.schema.slots]
+        return int(functools.reduce(operator.and_, slots).sum()) if slots else rows.height
 
     def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:
         """Return the key of the pane whose run holds an interval; None when it is no longer retained."""

@@ -21,8 +21,8 @@ def made(previous: int, through: int, fact: tuple[int, set[str], int]) -> Label:
 def test_any_run_is_joined_as_if_label_by_label(
     runs: list[int], told: list[tuple[int, set[str], int]], first: int, data: st.DataObject
 ) -> None:
-    module_block = module.BLOCK
-    module.BLOCK = 8
+    module_blocks = module.BLOCKS
+    module.BLOCKS = (16, 4)
     try:
         known: dict[int, Label] = {}
         through = first
@@ -44,4 +44,4 @@ def test_any_run_is_joined_as_if_label_by_label(
             known = {key: label for key, label in known.items() if key not in gone}
             assert (len(labels), labels.oldest(), labels.newest()) == (len(known), min(known), max(known))
     finally:
-        module.BLOCK = module_block
+        module.BLOCKS = module_blocks

@@ -90,9 +90,16 @@ def test_a_follower_sees_each_change(agents: list[AgentProcess]) -> None:
         client.publish(text=job("followed", "shop", "SELECT count(*) AS n FROM orders"))
         with contextlib.closing(client.watch("shop/followed")) as following:
             next(following)
+            # What an agent has read before it took the job up belongs to no result of it.
+            wait_until(lambda: works_on(agents[2], "shop/followed"), "the agent that is pushed to works on the job")
             with elf.connect(agents[2].url) as other:
                 other.ingest("orders", [{"ts": "2026-01-01T00:00:00Z", "product": "x", "quantity": 1}])
             wait_until(lambda: next(following).rows[0]["n"], "the pushed event reaches the follower")
+
+
+def works_on(agent: AgentProcess, key: str) -> bool:
+    with urllib.request.urlopen(agent.url + "/metrics") as answer:
+        return f'elf_control_position{{job="{key}"}}'.encode() in answer.read()
 
 
 def test_a_column_that_only_one_agent_has_seen_gets_its_type_from_there(agents: list[AgentProcess]) -> None:
