@@ -21,19 +21,25 @@ from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
 from agents.config import AgentConfig
+from agents.copies import Copies
 from agents.errors import ElfError
+from agents.fetching import Fetcher, Pages
 from agents.intake import Intake
-from agents.masters import JOB_KEY, Masters
+from agents.masters import Masters
 from agents.publishing import Publisher
+from agents.reigns import JOB_KEY, Reigns
 from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
 from agents.store.database import Database
+from agents.store.groups import GroupLogs
 from agents.store.panes import Panes
 from agents.store.records import Records
 from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
+from overlay.group.effects import Save
+from overlay.group.messages import Kind, Place
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
@@ -68,22 +74,29 @@ class Agent:
             k=overlay.k,
             agent_id=self.agent_id,
         )
-        self.node = OverlayNode(settings, self)
+        self.node = OverlayNode(settings, self, groups=self)
         self.catalogue = Catalogue()
         self._controls = Controls(self.database)
-        self.masters = Masters(
-            self.node, Panes(self.database), self._controls, self.catalogue.name_of, self.catalogue.learn
+        panes, logs = Panes(self.database), GroupLogs(self.database)
+        self.publisher = Publisher(self.node, self.known_sources)
+        self.copies = Copies(self.agent_id, self.node, panes, logs, self._controls, self.catalogue.learn)
+        self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self.copies)
+        self._pages = Pages(panes, self.copies)
+        self._reigns = Reigns(
+            self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, now_ms
         )
+        self.copies.changed = self._reigns.on_changed
+        self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}
         self.joined = not overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
-        self.publisher = Publisher(self.node, self.known_sources)
         self.answers = Answers(
             self.introduce,
             self.node,
             self.catalogue,
             self.masters,
+            self._pages,
             self._describe_source,
             self.add_record,
             self.publisher.spread,
@@ -121,7 +134,7 @@ class Agent:
                 pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot), self.node.congested
             )
         await self.node.start()
-        self.masters.restore()
+        self.copies.restore()
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
@@ -134,6 +147,8 @@ class Agent:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for intake in self.intakes.values():
             await intake.stop()
+        await self._reigns.stop()
+        self._pages.close()
         await self.node.stop()
         self.database.close()
 
@@ -161,7 +176,9 @@ class Agent:
         """Learn a job or a member; start or stop working on the job if it is of one of our sources."""
         try:
             if record.key == JOB_KEY:
-                self.catalogue.learn(JobRecord.decode(record.body))
+                told = JobRecord.decode(record.body)
+                self.catalogue.learn(told)
+                self.node.move_root(told.tree, told.master, told.stamp_ms)
                 return
             job = self.catalogue.learn_record(record)
         except (msgspec.DecodeError, ElfError, ValueError) as error:
@@ -190,8 +207,36 @@ class Agent:
             await self.intakes[job.definition.source].settle(app, verdict)
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
-        """Note durably how far a tree's control log was handled."""
-        await asyncio.to_thread(self._controls.put, app, entry)
+        """Note durably how far a tree's control log was handled; at a job's root, on its whole group."""
+        if not await self.masters.say(app, entry):
+            await asyncio.to_thread(self._controls.put, app, entry)
+
+    async def on_group_save(self, app: bytes, save: Save) -> None:
+        """Make a root group's promises durable."""
+        await self.copies.on_save(app, save)
+
+    async def on_group_apply(self, app: bytes, place: Place, kind: Kind, body: bytes) -> None:
+        """Apply what a root group has decided."""
+        await self.copies.on_apply(app, place, kind, body)
+
+    def on_group_lead(self, app: bytes, leads: bool) -> None:
+        """Be a job's master, or be it no more."""
+        self.copies.on_lead(app, leads)
+
+    def on_group_behind(self, app: bytes, leader: Contact) -> None:
+        """Fetch a copy."""
+        self._spawn(self._fetcher.fetch(app, leader))
+
+    def on_group_gone(self, app: bytes) -> None:
+        """Forget a copy."""
+        job = self.copies.apps.get(app)
+        if job is not None:
+            self._spawn(self.copies.forget(job))
+
+    def is_group_over(self, app: bytes) -> bool:
+        """Tell whether the job whose tree this is was stopped."""
+        job = self.catalogue.job_of_tree(app)
+        return job is not None and job.stopped
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""

@@ -16,12 +16,14 @@ import polars as pl
 
 from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnavailableError
+from agents.fetching import Pages
 from agents.masters import Masters, summary
 from agents.requests import (
     AnyRequest,
     Describe,
     DescribeSource,
     Enlist,
+    Fetch,
     Follow,
     Install,
     Introduce,
@@ -63,6 +65,7 @@ class Answers:
         node: the overlay.
         catalogue: jobs and members known here.
         masters: jobs mastered here.
+        pages: copies that members of root groups read from here.
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
@@ -75,6 +78,7 @@ class Answers:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
+        pages: Pages,
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
         spread: Callable[[JobRecord], Awaitable[bool]],
@@ -82,7 +86,7 @@ class Answers:
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
-        self._now_ms = now_ms
+        self._pages, self._now_ms = pages, now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -115,7 +119,9 @@ class Answers:
             case Weigh() if here:
                 return (msgspec.to_builtins(self._masters.weigh(request, self._now_ms())),)
             case Install(job, roster) if here:
-                return (self._masters.install(job, roster).encode(),)
+                return ((await self._masters.install(job, roster)).encode(),)
+            case Fetch() if here:
+                return (await self._pages.answer(request),)
             case Spread():
                 return self._spread(request, here)
             case DescribeSource(source):
@@ -162,7 +168,7 @@ class Answers:
                     raise UnavailableError(
                         "the job was published again at the same time; stop it again if it should end"
                     )
-                self._masters.stop(tombstone)
+                await self._masters.stop(tombstone)
                 return None
             case _:
                 raise AssertionError(request)

@@ -15,11 +15,12 @@ from agents.catalogue import Catalogue
 from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import Masters
+from agents.reigns import JOB_KEY
 from agents.requests import Enlist, JobRecord, encode, value_of
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
 from agents.worker import Worker
-from overlay.contract import NEVER, RollupState
+from overlay.contract import NEVER, Record, RollupState
 from overlay.errors import OverlayError
 from overlay.node import OverlayNode
 
@@ -96,6 +97,8 @@ class Attachments:
             await asyncio.to_thread(self._checkpoints.forget, job.tree)
         elif attached != job.tree:
             await self._attach(job, intake)
+        else:
+            self._stand(job)
 
     async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
         await intake.detach(tree)
@@ -116,18 +119,28 @@ class Attachments:
         # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
         await intake.attach(worker)
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
-        self._node.join_tree(
-            tree,
-            member=True,
-            root=job.master,
-            state=None if self._masters.has_tree(tree) else RollupState(committed=settled),
-            leap_after_ms=job.definition.options.leap_after_ms,
-            control=self._controls.state(tree),
-        )
+        self._stand(job, RollupState(committed=settled))
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.
         for snapshot in self._checkpoints.snapshots(tree, after=settled):
             self.seal(tree, snapshot)
         self._trees[job.definition.app_id] = tree
+
+    def _stand(self, job: JobRecord, state: RollupState | None = None) -> None:
+        """Stand in a job's tree as a member, under the root that its record names."""
+        tree = job.tree
+        rooted = self._masters.has_tree(tree)
+        self._node.join_tree(
+            tree,
+            member=True,
+            root=job.master,
+            state=None if rooted else state,
+            leap_after_ms=job.definition.options.leap_after_ms,
+            control=self._controls.state(tree),
+            reign=job.stamp_ms,
+            rooted=rooted,
+        )
+        # Forwarders without the source hear of a new root from their children.
+        self._node.add_record(tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
 
     async def _enlist(self, job: JobRecord) -> int | None:
         """Ask the master where a new worker begins."""

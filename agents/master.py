@@ -18,17 +18,19 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import polars as pl
 
+from agents.commands import Enlisted, applies
 from agents.emission import Revised
 from agents.errors import JobError
 from agents.history import History
 from agents.jobs.plan import Plan
 from agents.news import News
 from agents.past import Change
-from agents.payload import Notes, unpack
+from agents.payload import Notes, pack, unpack
 from agents.results import Label, Result, Runs, Span, label_of, result_of
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import NEVER, Commit, RollupState
+from overlay.group.messages import Place, Seat
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
 RETAIN_MS = 86_400_000
@@ -40,14 +42,6 @@ _TOTAL = 0
 _ALWAYS_MS = -(2**62)
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
-
-
-class Enlisted(msgspec.Struct, frozen=True):
-    """One agent that works on the job, or did until its disk was `lost`; `counted` is what its predecessor brought."""
-
-    address: str
-    counted: int | None = None
-    lost: bool = False
 
 
 class MasterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +65,9 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = NEVER
     #: Rises with every commit; followers compare it.
     edition: int = 0
+    #: The place of the root group's last entry that all this is made of, and the group's members as of it.
+    applied: Place = Place(1, 1)
+    seats: tuple[Seat, ...] = ()
 
 
 def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -117,13 +114,20 @@ class Master:
         committed = self.state.rollup.committed
         return None if committed == NEVER else (committed + 1) * self.plan.interval_ms
 
-    def commit(self, commit: Commit) -> None:
-        """Take one commit into the panes, durably. Raises PaoDecodeError on bytes that are not this job's."""
+    def commit(self, commit: Commit, place: Place) -> None:
+        """Take one commit into the panes, durably; nothing changes if another one overtook it.
+
+        Raises PaoDecodeError on bytes that are not this job's.
+        """
+        if not applies(commit, self.state.rollup.committed):
+            self.note(place)
+            return
         with self._lock:
             notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
             state = msgspec.structs.replace(
                 self.state,
                 edition=self.state.edition + 1,
+                applied=place,
                 rollup=commit.state,
                 retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
                 partial_before={**self.state.partial_before, **notes.partial_before},
@@ -155,6 +159,12 @@ class Master:
             self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
             self._cache.clear()
 
+    def emptied(self, commit: Commit) -> Commit:
+        """Return a commit without its rows, whose run of intervals counts as a gap: they cannot be read."""
+        first = commit.through if commit.previous == NEVER else commit.previous + 1
+        notes = Notes(gaps=((first, commit.through),))
+        return msgspec.structs.replace(commit, payload=pack(notes, self.plan.schema.empty()))
+
     def doubt(self, until_ms: int) -> None:
         """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
         with self._lock:
@@ -163,23 +173,32 @@ class Master:
                 self.state = msgspec.structs.replace(self.state, gaps=_bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
 
-    def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str]) -> None:
+    def note(self, place: Place, seats: tuple[Seat, ...] | None = None) -> None:
+        """Remember durably how far the group's log is applied, and its members if these have changed."""
+        with self._lock:
+            seats = self.state.seats if seats is None else seats
+            state = msgspec.structs.replace(self.state, applied=place, seats=seats)
+            self._history.write(msgspec.msgpack.encode(state), Change())
+            self.state = state
+
+    def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str], place: Place) -> None:
         """Remember durably that an agent begins, and which ones it takes the place of."""
         with self._lock:
             known = {
                 old: msgspec.structs.replace(was, lost=was.lost or old in lost)
                 for old, was in self.state.enlisted.items()
             }
-            state = msgspec.structs.replace(self.state, enlisted={**known, agent: entry})
+            state = msgspec.structs.replace(self.state, applied=place, enlisted={**known, agent: entry})
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 
-    def retire(self, agent: str, last: int) -> None:
+    def retire(self, agent: str, last: int, place: Place) -> None:
         """Remember durably that an agent leaves the roster with the first commit after interval `last`."""
+        if self.state.rollup.committed > last:
+            self.note(place)
+            return
         with self._lock:
-            if self.state.rollup.committed > last:
-                return
-            state = msgspec.structs.replace(self.state, retiring={**self.state.retiring, agent: last})
+            state = msgspec.structs.replace(self.state, applied=place, retiring={**self.state.retiring, agent: last})
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 

@@ -7,97 +7,86 @@ keys (paper, section 2.3; `overlay.placement`). It need not have the job's sourc
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agents.errors import AgentRunningError, ElfError, JobConflictError, JobError, UnknownJobError
+from agents.commands import Command, Count, Dismiss, End, Enlisted, Enrol, Rename, Say
+from agents.copies import Copies
+from agents.errors import (
+    AgentRunningError,
+    ElfError,
+    JobConflictError,
+    JobError,
+    UnavailableError,
+    UnknownJobError,
+)
 from agents.holds import Holds
 from agents.jobs.definition import check_definition
-from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
-from agents.master import Enlisted, Master, MasterState
+from agents.master import Master, MasterState
+from agents.reigns import JOB_KEY, Reigns
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
 from agents.results import Json, Span
 from agents.retiring import counted_through, find_member
-from agents.store.controls import Controls
-from agents.store.panes import Panes
 from agents.windows import Last, Latest, parse_window
-from overlay.contract import NEVER, Commit, Record, RollupState, RosterEntry
-from overlay.errors import OverlayError
+from overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
+from overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from overlay.node import OverlayNode
 
-#: The key of the job's own record in its tree, for forwarders that do not have the source.
-JOB_KEY = "job"
+log = logging.getLogger(__name__)
+
 #: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20
 #: An agent that does not answer within this time is taken for gone, if an operator says so.
 ANSWER_MS = 1_500
+#: A new job's publisher waits so long for its root group to have more than one member.
+ROOT_S, ROOT_LOOK_S = 2.0, 0.02
 
 
 class Masters:
-    """All jobs whose master is this agent.
+    """All jobs whose master is this agent: those whose root group it leads.
 
     Args:
         node: the overlay.
-        store: where they live on disk.
-        controls: where the control logs of their trees live.
+        copies: the copies of masters kept here.
+        reigns: which of them are the masters.
         names: turns an agent id into a name for people.
-        learn: told of each job before its tree is joined, so that payloads of it can be merged here.
     """
 
-    def __init__(
-        self,
-        node: OverlayNode,
-        store: Panes,
-        controls: Controls,
-        names: Callable[[str], str],
-        learn: Callable[[JobRecord], None],
-    ) -> None:
-        self._node, self._store, self._controls, self._names, self._learn = node, store, controls, names, learn
-        self._jobs: dict[bytes, JobRecord] = {}
-        self._masters: dict[bytes, Master] = {}
-        self._news: dict[bytes, asyncio.Event] = {}
-        #: Tree -> job.
-        self._apps: dict[bytes, bytes] = {}
+    def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
+        self._node, self._copies, self._names = node, copies, names
+        self._rooted = reigns.rooted
         self._holds = Holds()
 
     def __contains__(self, app: bytes) -> bool:
-        return app in self._masters
+        return app in self._rooted
 
     def has_tree(self, tree: bytes) -> bool:
         """Tell whether a publication's tree has its root here."""
-        return tree in self._apps
+        return self._copies.apps.get(tree) in self._rooted
 
     @property
     def jobs(self) -> list[JobRecord]:
         """The jobs this agent is master of."""
-        return list(self._jobs.values())
+        return [self.job(app) for app in self._rooted]
 
     def progress(self) -> list[tuple[str, int | None]]:
         """Return each job's key and the end of its last committed interval (ms)."""
-        return [(master.plan.definition.key, master.through_ms) for master in self._masters.values()]
+        return [(self.job(app).definition.key, self._master(app).through_ms) for app in self._rooted]
 
     def too_late(self) -> list[tuple[str, int]]:
         """Return each job's key and how many rows came too late for any of its results."""
-        return [(master.plan.definition.key, master.state.too_late) for master in self._masters.values()]
-
-    def restore(self) -> None:
-        """Take up the masters of the last run."""
-        for _, body, state in self._store.masters():
-            self._start(JobRecord.decode(body), state)
-        until_ms = self._store.uncertain_before_ms
-        if until_ms is not None:
-            for master in self._masters.values():
-                master.doubt(until_ms)
-            self._store.settle_doubts()
+        return [(self.job(app).definition.key, self._master(app).state.too_late) for app in self._rooted]
 
     def weigh(self, request: Weigh, now_ms: int) -> Weight:
         """Tell a publisher our load, and keep the job for it meanwhile."""
         holder = self._holds.take(request, now_ms)
-        return Weight(roots=self._node.roots(), job=self._jobs.get(request.app), holder=holder)
+        copy = self._copies.get(request.app)
+        running = copy.job if copy is not None and not copy.job.stopped else None
+        return Weight(roots=self._node.roots(), job=running, holder=holder)
 
-    def install(self, job: JobRecord, roster: Mapping[str, str]) -> JobRecord:
+    async def install(self, job: JobRecord, roster: Mapping[str, str]) -> JobRecord:
         """Become a job's master and return the job; publishing the same definition again changes nothing.
 
         Args:
@@ -109,32 +98,48 @@ class Masters:
         """
         check_definition(job.definition)
         app = job.definition.app_id
-        running = self._jobs.get(app)
-        if running is not None:
+        if app in self._rooted:
+            running = self.job(app)
             if _content(running) == _content(job):
-                return self._renew(running, job.stamp_ms)
+                return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
                 f"job {job.definition.key} is running with another definition; stop it first (`elf stop`), "
                 "or publish under another name"
             )
         rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
         enlisted = {agent: Enlisted(address) for agent, address in roster.items()}
-        state = msgspec.msgpack.encode(MasterState(rollup=rollup, enlisted=enlisted))
-        self._store.create(app, job.encode(), state)
-        self._start(job, state)
+        await self._copies.forget(app)
+        self._copies.create(job, MasterState(rollup=rollup, enlisted=enlisted))
+        await self._wait_for_root(app)
         return job
 
-    def _renew(self, job: JobRecord, stamp_ms: int) -> JobRecord:
+    async def _wait_for_root(self, app: bytes) -> None:
+        """Wait until the tree has its root here, and a little longer for the job to be on more disks than ours."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while loop.time() - began_s < ROOT_S:
+            if app in self._rooted and self._copies.is_grown(app):
+                return
+            await asyncio.sleep(ROOT_LOOK_S)
+        if app not in self._rooted:
+            raise UnavailableError("the job's master could not begin; see the agent's log")
+
+    async def _renew(self, job: JobRecord, stamp_ms: int) -> JobRecord:
         """Make a running job's record later, so that it outlives a stop that did not come through."""
         if stamp_ms <= job.stamp_ms:
             return job
-        job = msgspec.structs.replace(job, stamp_ms=stamp_ms)
         app = job.definition.app_id
-        self._store.rename(app, job.encode())
-        self._jobs[app] = job
-        self._learn(job)
-        self._node.add_record(job.tree, Record(JOB_KEY, stamp_ms, job.encode()))
+        await self._decide(app, Rename(msgspec.structs.replace(job, stamp_ms=stamp_ms)))
+        job = self.job(app)
+        self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
         return job
+
+    async def _decide(self, app: bytes, command: Command) -> None:
+        """Have a command decided and applied; raises UnavailableError if this agent leads the job no more."""
+        try:
+            await self._copies.propose(app, command)
+        except OverlayError as error:
+            raise UnavailableError(str(error)) from None
 
     async def enlist(self, app: bytes, agent: str, address: str) -> int | None:
         """Note that a new worker begins; return up to where an agent that was lost at its address was counted."""
@@ -145,7 +150,7 @@ class Masters:
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
         counted = max([self._node.exclude(self.job(app).tree, old, agent) for old in lost], default=NEVER)
         entry = Enlisted(address, None if counted == NEVER else counted)
-        await asyncio.to_thread(master.enlist, agent, entry, lost)
+        await self._decide(app, Enrol(agent, entry, tuple(lost)))
         return entry.counted
 
     async def retire(self, app: bytes, named: str) -> Json | None:
@@ -155,7 +160,8 @@ class Masters:
             AgentRunningError: it still answers.
             BadRequestError: several agents have that name.
         """
-        master, rollup = self._master(app), self._masters[app].state.rollup
+        master = self._master(app)
+        rollup = master.state.rollup
         accounts = {**rollup.retired, **rollup.roster}
         addresses = {agent: known.address for agent, known in master.state.enlisted.items()}
         agent = find_member(named, {each: (self._names(each), addresses.get(each, "")) for each in accounts})
@@ -165,7 +171,7 @@ class Masters:
         if agent in rollup.roster:
             if address and await self._answers(agent, address):
                 raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
-            await asyncio.to_thread(master.retire, agent, self._node.retire(self.job(app).tree, agent))
+            await self._decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
         counted = counted_through(accounts[agent], rollup.committed)
         since_ms = None if counted is None else (counted + 1) * master.plan.interval_ms
         return {"agent": agent, "name": name, "address": address, "missing_since_ms": since_ms}
@@ -178,31 +184,61 @@ class Masters:
             return False
         return bool(member["agent_id"] == agent)
 
-    def stop(self, tombstone: JobRecord) -> None:
-        """Stop mastering a job and drop its panes."""
-        app, tree = tombstone.definition.app_id, tombstone.tree
+    async def stop(self, tombstone: JobRecord) -> None:
+        """Stop mastering a job and drop its panes, on all members of its root group."""
+        app = tombstone.definition.app_id
         self.job(app)
-        # Forwarders know the job from its own tree only; the next publication may have another master.
-        self._learn(tombstone)
-        self._node.add_record(tree, Record(JOB_KEY, tombstone.stamp_ms, tombstone.encode()))
-        self._node.leave_tree(tree)
-        del self._apps[tree]
-        self._store.forget(app)
-        self._controls.forget(tree)
-        del self._masters[app], self._jobs[app]
-        self._news.pop(app).set()
+        await self._decide(app, End(tombstone))
 
     async def commit(self, tree: bytes, commit: Commit) -> None:
-        """Make a commit durable and tell followers."""
-        app = self._apps[tree]
-        master = self._masters[app]
-        await asyncio.to_thread(master.commit, commit)
-        news, self._news[app] = self._news[app], asyncio.Event()
-        news.set()
+        """Have a commit decided: durable at a majority of the root group, and taken into the panes here.
+
+        Raises:
+            OvertakenError: this agent leads the job no more; what becomes of the commit is another root's to say.
+        """
+        app = self._copies.apps.get(tree)
+        try:
+            if app is None:
+                raise NotJoinedError("this agent has no copy of the job any more")
+            await self._copies.propose(app, Count(commit))
+        except NotJoinedError as error:
+            raise OvertakenError(str(error)) from None
+        copy = self._copies.get(app)
+        if copy is None or copy.master.state.rollup.committed < commit.through:
+            raise OvertakenError("another commit was decided before")
+
+    async def say(self, tree: bytes, entry: ControlEntry) -> bool:
+        """Have an entry of a control log decided; False if this agent is not the master of the tree's job."""
+        app = self._copies.apps.get(tree)
+        if app is None or app not in self._rooted or entry.retain_above is None:
+            return False
+        await self._copies.propose(app, Say(entry.mark, entry.body, entry.retain_above))
+        return True
+
+    # ---- answers
+
+    async def force(self, app: bytes, key: str) -> None:
+        """Go on alone with a job whose root group has lost its majority for good: the operator's word for it.
+
+        Args:
+            app: the job.
+            key: the job as people write it, for messages.
+
+        Raises:
+            JobError: this agent has no copy of the job, or the group has a leader, as far as is known here.
+        """
+        copy = self._copies.get(app)
+        if copy is None:
+            raise JobError(f"this agent keeps no copy of {key}; ask one of those that its master named as members")
+        view = self._node.groups.view(copy.job.tree)
+        if view is not None and (view.quorate or (view.leader and not copy.leads)):
+            raise JobError(f"the root group of {key} has a leader; nothing needs to be forced")
+        log.warning("job %s: an operator lets this agent go on without the rest of its root group", key)
+        await self._node.groups.change(copy.job.tree, None)
 
     def describe(self, app: bytes) -> Json:
         """Describe a job and how far it has come."""
-        job, master = self.job(app), self._masters[app]
+        job, master = self.job(app), self._master(app)
         definition, roster = job.definition, master.state.rollup.roster
         return {
             **summary(job),
@@ -216,7 +252,15 @@ class Masters:
             "retired": sorted(self._names(agent) for agent in master.state.rollup.retired),
             "too_late": master.state.too_late,
             "control": self._node.control_mark(job.tree).position,
+            "group": self._group(job),
         }
+
+    def _group(self, job: JobRecord) -> Json:
+        """Describe a job's root group: who keeps a copy, who has a vote, and whether a majority is heard."""
+        view = self._node.groups.view(job.tree)
+        seats = view.seats if view is not None else ()
+        members = [{"name": self._names(seat.agent), "address": seat.address, "votes": seat.votes} for seat in seats]
+        return {"members": members, "quorate": view is not None and view.quorate}
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window."""
@@ -229,7 +273,7 @@ class Masters:
         master = self._master(app)
         if master.edition == edition:
             try:
-                await asyncio.wait_for(self._news[app].wait(), wait_ms / 1000)
+                await asyncio.wait_for(self._rooted[app].wait(), wait_ms / 1000)
             except TimeoutError:
                 return {"edition": edition, "results": []}
             self.job(app)
@@ -245,44 +289,22 @@ class Masters:
             results[0]["also_revised"] = rest
         return {"edition": now, "results": results}
 
-    def _start(self, job: JobRecord, state: bytes) -> None:
-        definition = job.definition
-        app = definition.app_id
-        plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
-        master = Master(plan, self._store, state)
-        self._learn(job)
-        self._jobs[app], self._masters[app], self._news[app] = job, master, asyncio.Event()
-        self._apps[job.tree] = app
-        self._node.join_tree(
-            job.tree,
-            member=False,
-            root=self._node.contact,
-            state=master.state.rollup,
-            leap_after_ms=definition.options.leap_after_ms,
-            control=self._controls.state(job.tree),
-        )
-        at = {known.address: agent for agent, known in master.state.enlisted.items() if not known.lost}
-        for agent, enlisted in master.state.enlisted.items():
-            if enlisted.lost:
-                self._node.exclude(job.tree, agent, at.get(enlisted.address))
-        for agent in master.state.retiring:
-            self._node.retire(job.tree, agent)
-        self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
-
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)
         return {"job": self.job(app).definition.key, **body, "master": self._node.contact.address}
 
     def job(self, app: bytes) -> JobRecord:
         """Return a job mastered here; UnknownJobError if it is not."""
-        job = self._jobs.get(app)
-        if job is None:
+        copy = self._copies.get(app)
+        if copy is None or app not in self._rooted:
             raise UnknownJobError(app.hex(), ())
-        return job
+        return copy.job
 
     def _master(self, app: bytes) -> Master:
         self.job(app)
-        return self._masters[app]
+        copy = self._copies.get(app)
+        assert copy is not None
+        return copy.master
 
 
 def summary(job: JobRecord) -> Json:

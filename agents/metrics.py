@@ -80,6 +80,8 @@ class _AgentCollector(Collector):
         for job, position in self._agent.attachments.progress():
             control.add_metric([job], position)
         yield from (memory, through, late, control)
+        copies = len(self._agent.copies.all())
+        yield GaugeMetricFamily("elf_job_copies", "Jobs whose master's copy is kept here, led or not", value=copies)
 
 
 def render_metrics(agent: Agent) -> bytes:

@@ -131,6 +131,25 @@ class Enlist(Request, frozen=True, tag="enlist"):
     address: str
 
 
+class Fetch(Request, frozen=True, tag="fetch"):
+    """Read the next page of a job's copy; asked of the leader of its root group by a member. The answer is a `Page`.
+
+    `tree`: the job's. `number` counts from 0, which begins anew.
+    """
+
+    tree: bytes
+    agent_id: str
+    number: int
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks as (kind, interval, bytes) of a job; the last page has none, and the state that they belong to."""
+
+    job: bytes
+    blocks: list[tuple[int, int, bytes]] = []
+    state: bytes = b""
+
+
 class Describe(Request, frozen=True, tag="describe"):
     """Describe a job; asked of its master."""
 
@@ -231,6 +250,7 @@ AnyRequest = (
     Weigh
     | Install
     | Enlist
+    | Fetch
     | Describe
     | Query
     | Follow

@@ -75,6 +75,10 @@ class Service:
         """Stop a job on its master, then everywhere."""
         await self._ask_master(creator, name, Stop(app_id(name, creator)))
 
+    async def force(self, creator: str, name: str) -> None:
+        """Let this very agent go on alone with a job whose root group has lost its majority for good."""
+        await self._agent.masters.force(app_id(name, creator), f"{creator}/{name}")
+
     async def retire(self, agent: str, job: str | None) -> Json:
         """Expect an agent no more, in one job or in all."""
         return await self._retiring.retire(agent, job)

@@ -28,6 +28,7 @@ from agents.results import Span
 from agents.store.database import Database
 from agents.store.panes import Panes
 from overlay.contract import NEVER, Commit, RollupState
+from overlay.group.messages import Place
 
 JOB = """
 name = "bought"
@@ -69,7 +70,7 @@ def fill(master: Master, plan: Plan, panes: int, keys: int) -> None:
             (),
             RollupState(committed=through),
         )
-        master.commit(commit)
+        master.commit(commit, Place(1, master.state.applied.index + 1))
         if through % 1000 == 999:
             print(
                 f"{through + 1} panes, {(time.monotonic() - began) / (through + 1) * 1000:.0f} ms each", file=sys.stderr

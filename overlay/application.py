@@ -102,10 +102,11 @@ class Application:
         member: bool,
         root: Contact | None,
         now_ms: int,
-        *,
         state: RollupState | None = None,
         leap_after_ms: int | None = None,
         control: ControlState | None = None,
+        reign: int = 0,
+        rooted: bool = True,
     ) -> list[Effect]:
         """Enter the tree, or change membership, root or settings."""
         # What the runtime stored of the log comes first, for we may become the root in the next line.
@@ -116,10 +117,14 @@ class Application:
                 rollup.state = state
             if leap_after_ms is not None:
                 rollup.set_patience(leap_after_ms)
-        effects += self._spread(self.tree.join(member, root, now_ms), now_ms)
+        effects += self._spread(self.tree.join(member, root, now_ms, reign=reign, rooted=rooted), now_ms)
         if member and self.rollup is not None:
             effects += self.rollup.enrol(now_ms)
         return effects
+
+    def move(self, root: Contact, reign: int, now_ms: int) -> list[Effect]:
+        """Heed that another root took over."""
+        return self._spread(self.tree.move(root, reign, now_ms), now_ms)
 
     def leave(self, now_ms: int, *, retire: bool) -> list[Effect]:
         """End membership; the node stays a forwarder while it has children."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
 from overlay.effects import Committed, Delivered, Input, Merged, Notified
+from overlay.errors import OvertakenError
 
 log = logging.getLogger(__name__)
 
@@ -126,12 +127,18 @@ class Border:
             self._feed(app, Delivered(entry.mark))
 
     async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
-        """Call the runtime until it succeeds: nothing may go on before this is durable. False if the tree was left."""
+        """Call the runtime until it succeeds: nothing may go on before this is durable.
+
+        False if the tree was left, or another agent became its root.
+        """
         pause_s = RETRY_S_MIN
         while app in self._joined:
             try:
                 await attempt()
                 return True
+            except OvertakenError as error:
+                log.info("%s is left to another root: %s", what, error)
+                return False
             except Exception:
                 self.counters["handler_errors"] += 1
                 log.exception("%s failed; trying again in %.1f s", what, pause_s)

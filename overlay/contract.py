@@ -7,7 +7,7 @@ never looks into. DESIGN section 2: imports run one way, so the runtime's decisi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, TypedDict, Unpack
 
 import msgspec
 
@@ -178,6 +178,21 @@ class TreeView(msgspec.Struct, frozen=True):
     children: tuple[Contact, ...]
 
 
+class JoinOptions(TypedDict, total=False):
+    """What may go with a recorded root.
+
+    `state`: at the root what its last durable commit carried, else None. `leap_after_ms`: how long the root waits for
+    members that others are ahead of. `control`: what `on_control` stored; None begins with the oldest entry retained.
+    `reign`: of recorded roots the one of the highest counts. `rooted`: False: we are the recorded root and must not be.
+    """
+
+    state: RollupState | None
+    leap_after_ms: int | None
+    control: ControlState | None
+    reign: int
+    rooted: bool
+
+
 class Handler(Protocol):
     """What the overlay asks of the runtime. Exceptions are logged; commits, verdicts and control are then retried."""
 
@@ -239,21 +254,17 @@ class Overlay(Protocol):
         ...
 
     def join_tree(
-        self,
-        app: bytes,
-        *,
-        member: bool,
-        root: Contact | None = None,
-        state: RollupState | None = None,
-        leap_after_ms: int | None = None,
-        control: ControlState | None = None,
+        self, app: bytes, *, member: bool, root: Contact | None = None, **options: Unpack[JoinOptions]
     ) -> None:
         """Take part in an application's tree; calling again updates membership and root.
 
         `root`: the recorded master (job trees, which roll up); None: whoever is closest to `app` (source trees, records
-        only). `state`: at the root what its last durable commit carried; None elsewhere. `control`: what `on_control`
-        stored; None begins with the oldest entry that the tree retains.
+        only).
         """
+        ...
+
+    def move_root(self, app: bytes, root: Contact, reign: int) -> None:
+        """Heed that another root took over a tree that we may stand in, as a forwarder at least."""
         ...
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:

@@ -19,6 +19,10 @@ class NotJoinedError(OverlayError):
     """The overlay was asked for something that needs `start()` first."""
 
 
+class OvertakenError(OverlayError):
+    """Another agent leads the job's root group now: what this one was about to decide is not its to decide any more."""
+
+
 class NotFoundError(OverlayError):
     """The request reached the agent closest to the key and nobody on the way owned the key."""
 

@@ -14,7 +14,9 @@ import msgspec
 
 from overlay.contract import CONTROL_ENTRIES_MAX, Absence, LogEntry, Mark, Record
 from overlay.errors import DecodeError
-from overlay.ids import ID_BYTES, Contact, parse_address
+from overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Serial, WireMessage, check_address
+from overlay.group.messages import GroupMessage
+from overlay.ids import Contact, parse_address
 
 #: Largest message, before compression; also the most that a compressed one may grow to.
 MESSAGE_BYTES_MAX = 16 << 20
@@ -27,12 +29,7 @@ KEY_LENGTH_MAX = 256
 #: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
 HOPS_MAX = 32
 
-_I62 = 1 << 62
-AppId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
-AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=280)]
-Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-_I62, le=_I62)]
-Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_I62)]
+Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-SERIAL_MAX, le=SERIAL_MAX)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 Agents: TypeAlias = Annotated[tuple[AgentId, ...], msgspec.Meta(max_length=1 << 20)]
 Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH_MAX)]
@@ -44,26 +41,24 @@ def contact_of(address: str) -> Contact:
     return Contact.at(*parse_address(address))
 
 
-class _Message(msgspec.Struct, frozen=True, array_like=True):
-    """Base of all messages; arrays on the wire, tagged by a small number."""
-
-
-class Join(_Message, frozen=True, tag=1):
+class Join(WireMessage, frozen=True, tag=1):
     """Ask to become a child.
 
     `root`: the recorded master the sender knows, None for a rendezvous tree. `load`: how many children it brings.
+    `reign`: of two recorded masters that of the higher reign is the later one.
     """
 
     app: AppId
     epoch: Serial
     root: Address | None
     load: Count = 0
+    reign: Serial = 0
 
     def __post_init__(self) -> None:
-        _check(self.root)
+        check_address(self.root)
 
 
-class Accept(_Message, frozen=True, tag=2):
+class Accept(WireMessage, frozen=True, tag=2):
     """The edge of that epoch is up; the sender is the parent. `grandparent`: whom to ask first when it is gone."""
 
     app: AppId
@@ -71,7 +66,7 @@ class Accept(_Message, frozen=True, tag=2):
     grandparent: Address | None = None
 
     def __post_init__(self) -> None:
-        _check(self.grandparent)
+        check_address(self.grandparent)
 
 
 class Reason(enum.IntEnum):
@@ -85,19 +80,20 @@ class Reason(enum.IntEnum):
     ROOT_IS = 2
 
 
-class Redirect(_Message, frozen=True, tag=3):
-    """Not here: try `to`; None says "nowhere I know, come back later"."""
+class Redirect(WireMessage, frozen=True, tag=3):
+    """Not here: try `to`; None says "nowhere I know, come back later". `reign`: of `to`, if that is another master."""
 
     app: AppId
     epoch: Serial
     to: Address | None
     reason: Reason = Reason.NOT_MINE
+    reign: Serial = 0
 
     def __post_init__(self) -> None:
-        _check(self.to)
+        check_address(self.to)
 
 
-class Heartbeat(_Message, frozen=True, tag=4):
+class Heartbeat(WireMessage, frozen=True, tag=4):
     """Both ends still agree on the edge. `load`: children of the sender.
 
     `down`: from parent to child, then with the root's term, the last commit known and the child's grandparent.
@@ -112,17 +108,17 @@ class Heartbeat(_Message, frozen=True, tag=4):
     grandparent: Address | None = None
 
     def __post_init__(self) -> None:
-        _check(self.grandparent)
+        check_address(self.grandparent)
 
 
-class Unlink(_Message, frozen=True, tag=5):
+class Unlink(WireMessage, frozen=True, tag=5):
     """There is no such edge between us (any more): a good-bye, or the answer to a message that assumed one."""
 
     app: AppId
     epoch: Serial
 
 
-class Drop(_Message, frozen=True, tag=16):
+class Drop(WireMessage, frozen=True, tag=16):
     """The parent gives its child away: the edge of that epoch is gone, and `to` is to take the child."""
 
     app: AppId
@@ -130,7 +126,7 @@ class Drop(_Message, frozen=True, tag=16):
     to: Address
 
     def __post_init__(self) -> None:
-        _check(self.to)
+        check_address(self.to)
 
 
 class RecordMark(msgspec.Struct, frozen=True, array_like=True):
@@ -141,7 +137,7 @@ class RecordMark(msgspec.Struct, frozen=True, array_like=True):
     digest: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 
-class Digest(_Message, frozen=True, tag=6):
+class Digest(WireMessage, frozen=True, tag=6):
     """All records the sender holds; the receiver answers with those the sender lacks.
 
     `mutual`: and with its own digest, if it lacks some itself.
@@ -152,14 +148,14 @@ class Digest(_Message, frozen=True, tag=6):
     mutual: bool
 
 
-class Compare(_Message, frozen=True, tag=23):
+class Compare(WireMessage, frozen=True, tag=23):
     """A number over all records the sender holds; a receiver with another number answers with a mutual `Digest`."""
 
     app: AppId
     summary: Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 
 
-class Records(_Message, frozen=True, tag=7):
+class Records(WireMessage, frozen=True, tag=7):
     """Control records to apply and to flood on."""
 
     app: AppId
@@ -185,7 +181,7 @@ class Claim(msgspec.Struct, frozen=True, array_like=True):
             raise ValueError("agents must be named, each once")
 
 
-class Contribution(_Message, frozen=True, tag=8):
+class Contribution(WireMessage, frozen=True, tag=8):
     """One claim on its way up the edge of that epoch."""
 
     app: AppId
@@ -193,7 +189,7 @@ class Contribution(_Message, frozen=True, tag=8):
     claim: Claim
 
 
-class Announce(_Message, frozen=True, tag=9):
+class Announce(WireMessage, frozen=True, tag=9):
     """A member tells the root that it exists, how far its verdicts are durable and how far it has sealed.
 
     `fresh`: for the first time since its start.
@@ -206,7 +202,7 @@ class Announce(_Message, frozen=True, tag=9):
     fresh: bool
 
 
-class Status(_Message, frozen=True, tag=10):
+class Status(WireMessage, frozen=True, tag=10):
     """The root's answer to `Announce`: all commits through `committed` counted the agent, but for these runs."""
 
     app: AppId
@@ -216,7 +212,7 @@ class Status(_Message, frozen=True, tag=10):
     absences: Annotated[tuple[Absence, ...], msgspec.Meta(max_length=1 << 16)]
 
 
-class Settle(_Message, frozen=True, tag=11):
+class Settle(WireMessage, frozen=True, tag=11):
     """A commit's verdict, multicast: previous < interval <= through counted everyone on the roster but the missing.
 
     `retired`: agents that no later verdict is about, unless they announce themselves again.
@@ -230,14 +226,14 @@ class Settle(_Message, frozen=True, tag=11):
     retired: Agents = ()
 
 
-class Retire(_Message, frozen=True, tag=12):
+class Retire(WireMessage, frozen=True, tag=12):
     """A member leaves for good."""
 
     app: AppId
     agent: AgentId
 
 
-class Presence(_Message, frozen=True, tag=17):
+class Presence(WireMessage, frozen=True, tag=17):
     """These members hang under the sender (`here`), or do so no longer: whether the root should wait for them."""
 
     app: AppId
@@ -245,7 +241,7 @@ class Presence(_Message, frozen=True, tag=17):
     here: bool
 
 
-class Request(_Message, frozen=True, tag=13):
+class Request(WireMessage, frozen=True, tag=13):
     """A question on its way to a key. `direct`: for the receiver alone. `path`: hops so far, receiver included."""
 
     id: Annotated[bytes, msgspec.Meta(min_length=8, max_length=8)]
@@ -256,7 +252,7 @@ class Request(_Message, frozen=True, tag=13):
     timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)]
 
 
-class Reply(_Message, frozen=True, tag=14):
+class Reply(WireMessage, frozen=True, tag=14):
     """The answer to a `Request`, back along the same links.
 
     `status`: 0 found, 1 not found, 2 unreachable; 3 is no answer yet, but a sign that one is being worked on.
@@ -268,7 +264,7 @@ class Reply(_Message, frozen=True, tag=14):
     path: Path
 
 
-class ControlAsk(_Message, frozen=True, tag=20):
+class ControlAsk(WireMessage, frozen=True, tag=20):
     """A child wants the control entries after this mark, and all later ones as they come; once per edge."""
 
     app: AppId
@@ -276,7 +272,7 @@ class ControlAsk(_Message, frozen=True, tag=20):
     after: Mark
 
 
-class ControlSeen(_Message, frozen=True, tag=21):
+class ControlSeen(WireMessage, frozen=True, tag=21):
     """Some agent in the sender's subtree has handled an entry that the sender does not know."""
 
     app: AppId
@@ -284,7 +280,7 @@ class ControlSeen(_Message, frozen=True, tag=21):
     mark: Mark
 
 
-class ControlEntries(_Message, frozen=True, tag=22):
+class ControlEntries(WireMessage, frozen=True, tag=22):
     """A run of the control log, down the edge of that epoch; `after` is the entry before the first."""
 
     app: AppId
@@ -305,7 +301,7 @@ _RollupMessage: TypeAlias = Contribution | Announce | Status | Settle | Retire |
 ControlMessage: TypeAlias = ControlAsk | ControlSeen | ControlEntries
 FloodMessage: TypeAlias = Compare | Digest | Records
 TreeMessage: TypeAlias = _EdgeMessage | _RollupMessage | ControlMessage | FloodMessage
-Message: TypeAlias = TreeMessage | Request | Reply
+Message: TypeAlias = TreeMessage | GroupMessage | Request | Reply
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -338,13 +334,8 @@ def decode(data: bytes | memoryview) -> Message:
 
 def record_fault(record: Record) -> str | None:
     """Return what no peer would accept about a record, as a sentence; None for a sound one."""
-    if not 1 <= len(record.key) <= KEY_LENGTH_MAX or not 0 <= record.version <= _I62:
+    if not 1 <= len(record.key) <= KEY_LENGTH_MAX or not 0 <= record.version <= SERIAL_MAX:
         return f"record {record.key[:32]!r} has an illegal key or version {record.version}"
     if len(record.body) > RECORD_BYTES_MAX:
         return f"record {record.key!r} has {len(record.body)} bytes, over {RECORD_BYTES_MAX}"
     return None
-
-
-def _check(address: str | None) -> None:
-    if address is not None:
-        parse_address(address)

@@ -11,13 +11,13 @@ import logging
 import random
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from overlay import statistics
 from overlay.alarm import Alarm
 from overlay.application import Application
 from overlay.border import Border
-from overlay.contract import NEVER, ORIGIN, Answer, ControlState, Handler, Mark, Record, RollupState, TreeView
+from overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
 from overlay.dht import Dht, Secret
 from overlay.effects import (
     Apply,
@@ -37,6 +37,9 @@ from overlay.effects import (
     Tick,
 )
 from overlay.errors import NotJoinedError, OverlayError
+from overlay.group.messages import GroupMessage
+from overlay.group.state import GroupHandler
+from overlay.groups import Groups
 from overlay.ids import Contact, parse_address
 from overlay.links.layer import LinkLayer
 from overlay.messages import Accept, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
@@ -62,6 +65,7 @@ class OverlayNode:
         handler: the runtime.
         rng: source of everything random; a `random.SystemRandom` unless told otherwise.
         network: clocks, sockets and links; the real ones unless told otherwise.
+        groups: the runtime's part in root groups; without it this node is a member of none.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class OverlayNode:
         rng: random.Random | None = None,
         *,
         network: Network | None = None,
+        groups: GroupHandler | None = None,
     ) -> None:
         self.settings = settings
         self._handler = handler
@@ -85,6 +90,7 @@ class OverlayNode:
         self._dht: Dht | None = None
         self._links: LinkLayer[Any] | None = None
         self._requests: Requests | None = None
+        self.groups = Groups(groups, self._send, self._clock, self._rng)
 
     # ---- life
 
@@ -103,7 +109,7 @@ class OverlayNode:
         secret = Secret.load(settings.secret_file) if settings.secret_file else None
         bound = await self._network.bind(settings, secure=secret is not None)
         self._contact = bound.contact
-        state_path = Path(settings.contacts_file) if settings.contacts_file else None
+        agent = settings.agent_id or bound.contact.address
         dht = Dht(
             bound.contact,
             k=settings.k,
@@ -113,11 +119,11 @@ class OverlayNode:
             times=self._network.dht_times,
             on_change=lambda: self._feed_all(ContactsChanged()),
             linked=lambda: self._links.connected() if self._links is not None else (),
-            state_path=state_path,
+            state_path=Path(settings.contacts_file) if settings.contacts_file else None,
         )
         links: LinkLayer[Any] = self._network.links(
             bound.contact,
-            settings.agent_id or bound.contact.address,
+            agent,
             secret,
             self._rng,
             clock=self._clock,
@@ -130,7 +136,7 @@ class OverlayNode:
         )
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)
-        self._dht, self._links = dht, links
+        self._dht, self._links, self.groups.agent = dht, links, agent
         try:
             await dht.start(bound.udp)
         except OSError as error:
@@ -147,10 +153,9 @@ class OverlayNode:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._border.stop()
-        if self._requests is not None:
-            await self._requests.stop()
-        if self._links is not None:
-            await self._links.stop()
+        for part in (self.groups, self._requests, self._links):
+            if part is not None:
+                await part.stop()
         if self._dht is not None:
             self._dht.stop()
             await self._dht.wait_stopped()
@@ -175,20 +180,17 @@ class OverlayNode:
     # ---- trees
 
     def join_tree(
-        self,
-        app: bytes,
-        *,
-        member: bool,
-        root: Contact | None = None,
-        state: RollupState | None = None,
-        leap_after_ms: int | None = None,
-        control: ControlState | None = None,
+        self, app: bytes, *, member: bool, root: Contact | None = None, **options: Unpack[JoinOptions]
     ) -> None:
         """Take part in an application's tree; see `contract.Overlay`."""
         application = self._application(app, root)
-        now_ms = self._clock()
-        effects = application.join(member, root, now_ms, state=state, leap_after_ms=leap_after_ms, control=control)
-        self._execute(app, effects)
+        self._execute(app, application.join(member, root, self._clock(), **options))
+
+    def move_root(self, app: bytes, root: Contact, reign: int) -> None:
+        """Heed that another root took over a tree; see `contract.Overlay`."""
+        application = self._apps.get(app)
+        if application is not None:
+            self._execute(app, application.move(root, reign, self._clock()))
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
         """Leave an application's tree; stay a forwarder while others depend on us."""
@@ -220,10 +222,8 @@ class OverlayNode:
 
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
-        application = self._apps.get(app)
-        if application is None or application.rollup is None or application.rollup.settlement is None:
-            return NEVER
-        return application.rollup.settlement.settled
+        rollup = self._apps[app].rollup if app in self._apps else None
+        return NEVER if rollup is None or rollup.settlement is None else rollup.settlement.settled
 
     def tree(self, app: bytes) -> TreeView:
         """Return this node's place in an application's tree."""
@@ -273,10 +273,7 @@ class OverlayNode:
 
     def refused(self) -> dict[str, str]:
         """Return which agents turn our calls away, and why; see `contract.Overlay`."""
-        if self._links is None or self._links.connected():
-            return {}
-        known = {contact.address for contact in self.contacts()}
-        return {address: why for address, why in self._links.refused.items() if address in known}
+        return self._links.refusals(self.contacts()) if self._links is not None else {}
 
     def counters(self) -> dict[str, int]:
         """Return statistics; names are stable."""
@@ -291,6 +288,8 @@ class OverlayNode:
 
     def _on_message(self, sender: Contact, message: Message) -> None:
         assert self._links is not None
+        if isinstance(message, GroupMessage):
+            return self.groups.on_message(sender, message)
         match message:
             case Request():
                 _started(self._requests).on_request(sender, message)
@@ -309,6 +308,7 @@ class OverlayNode:
     def _on_lost(self, peer: Contact) -> None:
         _started(self._dht).suspect(peer)
         _started(self._requests).on_lost(peer)
+        self.groups.on_lost(peer)
         self._feed_all(PeerLost(peer))
 
     def _feed_all(self, event: Input) -> None:
@@ -384,6 +384,9 @@ class OverlayNode:
 
     def _bounded(self, key: bytes) -> list[Contact]:
         return bounded(self.contacts(), self.contact.id, key)
+
+    def _send(self, to: Contact, message: Message) -> None:
+        _started(self._links).send(to, message)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

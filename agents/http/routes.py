@@ -106,6 +106,13 @@ async def stream_results(request: web.Request) -> web.StreamResponse:
         streams.discard(task)
 
 
+async def force_group(request: web.Request) -> web.Response:
+    """POST /v1/jobs/{creator}/{name}/force."""
+    creator, name = _job_names(request)
+    await _service(request).force(creator, name)
+    return _json({"creator": creator, "name": name, "state": "forced"})
+
+
 async def show_tree(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/tree."""
     return _json(await _service(request).tree(*_job_names(request)))
@@ -199,6 +206,7 @@ ROUTES = (
     web.get("/v1/jobs", list_jobs),
     web.get(_JOB, show_job),
     web.delete(_JOB, stop_job),
+    web.post(f"{_JOB}/force", force_group),
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),

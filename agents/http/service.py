@@ -57,6 +57,10 @@ class AgentService(Protocol):
         """Stop a job on all agents; UnknownJobError if there is none."""
         ...
 
+    async def force(self, creator: str, name: str) -> None:
+        """Let this agent go on alone with a job whose root group has lost its majority for good."""
+        ...
+
     async def retire(self, agent: str, job: str | None) -> Json:
         """Take an agent that is gone for good off the roster of one job (`creator/name`), or of all.
 

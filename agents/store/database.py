@@ -194,6 +194,13 @@ class Database:
         with contextlib.suppress(sqlite3.Error):
             self._sql.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def reader(self) -> sqlite3.Connection:
+        """Return a second connection that reads the file as it is now, for as long as it is open."""
+        uri = f"{self.path.absolute().as_uri()}?mode=ro"
+        sql = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+        sql.execute("BEGIN")
+        return sql
+
     def close(self) -> None:
         """Close the file and let another process open it."""
         with self._lock:

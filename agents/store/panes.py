@@ -111,6 +111,20 @@ class Panes:
         where = self._database.path
         self._database.damages.note(what, f"{where}: the {what} of interval {interval} is damaged: {meaning}")
 
+    def adopt(self, app: bytes, job: bytes, state: bytes) -> None:
+        """Make a master of blocks that were fetched from elsewhere."""
+        with self._database.transaction() as sql:
+            sql.execute(_PUT_MASTER, (app, job, state))
+
+    def sweep(self) -> None:
+        """Drop blocks without a master: of copies that were not fetched to their end."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM history WHERE app NOT IN (SELECT app FROM masters)")
+
+    def reader(self, app: bytes) -> PaneReader:
+        """Read all of a master as it is now, whatever is written meanwhile; raises DamagedError as `masters` does."""
+        return PaneReader(self._database.reader(), app)
+
     def forget(self, app: bytes) -> None:
         """Drop a stopped job's master."""
         with self._database.transaction() as sql:
@@ -131,3 +145,36 @@ class Panes:
         sql.executemany("DELETE FROM history WHERE app = ? AND kind = ? AND interval = ?", [(app, *at) for at in gone])
         rows = [(app, kind, interval, block) for (kind, interval), block in changed.items()]
         sql.executemany(_PUT_BLOCK, rows)
+
+
+class PaneReader:
+    """One master at one moment, page by page; to be closed."""
+
+    def __init__(self, sql: sqlite3.Connection, app: bytes) -> None:
+        self._sql, self._app, self._after = sql, app, (-1, 0)
+        try:
+            row = sql.execute("SELECT * FROM masters WHERE app = ?", (app,)).fetchone()
+            if row is None:
+                raise DamagedError("there is no such master any more")
+            _, self.job, self.state = verified(row, _WHAT)
+        except BaseException:
+            sql.close()
+            raise
+
+    def page(self, bytes_max: int) -> list[tuple[int, int, bytes]]:
+        """Return the next blocks as (kind, interval, block); empty at the end. Damaged blocks are left out."""
+        query = "SELECT * FROM history WHERE app = ? AND (kind, interval) > (?, ?) ORDER BY kind, interval"
+        found: list[tuple[int, int, bytes]] = []
+        size = 0
+        for row in self._sql.execute(query, (self._app, *self._after)):
+            self._after = row[1], row[2]
+            if is_whole(row):
+                found.append((row[1], row[2], row[3]))
+                size += len(row[3])
+            if size >= bytes_max:
+                break
+        return found
+
+    def close(self) -> None:
+        """Let go of the moment."""
+        self._sql.close()

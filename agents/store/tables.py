@@ -59,6 +59,12 @@ UPDATE controls SET checksum = row_checksum(tree, term, position, floor_term, fl
 ALTER TABLE control_entries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
 UPDATE control_entries SET checksum = row_checksum(tree, term, position, body)
 """,
+    """
+CREATE TABLE root_groups (tree BLOB PRIMARY KEY, term INTEGER NOT NULL, vote TEXT NOT NULL,
+                          checksum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE group_entries (tree BLOB NOT NULL, position INTEGER NOT NULL, term INTEGER NOT NULL, kind INTEGER NOT NULL,
+                            body BLOB NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (tree, position)) WITHOUT ROWID
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(STEPS)
@@ -103,6 +109,13 @@ TABLES = (
         "SELECT * FROM masters ORDER BY app DESC",
         own=True,
         insert="INSERT OR REPLACE INTO masters VALUES (?, ?, ?, ?)",
+    ),
+    Table("root_groups", "SELECT * FROM root_groups", "SELECT * FROM root_groups ORDER BY tree DESC", own=True),
+    Table(
+        "group_entries",
+        "SELECT * FROM group_entries",
+        "SELECT * FROM group_entries ORDER BY tree DESC, position DESC",
+        own=True,
     ),
     Table(
         "records",

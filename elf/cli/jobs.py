@@ -132,6 +132,24 @@ def stop(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile =
     say(f"stopping {name}")
 
 
+def force(
+    name: JobName,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Let this agent go on alone with a job most of whose root group is gone for good: for disasters only."""
+    if not yes:
+        typer.confirm(
+            f"What the others decided last of {name} may be lost; if they live after all, two masters count. Go on?",
+            abort=True,
+            err=True,
+        )
+    with connect(agent, token_file) as client:
+        client.force(name)
+    say(f"{agent} goes on with {name}")
+
+
 def retire(
     name: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, address or id.")],
     job: Annotated[str | None, typer.Option(metavar="NAME", help="Only in this job; default: in all.")] = None,
@@ -201,5 +219,6 @@ def add_commands(app: typer.Typer) -> None:
         (tree, "tree"),
         (stop, "stop"),
         (retire, "retire"),
+        (force, "force"),
     ):
         app.command(name, rich_help_panel=_PANEL)(command)

@@ -181,6 +181,17 @@ class AsyncClient:
         await self._ask("DELETE", await self._path(name), dict[str, Any])
         self._creators.pop(name, None)
 
+    async def force(self, name: str) -> None:
+        """Let the agent asked go on alone with a job whose root group has lost its majority for good.
+
+        What a majority decided and this agent did not hear of is lost, and if the other members live after all, two
+        masters count: for disasters only.
+
+        Raises:
+            JobError: the agent keeps no copy of the job, or the group has a leader, as far as it knows.
+        """
+        await self._ask("POST", f"{await self._path(name)}/force", dict[str, Any])
+
     async def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good: jobs expect it no more; if it comes back it is admitted again.
 

@@ -119,6 +119,10 @@ class Client:
         """Stop a job on all agents."""
         self._wait(self._client().stop(name))
 
+    def force(self, name: str) -> None:
+        """Let the agent asked go on alone with a job; see `AsyncClient.force`."""
+        self._wait(self._client().force(name))
+
     def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good; see `AsyncClient.retire`."""
         return self._wait(self._client().retire(agent, job))

@@ -15,9 +15,9 @@ import msgspec
 from overlay.decoding import read_msgpack
 from overlay.dht.auth import Secret
 from overlay.errors import DecodeError, UnsupportedVersionError
+from overlay.fields import Address, AgentId
 from overlay.ids import Contact, parse_address
 from overlay.links.wire import VERSION, Framer
-from overlay.messages import Address, AgentId
 
 #: A greeting is a few hundred bytes; more is no greeting.
 GREETING_BYTES_MAX = 2_048

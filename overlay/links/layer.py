@@ -130,6 +130,13 @@ class LinkLayer(abc.ABC, Generic[T]):
         """Return the peers with a link."""
         return [peer.contact for peer in self._peers.values() if peer.link is not None]
 
+    def refusals(self, known: Iterable[Contact]) -> dict[str, str]:
+        """Return who of the agents known turns our calls away, and why; nobody while there is any link."""
+        if self.connected():
+            return {}
+        addresses = {contact.address for contact in known}
+        return {address: why for address, why in self.refused.items() if address in addresses}
+
     def agent_of(self, contact: Contact) -> str | None:
         """Return the name of the agent at the other end of a link."""
         peer = self._peers.get(contact.id)

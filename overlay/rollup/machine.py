@@ -49,6 +49,9 @@ from overlay.rollup.ledger import Ledger
 from overlay.rollup.own import OwnSnapshots
 from overlay.rollup.settlement import Settlement
 
+#: Members that do not hang under a new root have so much longer than orphans to find their way to it.
+NEW_ROOT_MS = 500
+
 
 class Rollup:
     """The roll-up machine; each method returns the effects of one input."""
@@ -176,6 +179,8 @@ class Rollup:
         inherited += [(OWN, claim) for claim in self.barrier.kept]
         for edge, claim in inherited:
             ledger.add(edge, claim)
+        # Who fell with the root before us hangs nowhere, and nobody else would notice.
+        ledger.absent(set(ledger.roster) - {*self._below.agents(), self.agent}, now_ms + NEW_ROOT_MS)
         self.ledger, self.barrier, self._merging = ledger, self._new_barrier(), None
         self.term, self.committed = term, max(self.committed, ledger.committed)
         self._own.rewind()

@@ -54,6 +54,7 @@ class Edges:
         self.parent: Edge | None = None
         self.grandparent: Contact | None = None
         self.children: dict[bytes, Edge] = {}
+        self.fan_in_max = settings.fan_in_max
         self.heartbeat_ms = EDGE_BEATS * settings.heartbeat_ms
         self.lease_ms = LEASE_BEATS * self.heartbeat_ms
         #: When edges speak next. At the same time in all trees of a node, so that what goes to one peer goes in one

@@ -20,12 +20,13 @@ import enum
 import random
 
 from overlay.contract import OverlaySettings, TreeView
-from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
+from overlay.effects import ChildDown, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
 from overlay.ids import Contact
 from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
 from overlay.routing import View
 from overlay.tree.edges import Edge, Edges
-from overlay.tree.policy import SendOn, Standing, first_choice, place, rank, refusal, with_root
+from overlay.tree.hosting import answer_join
+from overlay.tree.policy import Standing, first_choice, rank, with_root
 from overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
 
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
@@ -48,6 +49,8 @@ class Tree:
         self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
     ) -> None:
         self.app, self.me, self.root = app, me, root
+        #: Which of several recorded roots `root` is: a higher one took over from it.
+        self.reign = 0
         self._view, self._settings, self._rng = view, settings, rng
         self.role = Role.OUT
         self.member = False
@@ -70,21 +73,34 @@ class Tree:
 
     # ---- what the runtime wants
 
-    def join(self, member: bool, root: Contact | None, now_ms: int) -> list[Effect]:
-        """Enter the tree, or change membership or the recorded root."""
+    def join(
+        self, member: bool, root: Contact | None, now_ms: int, *, reign: int = 0, rooted: bool = True
+    ) -> list[Effect]:
+        """Enter the tree, or change membership or the recorded root; not `rooted`: we are that, but do not lead now."""
         effects: list[Effect] = []
-        # Without a root the runtime changes nothing, but what a forwarder learned from others yields to what it says.
-        if root != self.root and (root is not None or (member and not self.member)):
+        # Without a root the runtime changes nothing, but what a forwarder learned from others yields to what it says,
+        # unless that is older.
+        if root != self.root and reign >= self.reign and (root is not None or (member and not self.member)):
             self.root = root
             effects += self._drop_illegal_edges(now_ms)
+        self.reign = max(self.reign, reign)
         self.member = member or self.member
-        if self.role is Role.ROOT and self.root not in (None, self.me):
+        if self.role is Role.ROOT and (self.root not in (None, self.me) or not rooted):
             effects += self._step_down(now_ms)
-        elif self.root == self.me and self.role is not Role.ROOT:
+        elif self.root == self.me and self.role is not Role.ROOT and rooted:
             effects += self._become_root(now_ms)
         elif self.role is Role.OUT:
             effects += self._seek(now_ms)
         return effects + self._schedule(now_ms)
+
+    def move(self, root: Contact, reign: int, now_ms: int) -> list[Effect]:
+        """Another root took over: heed it, unless we are the root or know a later one."""
+        if reign <= self.reign or self.role is Role.ROOT or root == self.me:
+            return []
+        self.root, self.reign = root, reign
+        if self.role is Role.OUT:
+            return []
+        return self._drop_illegal_edges(now_ms) + self._schedule(now_ms)
 
     def leave(self, now_ms: int) -> list[Effect]:
         """End membership; stay as a forwarder while there are children, unless we are the recorded root."""
@@ -107,35 +123,13 @@ class Tree:
 
     def on_join(self, sender: Contact, join: Join, now_ms: int) -> list[Effect]:
         """Decide whether the sender may hang under us: only a node that ranks before it, or the root, takes it in."""
-        known = self.children.get(sender.id)
-        if known is not None and join.epoch < known.epoch:
-            return []
         theirs = contact_of(join.root) if join.root is not None else None
         if self.root is None and self.role is Role.OUT:
-            self.root = theirs  # we enter as a forwarder and know the tree from this JOIN only
+            self.root, self.reign = theirs, join.reign  # we enter as a forwarder and know the tree from this JOIN only
+        effects = self.move(theirs, join.reign, now_ms) if theirs is not None else []
         standing = Standing(self.me, self.app, self.root, self.role is Role.ROOT)
-        refused = refusal(sender, theirs, standing, self._view)
-        if refused is not None:
-            reason, to = refused
-            return [Send(sender, Redirect(self.app, join.epoch, to.address if to is not None else None, reason))]
-        load = join.load
-        displaced: list[Effect] = []
-        if known is None:
-            choice = place(sender, self.edges.seats(), self._settings.fan_in_max, self.app, self.root)
-            if isinstance(choice, SendOn):
-                self.children[choice.to.id].load += 1  # until its next heartbeat says what it really has
-                return [Send(sender, Redirect(self.app, join.epoch, choice.to.address, Reason.FULL))]
-            if choice.instead_of is not None:
-                edge = self.children.pop(choice.instead_of.id)
-                displaced = [Send(edge.peer, Drop(self.app, edge.epoch, sender.address)), ChildDown(edge.peer)]
-                load += 1
-        above = self.edges.above
-        effects: list[Effect] = [Send(sender, Accept(self.app, join.epoch, above.address if above else None))]
-        effects += displaced
-        if known is None or join.epoch > known.epoch:
-            self.edges.add_child(sender, join.epoch, load, now_ms)
-            effects.append(ChildUp(sender, join.epoch))
-        if self.role is Role.OUT:
+        effects += answer_join(sender, join, theirs, self.edges, standing, self.reign, self._view, now_ms)
+        if self.role is Role.OUT and self.children:
             effects += self._seek(now_ms)
         return effects + self._schedule(now_ms)
 
@@ -159,12 +153,15 @@ class Tree:
         self.search.asked = None
         self.search.redirects += 1
         to = contact_of(redirect.to) if redirect.to is not None else None
+        moved = self.move(to, redirect.reign, now_ms) if to is not None and redirect.reason is Reason.ROOT_IS else []
+        if self.role is not Role.JOINING or self.search.asked is not None:
+            return moved
         follow = to is not None and self._is_legal(to, now_ms) and self.search.redirects <= REDIRECTS_MAX
         if redirect.reason is not Reason.FULL or not follow:
             self.search.strike(sender, self.root, now_ms)
         if to is not None and follow:
-            return self._ask(to, now_ms) + self._schedule(now_ms)
-        return self._seek(now_ms) + self._schedule(now_ms)
+            return moved + self._ask(to, now_ms) + self._schedule(now_ms)
+        return moved + self._seek(now_ms) + self._schedule(now_ms)
 
     def on_drop(self, sender: Contact, drop: Drop, now_ms: int) -> list[Effect]:
         """Our parent gives us to another one; it stays the next best if that one does not take us."""
@@ -334,7 +331,7 @@ class Tree:
         self.role = Role.JOINING
         self.search.ask(to, now_ms + self._settings.join_timeout_ms)
         root = self.root.address if self.root is not None else None
-        return [Send(to, Join(self.app, self.epoch, root, len(self.children)))]
+        return [Send(to, Join(self.app, self.epoch, root, len(self.children), self.reign))]
 
     def _is_asked(self, peer: Contact, epoch: int) -> bool:
         return self.role is Role.JOINING and self.search.asked == peer and self.epoch == epoch

@@ -61,6 +61,7 @@ async def test_control_positions_survive_restarts_of_root_and_member(tmp_path: p
                 agents[restarted] = Agent(configs[restarted])
                 await agents[restarted].start()
                 await wait_for_all(turn)
+            await wait_until(lambda: is_root(agents[root]))
             assert agents[root].node.multicast(job.tree, b"entry") == turn + 1
             await wait_for_all(turn + 1)
         await wait_until(lambda: all(shown(agent) for agent in agents))

@@ -23,6 +23,7 @@ from agents.store.database import Database
 from agents.store.panes import Kind, Panes
 from cbt import encode, merging
 from overlay.contract import NEVER, Commit, RollupState
+from overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 WINDOW = "window(ts, '4 seconds', '2 seconds')"
@@ -86,7 +87,8 @@ class Fed:
         taken = [row for row in rows if row[0] // interval_ms <= self.through]
         payload = pack(Notes(), self.plan.reduce(events(taken))) if taken else None
         state = RollupState(committed=self.through)
-        self.master.commit(Commit(previous if previous >= 0 else NEVER, self.through, payload, (), (), state))
+        commit = Commit(previous if previous >= 0 else NEVER, self.through, payload, (), (), state)
+        self.master.commit(commit, Place(1, self.master.state.applied.index + 1))
         # What is no longer retained when it comes is in no result.
         self.rows += [row for row in taken if row[0] // interval_ms > self.master.state.expired]
 

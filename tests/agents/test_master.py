@@ -15,6 +15,7 @@ from agents.results import Json, Span
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 PLAN = plan_of()
@@ -43,7 +44,8 @@ class Root:
         frame = self.plan.reduce(events([(ts, product, 1) for ts, product in rows]))
         state = RollupState(committed=through, roster=roster)
         reported = tuple(agent for agent in roster if agent not in missing)
-        self.master.commit(Commit(previous, through, pack(notes or Notes(), frame), reported, tuple(missing), state))
+        commit = Commit(previous, through, pack(notes or Notes(), frame), reported, tuple(missing), state)
+        self.master.commit(commit, Place(1, self.master.state.applied.index + 1))
 
     def restart(self) -> None:
         ((_, _, state),) = self.store.masters()

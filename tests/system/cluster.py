@@ -144,6 +144,12 @@ class AgentProcess:
                 ends[end] = int(float(line.split()[-1]))
         return ends
 
+    def metric(self, name: str) -> float:
+        """Return a metric without labels."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
     def _end(self, number: int) -> None:
         if self.process is not None and self.process.poll() is None:
             os.kill(self.process.pid, number)

@@ -9,6 +9,7 @@ from typing import Any
 from agents.errors import (
     ElfError,
     JobConflictError,
+    JobError,
     JobSpecError,
     UnknownAgentError,
     UnknownJobError,
@@ -90,6 +91,10 @@ class FakeService:
 
     async def job(self, creator: str, name: str) -> Json:
         return self._find(creator, name)
+
+    async def force(self, creator: str, name: str) -> None:
+        if (creator, name) not in self.published:
+            raise JobError(f"this agent keeps no copy of {creator}/{name}")
 
     async def stop(self, creator: str, name: str) -> None:
         self._find(creator, name)

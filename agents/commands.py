@@ -1,0 +1,89 @@
+"""What a job's master decides, as its root group's log holds it: every member applies the same, in the same order.
+
+Commands are the master's own words to its copies on other agents; bytes that fit none are refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from agents.requests import JobRecord
+from overlay.contract import Commit, LogEntry, Mark
+from overlay.decoding import read_msgpack
+
+
+class _Command(msgspec.Struct, frozen=True, tag_field="do"):
+    """The base of all commands."""
+
+
+class Enlisted(msgspec.Struct, frozen=True):
+    """One agent that works on the job, or did until its disk was `lost`; `counted` is what its predecessor brought."""
+
+    address: str
+    counted: int | None = None
+    lost: bool = False
+
+
+class Count(_Command, frozen=True, tag="commit"):
+    """Take a commit into the panes."""
+
+    commit: Commit
+
+
+class Enrol(_Command, frozen=True, tag="enlist"):
+    """A new worker begins, in the place of others whose disks are lost."""
+
+    agent: str
+    entry: Enlisted
+    lost: tuple[str, ...]
+
+
+class Dismiss(_Command, frozen=True, tag="retire"):
+    """An agent leaves the roster with the first commit after interval `last`."""
+
+    agent: str
+    last: int
+
+
+class Rename(_Command, frozen=True, tag="job"):
+    """The job's record is this from now on: another master, or a later stamp."""
+
+    job: JobRecord
+
+
+class Say(_Command, frozen=True, tag="control"):
+    """The tree's control log has another entry."""
+
+    mark: Mark
+    body: bytes
+    retain_above: Mark | None
+
+    @property
+    def entry(self) -> LogEntry:
+        """The entry as a root stores it."""
+        return LogEntry(self.mark, self.body)
+
+
+class End(_Command, frozen=True, tag="stop"):
+    """The job is stopped: forget it."""
+
+    tombstone: JobRecord
+
+
+Command = Count | Enrol | Dismiss | Rename | Say | End
+
+
+def encode_command(command: Command) -> bytes:
+    """Encode a command."""
+    return msgspec.msgpack.encode(command)
+
+
+def decode_command(body: bytes) -> Command:
+    """Decode a command; raises msgspec.DecodeError on anything else."""
+    command: Command = read_msgpack(body, Command)  # type: ignore[arg-type]  # a union is no `type`
+    return command
+
+
+def applies(commit: Commit, committed: int) -> bool:
+    """Tell whether a commit follows what is committed: one that another root's commit overtook counts nothing."""
+    return commit.previous == committed and commit.through > committed

@@ -1,0 +1,26 @@
+"""What messages on a link are made of: the fields that several kinds share, each with its limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+from overlay.ids import ID_BYTES, parse_address
+
+#: Largest number that counts something for ever: epochs, terms, positions, versions.
+SERIAL_MAX = 1 << 62
+AppId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=280)]
+Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=SERIAL_MAX)]
+
+
+class WireMessage(msgspec.Struct, frozen=True, array_like=True):
+    """Base of all messages; arrays on the wire, tagged by a small number."""
+
+
+def check_address(address: str | None) -> None:
+    """Refuse an address that is none; None is allowed. Raises ValueError."""
+    if address is not None:
+        parse_address(address)

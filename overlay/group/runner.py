@@ -1,0 +1,202 @@
+"""Runs one group machine: inputs one after the other, effects in order, each durable before the next. Shell.
+
+Owns the queue of inputs, the retries of a disk that fails, and who waits for which command. A member answers nothing
+while its disk does not: what it has not saved it has not promised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from overlay.errors import NotJoinedError, OvertakenError
+from overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
+from overlay.group.machine import RootGroup
+from overlay.group.messages import Entry, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
+from overlay.group.state import GroupHandler, GroupView
+from overlay.ids import Contact
+
+log = logging.getLogger(__name__)
+
+#: First and longest pause before something that the runtime could not do is tried again.
+RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+#: Messages of other members that may wait; more are dropped, and sent again.
+WAITING_MAX = 256
+
+Input = Callable[[int], Sequence[GroupEffect]]
+
+
+class GroupRunner:
+    """One group at one node.
+
+    Args:
+        machine: the decisions.
+        handler: the runtime.
+        send: puts a message on the link to a contact.
+        clock: milliseconds that never step back.
+        wake: says when the machine is due.
+    """
+
+    def __init__(
+        self,
+        machine: RootGroup,
+        handler: GroupHandler,
+        send: Callable[[Contact, GroupMessage], None],
+        clock: Callable[[], int],
+        wake: Callable[[int], None],
+    ) -> None:
+        self.machine = machine
+        self._handler, self._send, self._clock, self._wake = handler, send, clock, wake
+        self._inputs: asyncio.Queue[Input] = asyncio.Queue()
+        #: Who waits for the command at a place to be applied.
+        self._waiting: dict[Place, asyncio.Future[None]] = {}
+        #: Parts of a command that is not whole yet, with the term they are of.
+        self._parts: tuple[int, list[bytes]] = 0, []
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._wake(machine.deadline_ms)
+
+    async def stop(self) -> None:
+        """End; who waits learns that nothing will come."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._give_up()
+
+    # ---- inputs
+
+    async def propose(self, body: bytes) -> None:
+        """Have a command decided and applied here.
+
+        Raises:
+            NotJoinedError: this agent does not lead the group.
+            OvertakenError: it led no more before the command was applied, which may still happen elsewhere.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin(now_ms: int) -> Sequence[GroupEffect]:
+            try:
+                place, effects = self.machine.propose(body, now_ms)
+            except NotJoinedError as error:
+                _fail(done, error)
+                return ()
+            self._waiting[place] = done
+            return effects
+
+        self._inputs.put_nowait(begin)
+        await done
+
+    async def change(self, seats: Sequence[Seat] | None) -> None:
+        """Begin to change the members; None: go on alone, see `RootGroup.force`. Raises as the machine does."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin(now_ms: int) -> Sequence[GroupEffect]:
+            try:
+                effects = self.machine.force(now_ms) if seats is None else self.machine.change(seats, now_ms)
+            except Exception as error:
+                _fail(done, error)
+                return ()
+            done.set_result(None)
+            return effects
+
+        self._inputs.put_nowait(begin)
+        await done
+
+    def hand_over(self, agent: str) -> None:
+        """Let another member lead, if it has everything."""
+        self._inputs.put_nowait(lambda now_ms: self.machine.hand_over(agent, now_ms))
+
+    def show(self) -> None:
+        """Let the members hear at once what is decided, if we lead."""
+        self._inputs.put_nowait(self.machine.show)
+
+    def on_message(self, sender: Contact, message: GroupMessage) -> None:
+        """Take a message of another member."""
+        if isinstance(message, GroupBehind | GroupGone):
+            if message.to == self.machine.me and message.term >= self.machine.term:
+                tell = self._handler.on_group_gone if isinstance(message, GroupGone) else None
+                if tell is not None:
+                    tell(self.machine.app)
+                else:
+                    self._handler.on_group_behind(self.machine.app, sender)
+        elif self._inputs.qsize() < WAITING_MAX:
+            self._inputs.put_nowait(lambda now_ms: self.machine.on_message(sender, message, now_ms))
+
+    def on_lost(self, peer: Contact) -> None:
+        """The link to an agent broke."""
+        self._inputs.put_nowait(lambda now_ms: self.machine.on_lost(peer, now_ms))
+
+    def on_due(self) -> None:
+        """The machine's deadline is reached."""
+        self._inputs.put_nowait(self.machine.on_tick)
+
+    def view(self) -> GroupView:
+        """Return what is known here."""
+        return self.machine.view(self._clock())
+
+    # ---- effects
+
+    async def _run(self) -> None:
+        while True:
+            step = await self._inputs.get()
+            try:
+                await self._execute(step(self._clock()))
+            except Exception:
+                log.exception("a root group failed on an input")
+            self._wake(self.machine.deadline_ms)
+
+    async def _execute(self, effects: Sequence[GroupEffect]) -> None:
+        machine, app = self.machine, self.machine.app
+        for effect in effects:
+            match effect:
+                case Tell(to=to, message=message):
+                    self._send(to, message)
+                case Save(after=after, entries=entries):
+                    save = effect
+                    await self._insist("saving", lambda: self._handler.on_group_save(app, save))  # noqa: B023
+                    await self._execute(machine.on_saved(after + len(entries), self._clock()))
+                case Apply(entries=entries):
+                    for entry in entries:
+                        await self._apply(entry)
+                case Lead(leads=leads):
+                    if not leads:
+                        self._give_up()
+                    self._handler.on_group_lead(app, leads)
+
+    async def _apply(self, entry: Entry) -> None:
+        """Apply an entry, or keep it until the rest of its command is there; parts of a term that ended are void."""
+        place, body = entry.place, entry.body
+        term, parts = self._parts
+        if entry.kind in (Kind.PART, Kind.COMMAND):
+            parts = [*parts, body] if term == place.term else [body]
+        if entry.kind is Kind.PART:
+            self._parts = place.term, parts
+            return
+        if entry.kind is Kind.COMMAND:
+            body, self._parts = b"".join(parts), (0, [])
+        app = self.machine.app
+        await self._insist("applying", lambda: self._handler.on_group_apply(app, place, entry.kind, body))
+        self.machine.on_applied(place.index)
+        done = self._waiting.pop(place, None)
+        if done is not None and not done.done():
+            done.set_result(None)
+
+    async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
+        pause_s = RETRY_S_MIN
+        while True:
+            try:
+                await attempt()
+                return
+            except Exception:
+                log.exception("%s an entry of a root group failed; trying again in %.1f s", what, pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    def _give_up(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for done in waiting.values():
+            _fail(done, OvertakenError("another agent leads the job's root group now"))
+
+
+def _fail(done: asyncio.Future[None], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)
