@@ -158,7 +158,7 @@ class Answers:
             case Enlist(app, instance, agent_id, address):
                 if self._masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")
-                return await self._masters.enlist(app, agent_id, address)
+                return msgspec.to_builtins(await self._masters.enlist(app, agent_id, address))
             case Retire(app, agent):
                 return await self._masters.retire(app, agent)
             case Stop(app):

@@ -11,7 +11,10 @@ import logging
 import sqlite3
 from collections.abc import Mapping
 
+import msgspec
+
 from agents.catalogue import Catalogue
+from agents.commands import Enlisted
 from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import Masters
@@ -75,7 +78,7 @@ class Attachments:
                     await self._apply(job)
                     self.pending.pop(job.definition.key, None)
                     return
-                except (OverlayError, ElfError, OSError, sqlite3.Error) as error:
+                except (OverlayError, ElfError, OSError, sqlite3.Error, msgspec.ValidationError) as error:
                     self.pending[job.definition.key] = str(error)
                     log.debug("job %s cannot be taken up yet: %s", job.definition.key, error)
                 await asyncio.sleep(pause_s)
@@ -114,7 +117,10 @@ class Attachments:
         if state is not None:
             worker = Worker.restore(plan, self._agent_id, state)
         else:
-            progress = Progress(counted=await self._enlist(job))
+            entry = await self._enlist(job)
+            after = NEVER if entry.counted is None else entry.counted
+            owed = () if entry.missed is None else ((after, entry.missed),)
+            progress = Progress(counted=entry.counted, owed=owed)
             worker = Worker(plan, self._agent_id, progress, tree=tree, new=True)
         # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
         await intake.attach(worker)
@@ -142,11 +148,10 @@ class Attachments:
         # Forwarders without the source hear of a new root from their children.
         self._node.add_record(tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
 
-    async def _enlist(self, job: JobRecord) -> int | None:
+    async def _enlist(self, job: JobRecord) -> Enlisted:
         """Ask the master where a new worker begins."""
         address = self._node.contact.address
         if self._masters.has_tree(job.tree):
             return await self._masters.enlist(job.definition.app_id, self._agent_id, address)
         request = Enlist(job.definition.app_id, job.instance, self._agent_id, address)
-        found: int | None = value_of(await self._node.ask(job.master, encode(request)))
-        return found
+        return msgspec.convert(value_of(await self._node.ask(job.master, encode(request))), Enlisted)

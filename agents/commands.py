@@ -17,11 +17,16 @@ class _Command(msgspec.Struct, frozen=True, tag_field="do"):
 
 
 class Enlisted(msgspec.Struct, frozen=True):
-    """One agent that works on the job, or did until its disk was `lost`; `counted` is what its predecessor brought."""
+    """One agent that works on the job, or did until its disk was `lost`.
+
+    `counted`: the last interval that its predecessor brought anything of. `missed`: commits after that, up to this one,
+    name the predecessor; what they lack is this agent's to bring.
+    """
 
     address: str
     counted: int | None = None
     lost: bool = False
+    missed: int | None = None
 
 
 class Count(_Command, frozen=True, tag="commit"):

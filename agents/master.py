@@ -308,13 +308,17 @@ class Master:
         return 1 if commit.previous == NEVER else commit.through - commit.previous
 
     def _settle(self, notes: Notes, change: Change) -> None:
-        """Strike agents off the missing lists of commits whose data they bring now."""
+        """Strike agents, and lost ones whose logs are theirs now, off the missing lists of commits whose data comes."""
+        enlisted = self.state.enlisted
         for agent, runs in notes.settles.items():
+            at = enlisted[agent].address if agent in enlisted else ""
+            names = [agent, *(old for old, known in enlisted.items() if known.lost and known.address == at)]
             for after, through in runs:
                 for key in self._history.labels.between(self._key(after + 1), self._key(through)):
                     label = change.labels.get(key) or self._history.labels[key]
-                    if agent in label.missing and key not in change.extended:
-                        change.labels[key] = label.found(agent)
+                    for name in label.missing if key not in change.extended else ():
+                        if name in names:
+                            change.labels[key] = label = label.found(name)
 
     def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
         newest = max(change.frames)

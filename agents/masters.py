@@ -141,17 +141,32 @@ class Masters:
         except OverlayError as error:
             raise UnavailableError(str(error)) from None
 
-    async def enlist(self, app: bytes, agent: str, address: str) -> int | None:
-        """Note that a new worker begins; return up to where an agent that was lost at its address was counted."""
+    async def enlist(self, app: bytes, agent: str, address: str) -> Enlisted:
+        """Note that a new worker begins; return what an agent that was lost at its address has left it to bring."""
         master = self._master(app)
         enlisted = master.state.enlisted
         if agent in enlisted:
-            return enlisted[agent].counted
+            return enlisted[agent]
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
-        counted = max([self._node.exclude(self.job(app).tree, old, agent) for old in lost], default=NEVER)
-        entry = Enlisted(address, None if counted == NEVER else counted)
+        committed = master.state.rollup.committed
+        counted = max([self._exclude(app, old, agent) for old in lost], default=NEVER)
+        missed = committed if lost and counted < committed else None
+        entry = Enlisted(address, None if counted == NEVER else counted, missed=missed)
         await self._decide(app, Enrol(agent, entry, tuple(lost)))
-        return entry.counted
+        return entry
+
+    def _exclude(self, app: bytes, old: str, agent: str) -> int:
+        """Never count an agent again; returns the last interval that it may have brought anything of."""
+        copy = self._copies.get(app)
+        assert copy is not None
+        rollup, options = copy.master.state.rollup, copy.job.definition.options
+        account = rollup.roster.get(old)
+        floor = self._node.exclude(copy.job.tree, old, agent)
+        if floor > rollup.committed or account is None or options.straggler != "late":
+            return floor
+        # It was away: nothing of its later intervals was ever counted.
+        counted = counted_through(account, rollup.committed)
+        return NEVER if counted is None else counted
 
     async def retire(self, app: bytes, named: str) -> Json | None:
         """Take an agent that is gone for good off a job's roster; returns its gap, None if it is not on the roster.

@@ -121,8 +121,8 @@ class Install(Request, frozen=True, tag="install"):
 class Enlist(Request, frozen=True, tag="enlist"):
     """Say that a new worker begins at an agent; asked of the job's master.
 
-    The answer is the last interval in which an earlier agent at the same address, whose disk is lost, was counted; the
-    worker must leave out what it reads of those. None: there was no such agent.
+    The answer is an `agents.commands.Enlisted`: what an earlier agent at the same address, whose disk is lost, was
+    counted with must be left out of what the worker reads, and what that agent missed is the worker's to bring.
     """
 
     app: bytes
