@@ -83,7 +83,7 @@ class Agent:
         self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self.copies)
         self._pages = Pages(panes, self.copies)
         self._reigns = Reigns(
-            self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, now_ms
+            self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, self.now_ms
         )
         self.copies.changed = self._reigns.on_changed
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
