@@ -56,6 +56,8 @@ class Worker:
         #: The first snapshot of this run that tells what a crash has lost.
         self._told: int | None = None
         self._resumed = NEVER
+        #: It takes the place of an agent whose disk is lost, and has read nothing yet.
+        self._succeeds = False
 
     @classmethod
     def restore(cls, plan: Plan, agent_id: str, state: WorkerState) -> Worker:
@@ -89,9 +91,12 @@ class Worker:
     def begin(self, partial_before: int | None) -> None:
         """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
         self.progress, self.new = replace(self.progress, partial_before=partial_before), False
+        self._succeeds = self.progress.counted is not None
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
+        if self._succeeds and events.height:
+            self._note_what_is_gone(events)
         if self.progress.dropped:
             events = self._without_dropped(events)
         paos = self.plan.reduce(events)
@@ -108,6 +113,15 @@ class Worker:
             if late:
                 self.progress = replace(self.progress, late=self.progress.late + late)
         self._insert(paos)
+
+    def _note_what_is_gone(self, events: pl.DataFrame) -> None:
+        """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
+        counted, self._succeeds = self.progress.counted, False
+        first_ms = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64).min()
+        if counted is not None and counted != NEVER and isinstance(first_ms, int):
+            counted_ms = (counted + 1) * self.plan.interval_ms
+            if first_ms >= counted_ms:
+                self.note_gap(counted_ms, first_ms)
 
     def note_gap(self, after_ms: int | None, before_ms: int) -> None:
         """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""

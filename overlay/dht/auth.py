@@ -64,6 +64,8 @@ class Secret:
             if len(key) != KEY_BYTES:
                 raise SecretError(f"{where}:{number}: a cluster key is {2 * KEY_BYTES} hexadecimal digits")
             keys.append(key)
+        if not keys:
+            raise SecretError(f"{where}: holds no cluster key; make one with `elf keygen`")
         return cls(keys)
 
     @classmethod

@@ -78,6 +78,19 @@ def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     assert snapshot.payload is None
 
 
+def test_lines_that_a_lost_predecessor_had_read_and_that_are_gone_are_a_gap() -> None:
+    for first_ms, gaps in ((3_999, ()), (4_000, ((1, 2),)), (9_000, ((1, 4),))):
+        worker = Worker(plan_of(lateness_ms=1_000), "w2", Progress(counted=1), new=True)
+        worker.begin(None)
+        worker.insert(events([(first_ms, "a", 1), (20_000, "a", 1)]))
+        worker.insert(events([(30_000, "a", 1)]))
+        assert worker.progress.gaps == gaps
+    worker = Worker(PLAN, "w1", new=True)
+    worker.begin(None)
+    worker.insert(events([(9_000, "a", 1)]))
+    assert worker.progress.gaps == ()
+
+
 def test_what_a_lost_predecessor_was_counted_with_is_left_out() -> None:
     worker = Worker(PLAN, "w2", Progress(counted=1), new=True)
     worker.begin(None)

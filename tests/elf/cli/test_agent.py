@@ -113,6 +113,35 @@ def test_what_keeps_an_agent_from_starting_is_a_setting(
     assert ("cannot start: [Errno 13] Permission denied: '/var/lib/elf'" in result.stderr) == (not ready)
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (file, content)
+        for file in ("config", "secret", "token", "certificate")
+        for content in (b"", b"\xff\x00\x8b" * 30, b"[agent", b"0123\n")
+        if file != "config" or content  # an empty configuration is one
+    ],
+)
+def test_a_damaged_file_of_the_operators_is_named(tmp_path: Path, file: str, content: bytes) -> None:
+    damaged = tmp_path / f"the-{file}"
+    damaged.write_bytes(content)
+    damaged.chmod(0o600)
+    arguments = ["--source", "a=a.log", "--bind", "127.0.0.1:0", "--api", "127.0.0.1:0", "--data", tmp_path / "data"]
+    match file:
+        case "secret":
+            arguments += ["--secret-file", damaged]
+        case "certificate":
+            arguments += [part for option in ("cert", "key", "ca") for part in (f"--tls-{option}-file", damaged)]
+        case "token":
+            (tmp_path / "elf.toml").write_text(f"[api]\ntoken_file = '{damaged}'\n")
+            arguments += ["--config", tmp_path / "elf.toml"]
+        case _:
+            arguments += ["--config", damaged]
+    result = run("agent", *arguments)
+    assert result.exit_code == 78
+    assert f"the-{file}" in result.stderr.splitlines()[-1]
+
+
 def test_validate(tmp_path: Path) -> None:
     config, job = tmp_path / "agent.toml", tmp_path / "job.toml"
     config.write_text("[agent]\nnam = 1\n")
