@@ -3,8 +3,10 @@
 import contextlib
 import json
 import pathlib
+import time
 import urllib.request
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -95,6 +97,38 @@ def test_a_follower_sees_each_change(agents: list[AgentProcess]) -> None:
             with elf.connect(agents[2].url) as other:
                 other.ingest("orders", [{"ts": "2026-01-01T00:00:00Z", "product": "x", "quantity": 1}])
             wait_until(lambda: next(following).rows[0]["n"], "the pushed event reaches the follower")
+
+
+def test_a_follower_sees_a_window_early_then_final_then_revised(agents: list[AgentProcess]) -> None:
+    text = job("early", "shop", "SELECT count(*) AS n FROM orders GROUP BY window(ts, '8 seconds')")
+    with elf.connect(agents[0].url) as client, elf.connect(agents[2].url) as other:
+        client.publish(text=text.replace('interval = "1s"', 'emit_every = "1s"'))
+        wait_until(lambda: works_on(agents[2], "shop/early"), "the agent that is pushed to works on the job")
+        with contextlib.closing(client.watch("shop/early")) as following:
+            next(following)
+            # Later intervals of the event's window are to be committed after it.
+            wait_until(lambda: time.time() % 8 < 4, "a window has half of its time left")
+            event = {"ts": datetime.now(UTC).isoformat(), "product": "x", "quantity": 1}
+            other.ingest("orders", [event])
+
+            def told(status: str, n: int) -> elf.Result:
+                def with_rows() -> elf.Result | None:
+                    result = next(following)
+                    same = [row["n"] for row in result.rows] == [n]
+                    return result if same and result.completeness.status.startswith(status) else None
+
+                found: elf.Result = wait_until(with_rows, f"{n} events, {status}")
+                return found
+
+            early = told("open", 1)
+            assert early.window is not None and early.through_ms is not None
+            assert early.through_ms < early.window.end_ms
+            final = told("final", 1)
+            assert final.window == early.window
+            other.ingest("orders", [event])
+            revised = told("", 2)
+            assert revised.window == final.window
+            assert revised.completeness.revision > final.completeness.revision
 
 
 def works_on(agent: AgentProcess, key: str) -> bool:
