@@ -151,6 +151,10 @@ class Masters:
         committed = master.state.rollup.committed
         counted = max([self._exclude(app, old, agent) for old in lost], default=NEVER)
         missed = committed if lost and counted < committed else None
+        while master.state.rollup.committed < counted:
+            # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
+            await self._rooted[app].wait()
+            self._master(app)
         entry = Enlisted(address, None if counted == NEVER else counted, missed=missed)
         await self._decide(app, Enrol(agent, entry, tuple(lost)))
         return entry

@@ -105,6 +105,8 @@ class Barrier:
             good = [position for position in range(len(choice.payloads)) if position not in bad]
             parts = [(choice.owners[position], choice.payloads[position]) for position in good]
             parts.append((choice.idle, None))
+        # What does not merge here goes up as it came, too: the root names it missing at once, or takes it.
+        parts += [(choice.owners[position], choice.payloads[position]) for position in bad]
         claims = [Claim(since, choice.through, agents, part) for agents, part in parts if agents]
         # What overlaps goes up as it came: only the root, which sees all, may leave anyone out.
         claims += [_part(claim, committed, choice.through) for claim in choice.refused]

@@ -62,7 +62,8 @@ class Ledger:
         self._deferred: list[Announce] = []
         #: Members that the next commit takes off the roster, and whether it names them if it lacks their data.
         self._leaving: dict[str, bool] = {}
-        self._excluded: set[str] = set()
+        #: Agents that are never counted again, and through which interval they may have been.
+        self._excluded: dict[str, int] = {}
         #: Successors that have not announced themselves yet, and from which interval on they have data.
         self._expected: dict[str, int] = {}
         #: Claims that name somebody excluded: nobody waits for the others in them, for claims never come apart again.
@@ -135,6 +136,8 @@ class Ledger:
         Returns the last interval whose commit, made or on its way, may hold its data; all later data of its logs is
         the successor's to bring, and commits that lack it name the successor, before it announces itself, too.
         """
+        if agent in self._excluded:
+            return self._excluded[agent]  # asked for again: nothing of it was counted since
         floor = self.committed if self.pending is None else self.pending.choice.through
         self.roster.pop(agent, None)
         left = self.retired.pop(agent, None)
@@ -145,7 +148,7 @@ class Ledger:
         self._absent.pop(agent, None)
         self.awaited.discard(agent)
         self._deferred = [held for held in self._deferred if held.agent != agent]
-        self._excluded.add(agent)
+        self._excluded[agent] = floor
         for claim in self.bag.drop_agent(agent):
             self._spoilt.add(OWN, claim)
         if successor is not None and successor not in {**self.roster, **self.retired}:
@@ -161,7 +164,7 @@ class Ledger:
         through = self.pending.choice.through if self.pending is not None else self.committed
         if claim.through <= through:
             return
-        if not self._excluded.isdisjoint(claim.agents):
+        if not self._excluded.keys().isdisjoint(claim.agents):
             self._spoilt.add(OWN, claim)
             return
         self.bag.add(edge, claim)

@@ -129,3 +129,28 @@ def test_a_root_does_not_wait_for_those_whom_only_an_excluded_agent_keeps_out() 
     book.add(A, claim(1, 2, "bx", b"bx"))
     book.add(OWN, claim(1, 2, "a", b"a"))
     assert book.step(0) is not None
+
+
+def test_an_inner_node_passes_on_what_does_not_merge() -> None:
+    barrier = Barrier(patience_ms=100)
+    barrier.add(A, claim(0, 1, "a", b"a"))
+    barrier.add(B, claim(0, 1, "b", b"b"))
+    barrier.add(C, claim(0, 1, "c", None))
+    choice = barrier.step({A, B, C}, 0)
+    assert choice is not None
+    position = choice.payloads.index(b"b")
+    passed = barrier.merged(b"a", (position,), NEVER)
+    assert passed == [claim(0, 1, "ac", b"a"), claim(0, 1, "b", b"b")], "or the root would wait for b in vain"
+    assert barrier.kept == passed
+
+
+def test_to_exclude_again_counts_nothing_more() -> None:
+    book = ledger("abx")
+    book.add(OWN, claim(0, 1, "abx", b"x"))
+    assert book.step(0) is not None
+    assert book.exclude("x") == 1, "the commit on its way may hold its data"
+    book.merged(b"x", ())
+    book.durable()
+    book.add(OWN, claim(1, 2, "ab", b"ab"))
+    assert book.step(0) is not None
+    assert book.exclude("x") == 1, "whoever asks again must not be told of commits that cannot hold its data"
