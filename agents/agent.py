@@ -28,6 +28,7 @@ from agents.intake import Intake
 from agents.masters import Masters
 from agents.publishing import Publisher
 from agents.reigns import JOB_KEY, Reigns
+from agents.replicas import Replicas
 from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
 from agents.source_setup import describe_columns, make_pump
@@ -91,6 +92,8 @@ class Agent:
         self.joined = not overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._spawn)
         self.answers = Answers(
             self.introduce,
             self.node,
@@ -100,12 +103,19 @@ class Agent:
             self._describe_source,
             self.add_record,
             self.publisher.spread,
+            self.replicas.keep,
             self.now_ms,
         )
         self.attachments = Attachments(
-            self.agent_id, self.node, self.intakes, self.catalogue, self.masters, self._checkpoints, self._controls
+            self.agent_id,
+            self.node,
+            self.intakes,
+            self.catalogue,
+            self.masters,
+            self._checkpoints,
+            self._controls,
+            self.replicas,
         )
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def introduce(self) -> Member:
         """Say who this agent is."""

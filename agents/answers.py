@@ -28,6 +28,7 @@ from agents.requests import (
     Install,
     Introduce,
     JobRecord,
+    Keep,
     ListJobs,
     Locate,
     Located,
@@ -69,6 +70,7 @@ class Answers:
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
+        keep: holds a copy of another agent's snapshot.
         now_ms: wall clock.
     """
 
@@ -82,11 +84,12 @@ class Answers:
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
         spread: Callable[[JobRecord], Awaitable[bool]],
+        keep: Callable[[Keep], bool],
         now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
-        self._pages, self._now_ms = pages, now_ms
+        self._pages, self._keep, self._now_ms = pages, keep, now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -124,6 +127,8 @@ class Answers:
                 return (await self._pages.answer(request),)
             case Spread():
                 return self._spread(request, here)
+            case Keep() if here:
+                return (self._keep(request),)
             case DescribeSource(source):
                 if source in self._me().sources:
                     return (await self._describe_source(request),)

@@ -19,6 +19,7 @@ from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import Masters
 from agents.reigns import JOB_KEY
+from agents.replicas import Replicas
 from agents.requests import Enlist, JobRecord, encode, value_of
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
@@ -43,6 +44,7 @@ class Attachments:
         masters: the jobs mastered here.
         checkpoints: where workers were left.
         controls: how far control logs were handled.
+        replicas: copies of snapshots at neighbours.
     """
 
     def __init__(
@@ -54,10 +56,11 @@ class Attachments:
         masters: Masters,
         checkpoints: Checkpoints,
         controls: Controls,
+        replicas: Replicas,
     ) -> None:
         self._agent_id, self._node, self._intakes = agent_id, node, intakes
         self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
-        self._controls = controls
+        self._controls, self._replicas = controls, replicas
         self._locks: dict[bytes, asyncio.Lock] = {}
         #: Job -> tree of the publication worked on.
         self._trees: dict[bytes, bytes] = {}
@@ -89,7 +92,8 @@ class Attachments:
 
         A refusal needs no answer here: the verdict that caused it waits in the pump and covers this snapshot too.
         """
-        self._node.seal(tree, snapshot.through, snapshot.payload)
+        if self._node.seal(tree, snapshot.through, snapshot.payload):
+            self._replicas.offer(tree, snapshot)
 
     async def _apply(self, job: JobRecord) -> None:
         app, intake = job.definition.app_id, self._intakes[job.definition.source]
@@ -105,6 +109,7 @@ class Attachments:
 
     async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
         await intake.detach(tree)
+        self._replicas.forget(tree)
         await asyncio.to_thread(self._checkpoints.forget, tree)
         if not self._masters.has_tree(tree):
             self._node.leave_tree(tree)

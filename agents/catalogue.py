@@ -87,6 +87,10 @@ class Catalogue:
         """Return all agents ever heard of, by name, also those that are gone for good."""
         return sorted(self._members.values(), key=lambda member: member.name)
 
+    def member(self, agent_id: str) -> Member | None:
+        """Return an agent that was heard of."""
+        return self._members.get(agent_id)
+
     def is_gone(self, agent_id: str) -> bool:
         """Tell whether an agent is said to be gone for good."""
         member = self._members.get(agent_id)

@@ -39,6 +39,16 @@ class _AgentCollector(Collector):
         yield damaged
         ahead_s = self._agent.now_ms.ahead_ms() / 1000
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
+        replicas = self._agent.replicas
+        copies = CounterMetricFamily(
+            "elf_snapshot_copies",
+            "Snapshots of others taken, handed over for them, and those not made",
+            labels=["kind"],
+        )
+        for kind in ("taken", "answered", "skipped"):
+            copies.add_metric([kind], getattr(replicas, kind))
+        yield copies
+        yield GaugeMetricFamily("elf_snapshot_copies_held", "Snapshots of others held now", value=replicas.held)
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
 

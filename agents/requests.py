@@ -23,8 +23,9 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import Definition
+from overlay.contract import NEVER
 from overlay.decoding import read_msgpack
-from overlay.ids import Contact, parse_address
+from overlay.ids import ID_BYTES, Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
 #: Longest list of names one reply carries.
@@ -194,6 +195,23 @@ class Retire(Request, frozen=True, tag="retire"):
     agent: str
 
 
+class Keep(Request, frozen=True, tag="keep"):
+    """Hold a copy of a sealed snapshot and answer for its agent if that does not; True if it is held.
+
+    It has all data of that agent with since < interval <= through.
+    """
+
+    tree: Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    since: int
+    through: int
+    payload: bytes | None
+
+    def __post_init__(self) -> None:
+        if not NEVER <= self.since < self.through < -NEVER:
+            raise ValueError(f"since = {self.since} must be below through = {self.through}")
+
+
 class Locate(Request, frozen=True, tag="locate"):
     """Find a job's master; routed toward both candidate keys, answered with a `Located` by the first who knows.
 
@@ -256,6 +274,7 @@ AnyRequest = (
     | Follow
     | Stop
     | Retire
+    | Keep
     | Locate
     | Spread
     | DescribeSource

@@ -163,7 +163,7 @@ class Worker:
             lost = () if told else progress.lost
             self.progress = replace(progress, settled=verdict.through, partial_before=None, lost=lost)
             return
-        drops = verdict.named and self.plan.definition.options.straggler != "late"
+        drops = verdict.named and self.plan.definition.options.straggler in ("drop", "void")
         owed, dropped = progress.owed, progress.dropped
         if drops:
             dropped = _joined(dropped, (verdict.previous, verdict.through))

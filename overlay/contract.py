@@ -284,6 +284,13 @@ class Overlay(Protocol):
         """
         ...
 
+    def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
+        """Hand over a copy of another member's sealed snapshot, with all its data of since < interval <= through.
+
+        It is counted if nothing else of that member is for the interval, and the verdict is that member's.
+        """
+        ...
+
     def congested(self, app: bytes) -> bool:
         """Tell whether an application's tree takes less than this node hands over.
 

@@ -42,7 +42,7 @@ from overlay.group.state import GroupHandler
 from overlay.groups import Groups
 from overlay.ids import Contact, parse_address
 from overlay.links.layer import LinkLayer
-from overlay.messages import Accept, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
+from overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
 from overlay.network import Network
 from overlay.pressure import held_back, is_congested
 from overlay.requests import Requests
@@ -194,8 +194,7 @@ class OverlayNode:
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
         """Leave an application's tree; stay a forwarder while others depend on us."""
-        application = self._apps.get(app)
-        if application is not None:
+        if (application := self._apps.get(app)) is not None:
             self._execute(app, application.leave(self._clock(), retire=retire))
             self._forget_if_idle(app)
 
@@ -207,6 +206,12 @@ class OverlayNode:
         taken, effects = application.seal(through, payload, self._clock())
         self._execute(app, effects)
         return taken
+
+    def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
+        """Hand over a copy of another member's sealed snapshot; see `contract.Overlay`."""
+        if (application := self._apps.get(app)) is not None and application.rollup is not None:
+            claim = Claim(since, through, (agent,), payload)
+            self._execute(app, application.rollup.answer_for(claim, self._clock()))
 
     def congested(self, app: bytes) -> bool:
         """Tell whether an application's tree takes less than this node hands over; see `contract.Overlay`."""
@@ -316,8 +321,7 @@ class OverlayNode:
             self._feed(app, event)
 
     def _feed(self, app: bytes, event: Input) -> None:
-        application = self._apps.get(app)
-        if application is not None:
+        if (application := self._apps.get(app)) is not None:
             self._execute(app, application.handle(event, self._clock()))
 
     def _on_due(self, apps: list[bytes]) -> None:
@@ -374,8 +378,7 @@ class OverlayNode:
         return application.rollup
 
     def _forget_if_idle(self, app: bytes) -> None:
-        application = self._apps.get(app)
-        if application is not None and application.is_idle:
+        if (application := self._apps.get(app)) is not None and application.is_idle:
             del self._apps[app]
             self._alarm.forget(app)
 

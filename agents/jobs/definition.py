@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -24,6 +24,9 @@ CREATOR_DEFAULT = "local"
 FILE_BYTES_MAX = 4 * QUERY_BYTES_MAX
 COLUMNS_MAX = 1_000
 
+#: More would only cost more: two agents that fail within a second of each other are rare.
+REPLICAS_MAX = 3
+
 _FIELDS = ("name", "creator", "source", "query", "options", "columns")
 _DURATIONS = {
     "lateness": "lateness_ms",
@@ -35,7 +38,7 @@ _DURATIONS = {
 #: Settings of the design that this release has one value for; others are refused, not ignored.
 _FIXED: dict[str, object] = {"trees": 1}
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "straggler": ("late", "drop", "void"),
+    "straggler": ("late", "drop", "void", "mirror"),
     "semantics": ("exactly-once", "at-least-once", "at-most-once"),
 }
 
@@ -49,8 +52,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     lateness_ms: int = 2_000
     #: What happens when a commit had to leap over an agent. late: its data rides in its next snapshot and corrects the
     #: result. drop: the agent drops its data of those intervals (the paper's leap). void: everybody's data of them is
-    #: dropped (what the paper's section 2.3 says), so that no result lacks a part.
-    straggler: Literal["late", "drop", "void"] = "late"
+    #: dropped (what the paper's section 2.3 says), so that no result lacks a part. mirror: late, and a neighbour that
+    #: holds its snapshots answers for it (the paper's mirroring).
+    straggler: Literal["late", "drop", "void", "mirror"] = "late"
+    #: Neighbours that hold each sealed snapshot until its verdict; None means 1, and 0 for at-most-once jobs.
+    replicas: Annotated[int, msgspec.Meta(ge=0, le=REPLICAS_MAX)] | None = None
     #: How often an event is counted whatever crashes. at-least-once: snapshots leave before they are on disk, so the
     #: lines behind them may be counted again. at-most-once: PAOs are never on disk, so a crash loses them, by name.
     semantics: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
@@ -63,6 +69,13 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
     #: how often they are sent the result; None means with every interval.
     emit_every_ms: int | None = None
+
+    @property
+    def holders(self) -> int:
+        """How many neighbours hold a copy of each sealed snapshot."""
+        if self.replicas is not None:
+            return self.replicas
+        return 0 if self.semantics == "at-most-once" and self.straggler != "mirror" else 1
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -183,16 +196,21 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, (*_FIXED, *_CHOICES, *_DURATIONS), "options")
+    place.refuse_unknown(table, (*_FIXED, *_CHOICES, *_DURATIONS, "replicas"), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
+        elif key == "replicas":
+            values[key] = place.count(key, value, REPLICAS_MAX)
         elif key in _CHOICES:
             values[key] = place.choice(key, value, _CHOICES[key])
         elif isinstance(value, bool) or value != _FIXED[key]:
             raise place.error(key, f"{key} = {value!r} is not in this release; leave it out", section="options")
-    return Options(**values)
+    options = Options(**values)
+    if options.straggler == "mirror" and not options.holders:
+        raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
+    return options
 
 
 def _columns(place: _Places, table: object) -> dict[str, str]:
@@ -235,6 +253,11 @@ class _Places:
             return parse_duration_ms(value)
         except ValueError as error:
             raise self.error(key, f"{key}: {error}", section="options") from None
+
+    def count(self, key: str, value: object, most: int) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+            return value
+        raise self.error(key, f"{key} = {value!r} is not possible", f"0 to {most}", section="options")
 
     def choice(self, key: str, value: object, known: tuple[str, ...]) -> str:
         if isinstance(value, str) and value in known:

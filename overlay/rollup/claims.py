@@ -20,6 +20,8 @@ from overlay.messages import Claim
 
 #: The edge under which a node files its own claims; peers are filed under their 20-byte ids.
 OWN = b""
+#: The one for claims that it makes on behalf of others; nobody waits for it.
+OTHERS = b"\0"
 #: Exchanges among overlapping claims, and attempts at each: the best choice is a set packing, which has no fast answer.
 EXCHANGES_MAX = 16
 

@@ -44,7 +44,7 @@ from overlay.messages import (
 )
 from overlay.rollup.barrier import Barrier
 from overlay.rollup.below import Below
-from overlay.rollup.claims import OWN, Choice
+from overlay.rollup.claims import OTHERS, OWN, Choice
 from overlay.rollup.ledger import Ledger
 from overlay.rollup.own import OwnSnapshots
 from overlay.rollup.settlement import Settlement
@@ -121,6 +121,10 @@ class Rollup:
         self._own.add(self.settlement.durable, through, payload)
         self._own.prune(self.committed)
         return True, self._advance(now_ms)
+
+    def answer_for(self, claim: Claim, now_ms: int) -> list[Effect]:
+        """Hand over another member's snapshot on its behalf; see `contract.Overlay`."""
+        return self._on_claim(OTHERS, claim) + self._advance(now_ms)
 
     @property
     def congested(self) -> bool:

@@ -67,6 +67,8 @@ class Machine:
         self.verdicts: deque[Verdict] = deque()
         self.produced = 0
         self.knows: list[int] = []
+        #: The last interval handed over in this life.
+        self.handed = NEVER
 
     def view(self, key: bytes) -> Sequence[Contact]:
         return bounded([self.world.machines[i].contact for i in self.knows], self.contact.id, key)
@@ -87,11 +89,17 @@ class Machine:
         self.app = None
         self.work.clear()
         self.verdicts.clear()
+        self.handed = NEVER
 
     def hand_over(self, through: int) -> None:
         assert self.app is not None
         items = self.store.snapshots[through]
-        _, effects = self.app.seal(through, pack(items) if items else None, self.world.now_ms)
+        payload = pack(items) if items else None
+        taken, effects = self.app.seal(through, payload, self.world.now_ms)
+        if taken and self.world.rng.random() < self.world.replicas:
+            holder = self.world.rng.choice(self.world.machines)
+            self.world.copies.append((holder.index, messages.Claim(self.handed, through, (self.name,), payload)))
+        self.handed = through
         self.run(effects)
 
     def seal(self, through: int, items: list[str]) -> None:
@@ -180,6 +188,9 @@ class World:
         self.straggler = "late"
         #: How often an operator says of any agent, gone or not, that it is gone for good.
         self.retirements = 0.0
+        #: How often a snapshot is copied to another machine, and the copies, by holder, who answers at any time.
+        self.replicas = 0.0
+        self.copies: list[tuple[int, messages.Claim]] = []
         self.crash_at_commit = 0.0
         self.fan_in_max = 16
         #: How often a message about edges, sent at some time over some link, arrives once more, whatever came between.
@@ -307,6 +318,13 @@ class World:
             self.produced[items[0]] += 1
         machine.seal(through, items)
 
+    def answer_for(self) -> None:
+        """Let a holder hand over a copy, if it is up and a member."""
+        index, claim = self.copies.pop(self.rng.randrange(len(self.copies)))
+        machine = self.machines[index]
+        if machine.app is not None and machine.app.rollup is not None and index in self.members:
+            machine.run(machine.app.rollup.answer_for(claim, self.now_ms))
+
     def retire(self, machine: Machine) -> None:
         assert self.root is not None
         root = self.machines[self.root].app
@@ -316,6 +334,8 @@ class World:
     def step(self) -> None:
         """Do one of the things that may happen next."""
         draw = self.rng.random()
+        if self.copies and self.rng.random() < 0.02:
+            self.answer_for()
         if self.retirements and self.rng.random() < self.retirements:
             self.retire(self.rng.choice(self.machines))
         if self.echoes and self.sent and self.rng.random() < self.echoes:

@@ -16,9 +16,11 @@ def run(
     crash_at_commit: float = 0.0,
     straggler: str = "late",
     retirements: float = 0.0,
+    replicas: float = 0.0,
 ) -> World:
     world = World(count, seed, root=seed % count, members=[i for i in range(count) if i % 5 != 4])
     world.crash_at_commit, world.straggler, world.retirements = crash_at_commit, straggler, retirements
+    world.replicas = replicas
     world.start()
     sealed = dict.fromkeys(world.members, 0)
     while min(sealed.values()) < intervals:
@@ -79,6 +81,41 @@ def test_exactly_once_with_crashes_between_store_and_answer(seed: int) -> None:
 def test_exactly_once_when_agents_are_retired_whether_they_are_gone_or_not(seed: int) -> None:
     world = run(200 + seed, count=2 + seed % 7, faults=0.002, crash_at_commit=0.01, retirements=0.002)
     assert world.counted() == world.produced
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_exactly_once_when_others_answer_for_an_agent_with_copies(seed: int) -> None:
+    world = run(
+        400 + seed, count=2 + seed % 7, faults=0.003, crash_at_commit=0.01, retirements=0.001 * (seed % 2), replicas=0.7
+    )
+    assert world.counted() == world.produced
+
+
+def test_a_copy_answers_for_an_agent_that_is_gone_with_its_disk() -> None:
+    world = World(3, 7, root=0)
+    world.replicas, owner = 1.0, world.machines[2]
+    world.start()
+    for machine in world.machines:
+        if machine.app is None:
+            world.restart(machine)
+    for _ in range(2_000):
+        world.step()
+    world.copies.clear()
+    items = {machine.index: [f"{machine.name}#x@5"] for machine in world.machines}
+    owner.seal(5, items[2])
+    claim = next(copy for _, copy in world.copies if copy.agents == (owner.name,))
+    world.copies.clear()
+    world.crash(owner)
+    del world.down_until[owner.index]
+    for pair in [pair for pair in world.links if owner.index in pair]:
+        world.links[pair] = type(world.links[pair])([None] if None in world.links[pair] else [])
+    world.copies = [(1, claim)]
+    world.answer_for()
+    for index in (0, 1):
+        world.machines[index].seal(5, items[index])
+    for _ in range(3_000):
+        world.step()
+    assert set(world.counted()) == {item for sealed in items.values() for item in sealed}
 
 
 @pytest.mark.parametrize("straggler", ["drop", "void"])
