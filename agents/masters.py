@@ -150,6 +150,8 @@ class Masters:
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
         committed = master.state.rollup.committed
         counted = max([self._exclude(app, old, agent) for old in lost], default=NEVER)
+        # One that was lost before it was ever counted had a predecessor itself.
+        counted = max([counted, *(each for old in lost if (each := enlisted[old].counted) is not None)])
         missed = committed if lost and counted < committed else None
         while master.state.rollup.committed < counted:
             # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
@@ -166,7 +168,7 @@ class Masters:
         rollup, options = copy.master.state.rollup, copy.job.definition.options
         account = rollup.roster.get(old)
         floor = self._node.exclude(copy.job.tree, old, agent)
-        if floor > rollup.committed or account is None or options.straggler != "late":
+        if floor > rollup.committed or account is None or options.straggler in ("drop", "void"):
             return floor
         # It was away: nothing of its later intervals was ever counted.
         counted = counted_through(account, rollup.committed)

@@ -200,8 +200,7 @@ class OverlayNode:
 
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
         """Hand over a durable snapshot; see `contract.Overlay`."""
-        application = self._apps.get(app)
-        if application is None:
+        if (application := self._apps.get(app)) is None:
             return False
         taken, effects = application.seal(through, payload, self._clock())
         self._execute(app, effects)
@@ -210,8 +209,7 @@ class OverlayNode:
     def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
         """Hand over a copy of another member's sealed snapshot; see `contract.Overlay`."""
         if (application := self._apps.get(app)) is not None and application.rollup is not None:
-            claim = Claim(since, through, (agent,), payload)
-            self._execute(app, application.rollup.answer_for(claim, self._clock()))
+            self._execute(app, application.rollup.answer_for(Claim(since, through, (agent,), payload), self._clock()))
 
     def congested(self, app: bytes) -> bool:
         """Tell whether an application's tree takes less than this node hands over; see `contract.Overlay`."""
@@ -254,8 +252,7 @@ class OverlayNode:
 
     def multicast(self, app: bytes, body: bytes) -> int:
         """Append an entry to the tree's control log; see `contract.Overlay`."""
-        application = self._apps.get(app)
-        if application is None:
+        if (application := self._apps.get(app)) is None:
             raise NotJoinedError("only a tree's root can multicast")
         position, effects = application.multicast(body, self._clock())
         self._execute(app, effects)
@@ -366,8 +363,7 @@ class OverlayNode:
     # ---- parts
 
     def _application(self, app: bytes, root: Contact | None) -> Application:
-        application = self._apps.get(app)
-        if application is None:
+        if (application := self._apps.get(app)) is None:
             application = Application(app, self.contact, self._bounded, self.settings, self._rng, root)
             self._apps[app] = application
         return application

@@ -96,7 +96,7 @@ class Machine:
         items = self.store.snapshots[through]
         payload = pack(items) if items else None
         taken, effects = self.app.seal(through, payload, self.world.now_ms)
-        if taken and self.world.rng.random() < self.world.replicas:
+        if taken and self.world.replicas and self.world.rng.random() < self.world.replicas:
             holder = self.world.rng.choice(self.world.machines)
             self.world.copies.append((holder.index, messages.Claim(self.handed, through, (self.name,), payload)))
         self.handed = through
