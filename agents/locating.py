@@ -63,7 +63,7 @@ class Locator:
 
         Raises:
             UnknownJobError: nobody knows the job.
-            UnavailableError: its master, or whoever may know it, cannot be reached.
+            UnavailableError: it has no master now, or its master, or whoever may know it, cannot be reached.
             ElfError: what the master answered.
         """
         search = _Search(self._node, request, timeout_ms)
@@ -82,6 +82,8 @@ class Locator:
             return found
         if search.trouble is not None:
             raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
+        if master is not None:
+            raise UnavailableError(f"{key} has no master at the moment; {master} was the last that is known of")
         raise UnknownJobError(key, [f"{row['creator']}/{row['name']}" for row in jobs])
 
     def _known(self, app: bytes) -> Contact | None:

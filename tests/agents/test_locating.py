@@ -199,6 +199,14 @@ async def test_a_job_nobody_knows_is_answered_with_names_like_it() -> None:
     assert failure.value.nearest == ("shop/tops",)
 
 
+async def test_a_job_that_is_known_exists_also_while_nobody_is_its_master() -> None:
+    site = Site()
+    site.rows = [{"creator": "shop", "name": "top", "app_id": APP.hex(), "master": MASTER.address}]
+    site.overlay.masters[MASTER] = NotFoundError("not mine any more")
+    with pytest.raises(UnavailableError, match="shop/top has no master at the moment"):
+        await site.ask()
+
+
 @pytest.mark.parametrize("salt", [0, 1])
 async def test_with_one_candidate_down_and_nobody_who_knows_the_job_may_exist(salt: int) -> None:
     site = Site()
