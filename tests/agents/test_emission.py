@@ -23,6 +23,7 @@ from agents.service import Service
 from agents.store.database import Database
 from agents.store.panes import Panes
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, plan_of
 from tests.agents.test_history import Fed
 
@@ -172,8 +173,6 @@ def test_what_a_follower_was_sent_last_of_a_window_is_what_the_window_says(
             span = Span(result["window"]["start_ms"], end_ms)
             now = msgspec.to_builtins(fed.master.result(span, None, None, str))
             assert (result["rows"], result["completeness"]) == (now["rows"], now["completeness"])
-        if name == "early" and len(script) > 4:
-            assert any(r["completeness"]["status"] == "open" and r["window"]["end_ms"] > 0 for r in follower.sent)
     finally:
         database.close()
 
@@ -203,6 +202,18 @@ def test_a_follower_is_sent_each_window_once_and_again_when_it_changes(store: Pa
     ]
 
 
+def test_an_open_window_is_sent_as_often_as_the_job_says(store: Panes) -> None:
+    fed = Fed(JOBS["early"], store)
+    follower = Follower(fed)
+    follower.read()
+    for interval in range(5):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+        follower.read()
+    follower.sent = [result for result in follower.sent if result["through_ms"] is not None]
+    told = [(r["window"]["end_ms"], r["completeness"]["status"], r["rows"][0]["n"]) for r in follower.sent]
+    assert told == [*((8_000, "open", n) for n in (1, 2, 3)), (8_000, "final", 4), (16_000, "open", 1)]
+
+
 def test_a_window_that_turns_out_to_lack_something_is_sent_again(store: Panes) -> None:
     fed = Fed(JOBS["tumbling"], store)
     follower = Follower(fed)
@@ -213,7 +224,8 @@ def test_a_window_that_turns_out_to_lack_something_is_sent_again(store: Panes) -
     notes = [Notes(gaps=((0, 1),)), Notes(lost={"w": ((1, 2),)}), Notes(lost={"w": ((1, 2),)})]
     for number, note in enumerate(notes, 4):
         state = RollupState(committed=number, roster={"w": RosterEntry(admitted=NEVER)})
-        fed.master.commit(Commit(number - 1, number, pack(note, fed.plan.schema.empty()), ("w",), (), state))
+        commit = Commit(number - 1, number, pack(note, fed.plan.schema.empty()), ("w",), (), state)
+        fed.master.commit(commit, Place(1, fed.master.state.applied.index + 1))
     follower.sent.clear()
     follower.read()
     told = [(r["window"]["end_ms"], r["completeness"]["status"]) for r in follower.sent]
