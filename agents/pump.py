@@ -281,7 +281,7 @@ class Pump:
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
 
-        With `force`, for the last time: nothing is read or handed over after it.
+        With `force`, at once, and with all there is whatever the jobs' semantics: before a stop, or a job is taken up.
         """
         if self._pending is None:
             self._apply_verdicts()

@@ -192,7 +192,7 @@ class Worker:
 
         Args:
             sealed: the snapshots made since the last one, if all are to be stored.
-            last: nothing is done after this one, so it may hold all there is.
+            last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
         """
         progress, trees = self.progress, self._trees
         if not self.is_exact:
