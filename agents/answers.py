@@ -121,8 +121,8 @@ class Answers:
                 return await self._locate(request)
             case Weigh() if here:
                 return (msgspec.to_builtins(self._masters.weigh(request, self._now_ms())),)
-            case Install(job, roster) if here:
-                return ((await self._masters.install(job, roster)).encode(),)
+            case Install(job, roster, ended) if here:
+                return ((await self._masters.install(job, roster, ended)).encode(),)
             case Fetch() if here:
                 return (await self._pages.answer(request),)
             case Spread():
@@ -167,8 +167,9 @@ class Answers:
             case Retire(app, agent):
                 return await self._masters.retire(app, agent)
             case Stop(app):
-                # Told first, dropped then: a stop that did not reach the agents can be asked for again.
-                tombstone = self._masters.job(app).tombstone(self._now_ms())
+                # Decided first, so that no other master takes the job up again; told then, dropped last: a stop that
+                # did not reach the agents can be asked for again.
+                tombstone = await self._masters.begin_stop(app, self._now_ms())
                 if not await self._spread_job(tombstone):
                     raise UnavailableError(
                         "the job was published again at the same time; stop it again if it should end"

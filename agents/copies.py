@@ -101,8 +101,14 @@ class Copies:
     def restore(self) -> None:
         """Take up the copies of the last run."""
         self._store.sweep()
-        for _, body, state in self._store.masters():
-            self._open(JobRecord.decode(body), state)
+        for app, body, state in self._store.masters():
+            job = JobRecord.decode(body)
+            ended = msgspec.msgpack.decode(state, type=MasterState).ended
+            if ended:
+                self._store.forget(app)
+                self._logs.forget(job.tree)
+                continue
+            self._open(job, state)
         until_ms = self._store.uncertain_before_ms
         if until_ms is not None:
             for copy in self._copies.values():
@@ -223,8 +229,10 @@ class Copies:
                 await asyncio.to_thread(self._controls.put, copy.job.tree, said)
                 await asyncio.to_thread(master.note, place)
             case End(tombstone=tombstone):
+                copy.job = tombstone
                 self._learn(tombstone)
-                await asyncio.to_thread(master.note, place)
+                # A start that comes before the copy is forgotten must not take it for a running job's.
+                await asyncio.to_thread(master.note, place, ended=True)
 
     def on_lead(self, tree: bytes, leads: bool) -> None:
         """This agent's copy is the master now, or is it no more."""

@@ -68,6 +68,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     #: The place of the root group's last entry that all this is made of, and the group's members as of it.
     applied: Place = Place(1, 1)
     seats: tuple[Seat, ...] = ()
+    #: The job is stopped, and nothing of it is needed any more.
+    ended: bool = False
 
 
 def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
@@ -173,11 +175,11 @@ class Master:
                 self.state = msgspec.structs.replace(self.state, gaps=_bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
 
-    def note(self, place: Place, seats: tuple[Seat, ...] | None = None) -> None:
+    def note(self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False) -> None:
         """Remember durably how far the group's log is applied, and its members if these have changed."""
         with self._lock:
             seats = self.state.seats if seats is None else seats
-            state = msgspec.structs.replace(self.state, applied=place, seats=seats)
+            state = msgspec.structs.replace(self.state, applied=place, seats=seats, ended=ended)
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 

@@ -86,18 +86,25 @@ class Masters:
         running = copy.job if copy is not None and not copy.job.stopped else None
         return Weight(roots=self._node.roots(), job=running, holder=holder)
 
-    async def install(self, job: JobRecord, roster: Mapping[str, str]) -> JobRecord:
+    async def install(self, job: JobRecord, roster: Mapping[str, str], ended: str = "") -> JobRecord:
         """Become a job's master and return the job; publishing the same definition again changes nothing.
 
         Args:
             job: the publication.
             roster: agent id -> address of those expected from the first commit on.
+            ended: the instance of the publication before, if the publisher knows that it was stopped.
 
         Raises:
             JobConflictError: another definition of this creator and name is running.
+            UnavailableError: the job is being stopped, or is running and its master is not known now.
         """
         check_definition(job.definition)
         app = job.definition.app_id
+        copy = self._copies.get(app)
+        if copy is not None and copy.job.stopped:
+            raise UnavailableError(f"job {job.definition.key} is just being stopped; try again")
+        if copy is not None and app not in self._rooted and copy.job.instance != ended:
+            raise UnavailableError(f"job {job.definition.key} is running and has no master at this moment; try again")
         if app in self._rooted:
             running = self.job(app)
             if _content(running) == _content(job):
@@ -204,6 +211,12 @@ class Masters:
         except (OverlayError, ElfError, ValueError):
             return False
         return bool(member["agent_id"] == agent)
+
+    async def begin_stop(self, app: bytes, now_ms: int) -> JobRecord:
+        """Have it decided that a job ends, whoever leads it; returns the record that says so."""
+        tombstone = self.job(app).tombstone(now_ms)
+        await self._decide(app, Rename(tombstone))
+        return tombstone
 
     async def stop(self, tombstone: JobRecord) -> None:
         """Stop mastering a job and drop its panes, on all members of its root group."""

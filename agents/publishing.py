@@ -87,7 +87,8 @@ class Publisher:
                 instance=secrets.token_hex(8),
                 stamp_ms=now_ms if known is None else max(now_ms, known.stamp_ms + 1),
             )
-            answer = await self._node.ask(chosen.master, encode(Install(job, source["members"])))
+            ended = known.instance if known is not None and known.stopped else ""
+            answer = await self._node.ask(chosen.master, encode(Install(job, source["members"], ended)))
             job = JobRecord.decode(value_of(answer))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None

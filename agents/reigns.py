@@ -60,8 +60,8 @@ class Reigns:
         self._spread, self._now_ms = spread, now_ms
         #: Jobs of which the tree has its root here -> set when there is something new.
         self.rooted: dict[bytes, asyncio.Event] = {}
-        #: What is done for jobs meanwhile.
-        self._work: dict[bytes, list[asyncio.Task[None]]] = {}
+        #: What is done for jobs while we lead them; under None, what goes on whoever leads.
+        self._work: dict[bytes | None, list[asyncio.Task[None]]] = {}
 
     async def stop(self) -> None:
         """End what is done for the jobs; nothing is forgotten."""
@@ -86,7 +86,7 @@ class Reigns:
             case Rename(job=job) if not copy.leads:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)
             case End(tombstone=tombstone):
-                self._begin(app, self._end(app, tombstone, leads=copy.leads))
+                self._begin(None, self._end(app, tombstone, leads=copy.leads))
 
     def on_record(self, job: JobRecord) -> None:
         """A job's record came by its source's tree; a copy that slept through the job's end is dropped."""
@@ -94,11 +94,14 @@ class Reigns:
         copy = self._copies.get(app)
         if copy is None or copy.leads or job.stamp_ms <= copy.job.stamp_ms:
             return
+        view = self._node.groups.view(copy.job.tree)
+        if view is not None and view.leader:
+            return  # its leader will say so
         if job.stopped or job.tree != copy.job.tree:
-            self._begin(app, self._copies.forget(app))
+            self._begin(None, self._copies.forget(app))
 
     async def _lead(self, app: bytes, copy: Copy) -> None:
-        """Become the master: say so in the log, take the tree's root, tell everyone."""
+        """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""
         try:
             if copy.job.master != self._node.contact:
                 me, stamp_ms = self._node.contact, max(self._now_ms(), copy.job.stamp_ms + 1)
@@ -107,8 +110,21 @@ class Reigns:
         except OverlayError as error:
             log.info("job %s: %s", copy.job.definition.key, error)
             return
+        if copy.job.stopped:
+            await self._finish_stop(app, copy)
+            return
         self._take_root(app, copy)
         log.info("this agent is the master of job %s", copy.job.definition.key)
+        await self._tell_all(copy)
+
+    async def _finish_stop(self, app: bytes, copy: Copy) -> None:
+        """The master before us was stopping the job."""
+        await self._tell_all(copy)
+        with contextlib.suppress(OverlayError):
+            await self._copies.propose(app, End(copy.job))
+
+    async def _tell_all(self, copy: Copy) -> None:
+        """Put the job's record into its source's tree, until that is done or we lead no more."""
         pause_s = SPREAD_RETRY_S
         while copy.leads:
             with contextlib.suppress(ElfError, OverlayError):
@@ -170,12 +186,12 @@ class Reigns:
         news, self.rooted[app] = self.rooted[app], asyncio.Event()
         news.set()
 
-    def _begin(self, app: bytes, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, app: bytes | None, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._work.setdefault(app, []).append(task)
         task.add_done_callback(functools.partial(self._done, app))
 
-    def _done(self, app: bytes, task: asyncio.Task[None]) -> None:
+    def _done(self, app: bytes | None, task: asyncio.Task[None]) -> None:
         work = self._work.get(app, [])
         if task in work:
             work.remove(task)

@@ -113,10 +113,14 @@ class Weight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Install(Request, frozen=True, tag="install"):
-    """Become this job's master; `roster` are the agents expected from the first commit on, with their addresses."""
+    """Become this job's master; `roster` are the agents expected from the first commit on, with their addresses.
+
+    `ended`: the instance of the publication before, if the publisher knows that it was stopped.
+    """
 
     job: JobRecord
     roster: Mapping[str, str]
+    ended: str = ""
 
 
 class Enlist(Request, frozen=True, tag="enlist"):

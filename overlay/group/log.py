@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from overlay.group.messages import ENTRIES_MAX, Entry, Kind, Place, Seat, decode_seats
 
 #: Applied entries that are kept for members that are behind, in bytes; who needs older ones fetches a copy.
-TAIL_BYTES_MAX = 32 << 20
+TAIL_BYTES_MAX = 8 << 20
 #: Bytes of bodies in one message.
 BATCH_BYTES_MAX = 4 << 20
 

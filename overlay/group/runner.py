@@ -49,8 +49,9 @@ class GroupRunner:
         self.machine = machine
         self._handler, self._send, self._clock, self._wake = handler, send, clock, wake
         self._inputs: asyncio.Queue[Input] = asyncio.Queue()
-        #: Who waits for the command at a place to be applied.
+        #: Who waits for the command at a place to be applied, and who waits for the machine to take it at all.
         self._waiting: dict[Place, asyncio.Future[None]] = {}
+        self._asking: set[asyncio.Future[None]] = set()
         #: Parts of a command that is not whole yet, with the term they are of.
         self._parts: tuple[int, list[bytes]] = 0, []
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -61,6 +62,8 @@ class GroupRunner:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._give_up()
+        for done in self._asking:
+            _fail(done, NotJoinedError("this agent has closed its part in the job's root group"))
 
     # ---- inputs
 
@@ -82,8 +85,15 @@ class GroupRunner:
             self._waiting[place] = done
             return effects
 
+        await self._ask(begin, done)
+
+    async def _ask(self, begin: Input, done: asyncio.Future[None]) -> None:
+        self._asking.add(done)
         self._inputs.put_nowait(begin)
-        await done
+        try:
+            await done
+        finally:
+            self._asking.discard(done)
 
     async def change(self, seats: Sequence[Seat] | None) -> None:
         """Begin to change the members; None: go on alone, see `RootGroup.force`. Raises as the machine does."""
@@ -95,11 +105,11 @@ class GroupRunner:
             except Exception as error:
                 _fail(done, error)
                 return ()
-            done.set_result(None)
+            if not done.done():
+                done.set_result(None)
             return effects
 
-        self._inputs.put_nowait(begin)
-        await done
+        await self._ask(begin, done)
 
     def hand_over(self, agent: str) -> None:
         """Let another member lead, if it has everything."""

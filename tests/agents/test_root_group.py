@@ -1,0 +1,96 @@
+"""Root groups of agents in one process: stops that are interrupted, publications that meet them, copies on others."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agents.agent import Agent
+from agents.commands import End, Rename
+from agents.errors import UnavailableError
+from agents.requests import JobRecord
+from agents.service import Service
+from overlay.ids import app_id
+from tests.agents.test_control import JOB, configure
+from tests.overlay.cluster import wait_until
+from tests.system.cluster import free_port
+
+APP = app_id("sold", "shop")
+
+
+@contextlib.asynccontextmanager
+async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]]:
+    ports = [free_port() for _ in range(count)]
+    configs = [
+        configure(folder, f"n{number}", port, [f"127.0.0.1:{ports[0]}"] if number else [])
+        for number, port in enumerate(ports)
+    ]
+    agents = [Agent(config) for config in configs]
+    try:
+        for agent in agents:
+            await agent.start()
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+        yield agents
+    finally:
+        for agent in agents:
+            await agent.stop()
+
+
+async def publish(agents: list[Agent]) -> tuple[Agent, JobRecord]:
+    """Publish the job; returns its master and its record, once all agents have heard of it."""
+    await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+    await wait_until(lambda: all(len(agent.catalogue.running()) == 1 for agent in agents))
+    master = next(agent for agent in agents if APP in agent.masters)
+    return master, master.masters.job(APP)
+
+
+async def restart(agents: list[Agent], agent: Agent) -> Agent:
+    at = agents.index(agent)
+    await agent.stop()
+    agents[at] = Agent(agent.config)
+    await agents[at].start()
+    return agents[at]
+
+
+async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        _, job = await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        assert sum(APP in agent.masters for agent in agents) == 1
+        await Service(agents[1]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 20)
+        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        copies = [agent.copies.get(APP) for agent in agents]
+        assert all(copy is not None and copy.job.instance != job.instance for copy in copies)
+
+
+async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        await master.copies.propose(APP, Rename(job.tombstone(job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        await wait_until(lambda: again.copies.get(APP) is None, 20)
+        assert again.catalogue.running() == []
+
+
+async def test_a_job_that_ended_is_not_taken_up_again(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        await master.copies.propose(APP, End(job.tombstone(job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        assert again.copies.get(APP) is None
+
+
+async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        other = next(agent for agent in agents if agent is not master)
+        with pytest.raises(UnavailableError, match="has no master at this moment"):
+            await other.masters.install(job, {})
+        copy = other.copies.get(APP)
+        assert copy is not None and copy.job.instance == job.instance
