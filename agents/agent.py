@@ -245,8 +245,7 @@ class Agent:
 
     def is_group_over(self, app: bytes) -> bool:
         """Tell whether the job whose tree this is was stopped."""
-        job = self.catalogue.job_of_tree(app)
-        return job is not None and job.stopped
+        return self.catalogue.is_over(app)
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""

@@ -15,6 +15,8 @@ from agents.requests import JobRecord, Member
 from overlay.contract import Record
 from overlay.decoding import read_msgpack
 
+#: Publications remembered that others have followed.
+OVER_MAX = 1_024
 _JOB, _MEMBER = "job/", "member/"
 
 
@@ -27,6 +29,8 @@ class Catalogue:
         #: Tree -> plan and job, of the newest publication of each job.
         self._plans: dict[bytes, Plan] = {}
         self._trees: dict[bytes, bytes] = {}
+        #: Trees of publications that others have followed, oldest first.
+        self._over: dict[bytes, None] = {}
 
     def learn_record(self, record: Record) -> JobRecord | None:
         """Take a control record in; return the job if it is one and can run here.
@@ -54,6 +58,9 @@ class Catalogue:
             columns = {name: SqlType.parse(kind) for name, kind in job.definition.columns.items()}
             self._plans[job.tree] = compile_job(job.definition, columns)
         if known is not None and known.tree != job.tree:
+            self._over[known.tree] = None
+            while len(self._over) > OVER_MAX:
+                del self._over[next(iter(self._over))]
             del self._plans[known.tree], self._trees[known.tree]
         self._jobs[app], self._trees[job.tree] = job, app
 
@@ -65,6 +72,11 @@ class Catalogue:
         """Return the job whose newest known publication has this tree."""
         app = self._trees.get(tree)
         return None if app is None else self._jobs[app]
+
+    def is_over(self, tree: bytes) -> bool:
+        """Tell whether the publication with this tree was stopped, as far as that is known here."""
+        job = self.job_of_tree(tree)
+        return tree in self._over or (job is not None and job.stopped)
 
     def plan(self, tree: bytes) -> Plan:
         """Return the plan of the publication with this tree.

@@ -101,12 +101,13 @@ class Masters:
         check_definition(job.definition)
         app = job.definition.app_id
         copy = self._copies.get(app)
-        if copy is not None and copy.job.stopped:
-            raise UnavailableError(f"job {job.definition.key} is just being stopped; try again")
-        if copy is not None and app not in self._rooted and copy.job.instance != ended:
-            raise UnavailableError(f"job {job.definition.key} is running and has no master at this moment; try again")
-        if app in self._rooted:
+        if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
+            if app not in self._rooted:
+                key = job.definition.key
+                raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
             running = self.job(app)
+            if running.stopped:
+                raise UnavailableError(f"job {job.definition.key} is just being stopped; try again")
             if _content(running) == _content(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
