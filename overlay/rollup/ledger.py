@@ -138,8 +138,12 @@ class Ledger:
         """
         if agent in self._excluded:
             return self._excluded[agent]  # asked for again: nothing of it was counted since
-        floor = self.committed if self.pending is None else self.pending.choice.through
-        self.roster.pop(agent, None)
+        floor = self.committed
+        if self.pending is not None:
+            # It stays on the roster until that commit is made: if its data is not in there, it is named, for ever.
+            floor = self.pending.choice.through
+        else:
+            self.roster.pop(agent, None)
         left = self.retired.pop(agent, None)
         if left is not None and (self.pending is None or agent not in self.pending.choice.agents()):
             assert left.until is not None
@@ -153,8 +157,9 @@ class Ledger:
             self._spoilt.add(OWN, claim)
         if successor is not None and successor not in {**self.roster, **self.retired}:
             self._expected[successor] = floor
-            self.roster[successor] = RosterEntry(floor)
             self.awaited.add(successor)
+            if self.pending is None:
+                self.roster[successor] = RosterEntry(floor)
         return floor
 
     # ---- claims

@@ -306,6 +306,21 @@ def test_a_successor_is_named_by_commits_made_before_it_announces_itself() -> No
     assert [(run.after, run.through, run.named) for run in status.absences] == [(NEVER, 3, False), (3, 5, True)]
 
 
+def test_a_commit_on_its_way_names_the_lost_agent_and_not_its_successor() -> None:
+    state = RollupState(3, {"x": RosterEntry(NEVER), "y": RosterEntry(NEVER)})
+    ledger = Ledger(APP, state, 1, leap_after_ms=1_000, grace_until_ms=0)
+    ledger.add(B, claim(3, 4, "y"))
+    ledger.step(0)
+    assert ledger.step(1_000) is not None, "without x"
+    assert ledger.exclude("x", "z") == 4
+    assert ledger.merged(b"p", ()).missing == ("x",), "for z leaves out what x may be in"
+    ledger.durable()
+    assert set(ledger.roster) == {"y", "z"}
+    status = ledger.on_announce(announce("z"))
+    assert status is not None
+    assert [(run.after, run.through, run.named) for run in status.absences] == [(NEVER, 4, False)]
+
+
 def test_an_excluded_agent_that_was_retired_left_nothing_in_later_commits() -> None:
     state = RollupState(9, {"y": RosterEntry(NEVER)}, {"x": RosterEntry(NEVER, (), until=5)})
     ledger = Ledger(APP, state, 1, leap_after_ms=1_000, grace_until_ms=0)
