@@ -170,7 +170,9 @@ class Worker:
             for interval in [held for held in self._trees if verdict.previous < held <= verdict.through]:
                 del self._trees[interval]
         else:
-            owed = (*owed, (verdict.previous, verdict.through))
+            # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
+            after = verdict.previous if progress.counted is None else max(verdict.previous, progress.counted)
+            owed = (*owed, (after, verdict.through)) if after < verdict.through else owed
         late, gaps = progress.late, progress.gaps
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through

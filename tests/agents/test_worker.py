@@ -78,6 +78,14 @@ def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     assert snapshot.payload is None
 
 
+def test_a_successor_owes_nothing_of_what_it_leaves_out() -> None:
+    for through, owed in ((4, ()), (5, ()), (7, ((5, 7),))):
+        worker = Worker(PLAN, "w2", Progress(counted=5), new=True)
+        worker.begin(None)
+        worker.settle(Verdict(NEVER, through, True, named=False), ())
+        assert worker.progress.owed == owed
+
+
 def test_lines_that_a_lost_predecessor_had_read_and_that_are_gone_are_a_gap() -> None:
     for first_ms, gaps in ((3_999, ()), (4_000, ((1, 2),)), (9_000, ((1, 4),))):
         worker = Worker(plan_of(lateness_ms=1_000), "w2", Progress(counted=1), new=True)
