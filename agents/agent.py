@@ -283,7 +283,7 @@ class Agent:
         for job in jobs:
             if self._checkpoints.worker(job.tree) is not None:
                 # Before the first line is read: what it misses now it would never get.
-                await self.attachments.follow(job)
+                await self.attachments.follow_newest(job.definition.app_id)
             else:
                 self._spawn(self.attachments.follow(job))
         self._introduce_to(tree)

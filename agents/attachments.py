@@ -87,6 +87,13 @@ class Attachments:
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
 
+    async def follow_newest(self, app: bytes) -> None:
+        """Do what a job's newest record says, also if that is not the one in our store, or changes meanwhile."""
+        while (job := self._catalogue.job(app)) is not None:
+            await self.follow(job)
+            if self._catalogue.job(app) == job:
+                return
+
     def seal(self, tree: bytes, snapshot: Snapshot) -> None:
         """Hand a durable snapshot to the tree.
 

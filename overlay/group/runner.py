@@ -75,8 +75,12 @@ class GroupRunner:
             OvertakenError: it led no more before the command was applied, which may still happen elsewhere.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        term = self.machine.term
 
         def begin(now_ms: int) -> Sequence[GroupEffect]:
+            if self.machine.term != term:
+                _fail(done, OvertakenError("this agent has led and ceased to lead since this was asked for"))
+                return ()
             try:
                 place, effects = self.machine.propose(body, now_ms)
             except NotJoinedError as error:

@@ -6,6 +6,7 @@ import contextlib
 import pathlib
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from agents.agent import Agent
@@ -94,3 +95,14 @@ async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_pat
             await other.masters.install(job, {})
         copy = other.copies.get(APP)
         assert copy is not None and copy.job.instance == job.instance
+
+
+async def test_a_worker_reads_every_line_although_the_stored_record_is_older(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        workers = master.intakes["orders"].pump.workers
+        await wait_until(lambda: job.tree in workers)
+        # Another master was chosen, and its record had not come round when this agent fell.
+        await master.copies.propose(APP, Rename(msgspec.structs.replace(job, stamp_ms=job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        assert job.tree in again.intakes["orders"].pump.workers
