@@ -57,8 +57,11 @@ def test_a_lost_master_is_replaced_and_windows_of_before_are_still_answered(tmp_
                 assert lacking.status == "final_incomplete" and lacking.missing == [struck.name], lacking
             if disk == "lost":
                 shutil.rmtree(struck.data)
+                # The first of the agents was told of nobody to join through, and has forgotten whom it knew.
+                source = {"path": str(logs[agents.index(struck)]), "columns": {"price_cents": "BIGINT"}}
+                struck.configure({"clicks": source}, [other.overlay])
             struck.start()
-            with elf.connect(struck.url) as client:
+            with elf.connect(other.url) as client:
                 wait_until(lambda: through_ms(client) >= before_ms + 12_000, "commits go on with it")
         expected = shop_windows(logs, SIZE_S * 1_000, SLIDE_S * 1_000)
         last_end_ms = max(expected) + SIZE_S * 1_000
