@@ -87,8 +87,3 @@ def decode_command(body: bytes) -> Command:
     """Decode a command; raises msgspec.DecodeError on anything else."""
     command: Command = read_msgpack(body, Command)  # type: ignore[arg-type]  # a union is no `type`
     return command
-
-
-def applies(commit: Commit, committed: int) -> bool:
-    """Tell whether a commit follows what is committed: one that another root's commit overtook counts nothing."""
-    return commit.previous == committed and commit.through > committed

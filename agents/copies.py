@@ -27,6 +27,7 @@ from agents.store.groups import GroupLogs
 from agents.store.panes import Panes
 from cbt import PaoDecodeError
 from overlay.contract import ControlEntry
+from overlay.errors import NotJoinedError
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place, Seat, decode_seats
 from overlay.group.seating import SIZE
@@ -42,10 +43,6 @@ class Copy:
     def __init__(self, job: JobRecord, master: Master) -> None:
         self.job, self.master = job, master
         self.leads = False
-
-    def has_member(self, agent: str) -> bool:
-        """Tell whether an agent is a member of the group."""
-        return any(seat.agent == agent for seat in self.master.state.seats)
 
 
 class Copies:
@@ -85,6 +82,11 @@ class Copies:
         """Return all copies."""
         return list(self._copies.values())
 
+    def has_member(self, tree: bytes, agent: str) -> bool:
+        """Tell whether an agent is a member of a job's group, or is one as soon as a decision under way is made."""
+        view = self._node.groups.view(tree)
+        return view is not None and any(seat.agent == agent for seat in view.seats)
+
     def is_grown(self, app: bytes) -> bool:
         """Tell whether a job led here has the members that it can have, as far as we know other agents."""
         copy = self._copies.get(app)
@@ -103,12 +105,11 @@ class Copies:
         self._store.sweep()
         for app, body, state in self._store.masters():
             job = JobRecord.decode(body)
-            ended = msgspec.msgpack.decode(state, type=MasterState).ended
-            if ended:
+            if msgspec.msgpack.decode(state, type=MasterState).ended:
                 self._store.forget(app)
                 self._logs.forget(job.tree)
-                continue
-            self._open(job, state)
+            else:
+                self._open(job, state)
         until_ms = self._store.uncertain_before_ms
         if until_ms is not None:
             for copy in self._copies.values():
@@ -175,8 +176,9 @@ class Copies:
             NotJoinedError, OvertakenError: this agent does not lead the job, or no more.
         """
         copy = self._copies.get(app)
-        tree = copy.job.tree if copy is not None else app
-        await self._node.groups.propose(tree, encode_command(command))
+        if copy is None:
+            raise NotJoinedError("this agent has no copy of the job any more")
+        await self._node.groups.propose(copy.job.tree, encode_command(command))
 
     # ---- the overlay's GroupHandler
 

@@ -42,7 +42,7 @@ class Pages:
         """Return the next page. Raises UnavailableError where the member has to begin anew, or is none."""
         app, who = self._copies.apps.get(fetch.tree), (fetch.tree, fetch.agent_id)
         copy = self._copies.get(app) if app is not None else None
-        if app is None or copy is None or not copy.leads or not copy.has_member(fetch.agent_id):
+        if app is None or copy is None or not copy.leads or not self._copies.has_member(fetch.tree, fetch.agent_id):
             raise UnavailableError("this agent does not lead the job's root group, or the asker is no member of it")
         now_s = asyncio.get_running_loop().time()
         if fetch.number == 0:

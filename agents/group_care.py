@@ -23,7 +23,7 @@ from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 
-#: Pause between two looks at a group that changes, and at one that is complete.
+#: Pause after a change of a group; it doubles with each look that finds nothing to do, up to the longest.
 STEP_S, REST_S = 0.05, 5.0
 #: Agents near a key are looked for again after this long while a group is short of members.
 LOOK_MS = 30_000
@@ -47,18 +47,20 @@ class GroupCare:
     async def run(self) -> None:
         """Care until cancelled."""
         loop = asyncio.get_running_loop()
+        pause_s = STEP_S
         while True:
-            pause_s = REST_S
+            changed = False
             with contextlib.suppress(OverlayError):
-                pause_s = await self._step(round(loop.time() * 1000))
+                changed = await self._step(round(loop.time() * 1000))
+            pause_s = STEP_S if changed else min(2 * pause_s, REST_S)
             await asyncio.sleep(pause_s)
 
-    async def _step(self, now_ms: int) -> float:
-        """Do one thing if there is one; return how long to wait."""
+    async def _step(self, now_ms: int) -> bool:
+        """Do one thing if there is one; tell whether the group's members change by it."""
         groups, tree = self._node.groups, self._tree
         view = groups.view(tree)
         if view is None or view.leader != self._agent_id:
-            return REST_S
+            return False
         silent, gone = groups.silent(tree, SILENT_MS), groups.silent(tree, GONE_MS)
         short = len(view.seats) - len(silent) < SIZE
         if short and (self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS):
@@ -70,11 +72,9 @@ class GroupCare:
         if seats is not None:
             self._quiet_since_ms = None
             await groups.change(tree, seats)
-            return STEP_S
-        if any(not seat.votes for seat in view.seats) and len(groups.caught_up(tree)) < len(view.seats):
-            return STEP_S  # somebody is fetching a copy
+            return True
         self._let_the_nearest_lead(view, silent, now_ms)
-        return REST_S
+        return False
 
     async def _look(self) -> list[Seat]:
         """Return the agents nearest to the tree's key, ourselves included, nearest first."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import polars as pl
 
-from agents.commands import Enlisted, applies
+from agents.commands import Enlisted
 from agents.emission import Revised
 from agents.errors import JobError
 from agents.history import History
@@ -121,7 +121,7 @@ class Master:
 
         Raises PaoDecodeError on bytes that are not this job's.
         """
-        if not applies(commit, self.state.rollup.committed):
+        if commit.previous != self.state.rollup.committed or commit.through <= commit.previous:
             self.note(place)
             return
         with self._lock:

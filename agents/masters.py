@@ -101,19 +101,19 @@ class Masters:
         check_definition(job.definition)
         app = job.definition.app_id
         copy = self._copies.get(app)
-        if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
-            if app not in self._rooted:
-                key = job.definition.key
-                raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
+        key = job.definition.key
+        if app in self._rooted:
             running = self.job(app)
             if running.stopped:
-                raise UnavailableError(f"job {job.definition.key} is just being stopped; try again")
+                raise UnavailableError(f"job {key} is just being stopped; try again")
             if _content(running) == _content(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
-                f"job {job.definition.key} is running with another definition; stop it first (`elf stop`), "
+                f"job {key} is running with another definition; stop it first (`elf stop`), "
                 "or publish under another name"
             )
+        if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
+            raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
         rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
         enlisted = {agent: Enlisted(address) for agent, address in roster.items()}
         await self._copies.forget(app)
@@ -231,15 +231,13 @@ class Masters:
         Raises:
             OvertakenError: this agent leads the job no more; what becomes of the commit is another root's to say.
         """
-        app = self._copies.apps.get(tree)
+        app = self._copies.apps.get(tree, b"")
         try:
-            if app is None:
-                raise NotJoinedError("this agent has no copy of the job any more")
             await self._copies.propose(app, Count(commit))
         except NotJoinedError as error:
             raise OvertakenError(str(error)) from None
         copy = self._copies.get(app)
-        if copy is None or copy.master.state.rollup.committed < commit.through:
+        if copy is None or copy.master.state.rollup != commit.state:
             raise OvertakenError("another commit was decided before")
 
     async def say(self, tree: bytes, entry: ControlEntry) -> bool:

@@ -156,8 +156,7 @@ class Reigns:
 
     def _resign(self, app: bytes, copy: Copy) -> None:
         """Another agent leads, or nobody knows who: give the root up."""
-        for task in self._work.pop(app, ()):
-            task.cancel()
+        self._cease(app)
         news = self.rooted.pop(app, None)
         if news is not None:
             news.set()
@@ -168,6 +167,7 @@ class Reigns:
     async def _end(self, app: bytes, tombstone: JobRecord, *, leads: bool) -> None:
         """Forget a stopped job; its leader stays a little longer, until the other members have heard of it."""
         tree = tombstone.tree
+        self._cease(app)
         self._learn(tombstone)
         news = self.rooted.pop(app, None)
         if news is not None:
@@ -181,6 +181,11 @@ class Reigns:
         copy = self._copies.get(app)
         if copy is not None and copy.job.tree == tree:
             await self._copies.forget(app)
+
+    def _cease(self, app: bytes) -> None:
+        """End what is done for a job only while we lead it."""
+        for task in self._work.pop(app, ()):
+            task.cancel()
 
     def _tell(self, app: bytes) -> None:
         news, self.rooted[app] = self.rooted[app], asyncio.Event()

@@ -78,11 +78,10 @@ class RootGroup:
 
     def view(self, now_ms: int) -> GroupView:
         """Return what is known here."""
+        seats = self.log.seats
         heard = {self.me, *self.followers.reachable(now_ms, SILENT_MS)} if self.role is Role.LEADER else set()
-        quorate = bool(heard) and sum(seat.votes for seat in self.log.seats if seat.agent in heard) >= quorum(
-            self.log.seats
-        )
-        return GroupView(self.role, self.term, self.leader, self.log.seats, quorate)
+        quorate = sum(seat.votes for seat in seats if seat.agent in heard) >= quorum(seats)
+        return GroupView(self.role, self.term, self.leader, seats, quorate)
 
     # ---- the runtime
 
@@ -150,23 +149,26 @@ class RootGroup:
 
     def hand_over(self, agent: str, now_ms: int) -> list[GroupEffect]:
         """Let another member lead, if it has everything."""
-        follower = self.followers.known.get(agent)
-        if not self._leads_safely() or follower is None or not follower.seat.votes:
+        seat = self._seat(agent)
+        if not self._leads_safely() or seat is None or not seat.votes:
             return []
-        if follower.through < self.log.last.index:
+        if not self.followers.has(agent, self.log.last.index):
             return []
-        return [Tell(follower.seat.contact, GroupHandOver(self.app, self.term, agent))]
+        return [Tell(seat.contact, GroupHandOver(self.app, self.term, agent))]
 
     def force(self, now_ms: int) -> list[GroupEffect]:
         """Go on alone: the operator's word that the other members are gone for good (OVERLAY 6.5, `force-cfg`).
 
         What a majority of them decided and we did not hear of is lost; if they live after all, there are two groups.
+
+        Raises:
+            NotJoinedError: this agent is no member.
         """
-        self.term += 2
-        self.vote = self.me
         own, after = self._seat(self.me), self.log.last.index
         if own is None:
             raise NotJoinedError("this agent is no member of the group")
+        self.term += 2
+        self.vote = self.me
         entry = Entry(Place(self.term, after + 1), Kind.SEATS, encode_seats([Seat(own.agent, own.address, True)]))
         self.log.append([entry])
         return [Save(self.term, self.vote, after, (entry,)), *self._become_leader(now_ms)]
@@ -317,11 +319,11 @@ class RootGroup:
             return [Tell(sender, GroupAppended(self.app, self.term, self.me, False, self.decided))]
         renewed = append.term > self.term
         effects: list[GroupEffect] = self._follow(append.term, append.leader, now_ms)
+        if renewed:
+            effects.append(Save(self.term, self.vote, self.log.last.index, ()))
         after = append.after
         if after.index > self.log.start.index and self.log.place(after.index) != after:
             through = min(after.index - 1, self.log.last.index)
-            if renewed:
-                effects.append(Save(self.term, self.vote, self.log.last.index, ()))
             return [*effects, Tell(sender, GroupAppended(self.app, self.term, self.me, False, through))]
         known = [self.log.place(entry.place.index) == entry.place for entry in append.entries]
         fresh = tuple(
@@ -332,13 +334,12 @@ class RootGroup:
         if fresh:
             before = fresh[0].place.index - 1
             if before < self.decided:
-                return effects  # what is decided never changes: this is no leader of ours
+                # What is decided never changes, so one of the two logs is not of this group: begin with a copy again.
+                return [*effects, Tell(sender, GroupAppended(self.app, self.term, self.me, False, 0))]
             self.log.cut(before)
             self.saved = min(self.saved, before)
             self.log.append(fresh)
             effects.append(Save(self.term, self.vote, before, fresh))
-        elif renewed:
-            effects.append(Save(self.term, self.vote, self.log.last.index, ()))
         through = after.index + len(append.entries)
         effects.append(Tell(sender, GroupAppended(self.app, self.term, self.me, True, through)))
         self.decided = max(self.decided, min(append.decided, through))

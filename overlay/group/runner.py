@@ -127,9 +127,8 @@ class GroupRunner:
         """Take a message of another member."""
         if isinstance(message, GroupBehind | GroupGone):
             if message.to == self.machine.me and message.term >= self.machine.term:
-                tell = self._handler.on_group_gone if isinstance(message, GroupGone) else None
-                if tell is not None:
-                    tell(self.machine.app)
+                if isinstance(message, GroupGone):
+                    self._handler.on_group_gone(self.machine.app)
                 else:
                     self._handler.on_group_behind(self.machine.app, sender)
         elif self._inputs.qsize() < WAITING_MAX:

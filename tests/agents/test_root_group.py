@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from agents import group_care
 from agents.agent import Agent
 from agents.commands import End, Rename
 from agents.errors import UnavailableError
 from agents.requests import JobRecord
 from agents.service import Service
-from overlay.ids import app_id
+from overlay.group import machine
+from overlay.ids import app_id, distance
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.system.cluster import free_port
@@ -95,6 +97,59 @@ async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_pat
             await other.masters.install(job, {})
         copy = other.copies.get(APP)
         assert copy is not None and copy.job.instance == job.instance
+
+
+async def test_nothing_begins_while_the_job_is_being_stopped_not_even_what_knows_of_the_stop(
+    tmp_path: pathlib.Path,
+) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        tombstone = await master.masters.begin_stop(APP, job.stamp_ms + 1)
+        with pytest.raises(UnavailableError, match="is just being stopped"):
+            await master.masters.install(job, {}, ended=job.instance)
+        await master.masters.stop(tombstone)
+        await wait_until(lambda: master.copies.get(APP) is None, 20)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make groups take a second for what they give an agent half a minute for."""
+    monkeypatch.setattr(machine, "SHOW_MS", 200)
+    monkeypatch.setattr(machine, "SILENT_MS", 1_000)
+    for name, value in [("SILENT_MS", 1_500), ("STABLE_MS", 500), ("LOOK_MS", 500), ("REST_S", 0.2)]:
+        monkeypatch.setattr(group_care, name, value)
+
+
+def voters(agents: list[Agent]) -> set[str]:
+    """Return the agents with a vote, as the master sees it, which must be one of these."""
+    leaders = [agent for agent in agents if APP in agent.masters]
+    copy = leaders[0].copies.get(APP) if leaders else None
+    return {seat.agent for seat in copy.master.state.seats if seat.votes} if copy is not None else set()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_member_that_is_gone_is_replaced_by_the_next_nearest_agent(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 6) as agents:
+        master, _ = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 5, 20)
+        gone = next(agent for agent in agents if agent is not master and agent.agent_id in voters(agents))
+        agents.remove(gone)
+        await gone.stop()
+        await wait_until(lambda: voters(agents) == {agent.agent_id for agent in agents}, 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_the_nearest_voter_takes_the_lead_back_once_all_is_quiet(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        _, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        near, _, far = sorted(agents, key=lambda agent: distance(agent.node.contact.id, job.tree))
+        await wait_until(lambda: APP in near.masters, 20)
+        near.node.groups.hand_over(job.tree, far.agent_id)
+        await wait_until(lambda: APP in far.masters, 20)
+        await wait_until(lambda: APP in near.masters and APP not in far.masters, 20)
+        await wait_until(lambda: all(agent.catalogue.running()[0].master == near.node.contact for agent in agents), 20)
 
 
 async def test_a_worker_reads_every_line_although_the_stored_record_is_older(tmp_path: pathlib.Path) -> None:
