@@ -152,7 +152,7 @@ class Attachments:
             member=True,
             root=job.master,
             state=None if rooted else state,
-            leap_after_ms=job.definition.options.leap_after_ms,
+            leap_after_ms=self._catalogue.plan(tree).leap_after_ms,
             control=self._controls.state(tree),
             reign=job.stamp_ms,
             rooted=rooted,

@@ -142,7 +142,7 @@ class Reigns:
             member=False,
             root=self._node.contact,
             state=master.state.rollup,
-            leap_after_ms=job.definition.options.leap_after_ms,
+            leap_after_ms=master.plan.leap_after_ms,
             control=self._controls.state(job.tree),
             reign=job.stamp_ms,
         )

@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     interval_ms: int | None = None
     #: How long past windows can be asked for; None means the agent's default.
     retain_ms: int | None = None
-    #: How long the tree waits for a straggler before it leaps over it; None means the agent's default.
+    #: How long the tree waits for a straggler before it leaps over it; None means two intervals, see `Plan`.
     leap_after_ms: int | None = None
     #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
     #: how often they are sent the result; None means with every interval.

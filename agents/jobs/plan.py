@@ -33,6 +33,9 @@ from cbt.schema import INTERVAL, PaoSchema
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
+#: Bounds of how long a straggler is waited for when the job does not say: a neighbour that answers for it takes 2 s, and
+#: people do not wait for a minute because two long intervals are one.
+LEAP_MS_MIN, LEAP_MS_MAX = 3_000, 10_000
 #: Keys and slots of one PAO row: the tree notes which are null in one word.
 _KEY_COLUMNS_MAX = 64
 
@@ -77,6 +80,12 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     _results: tuple[pl.Expr, ...]
     _order: tuple[Order, ...]
     _limit: int | None
+
+    @property
+    def leap_after_ms(self) -> int:
+        """How long a result waits for agents that others are ahead of: two intervals (paper, 3.3), in bounds."""
+        chosen = self.definition.options.leap_after_ms
+        return chosen if chosen is not None else min(LEAP_MS_MAX, max(LEAP_MS_MIN, 2 * self.interval_ms))
 
     def reduce(self, events: pl.DataFrame) -> pl.DataFrame:
         """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).

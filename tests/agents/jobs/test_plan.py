@@ -33,6 +33,17 @@ def plan_of(query: str, options: Options | None = None, columns: dict[str, SqlTy
     return compile_job(definition, COLUMNS if columns is None else columns)
 
 
+@pytest.mark.parametrize(
+    ("interval_ms", "chosen_ms", "wanted_ms"),
+    [(1_000, None, 3_000), (2_000, None, 4_000), (30_000, None, 10_000), (1_000, 500, 500), (1_000, 60_000, 60_000)],
+)
+def test_a_straggler_is_two_intervals_behind_unless_the_job_says_otherwise(
+    interval_ms: int, chosen_ms: int | None, wanted_ms: int
+) -> None:
+    options = Options(interval_ms=interval_ms, leap_after_ms=chosen_ms)
+    assert plan_of("SELECT count(*) AS n FROM clicks", options).leap_after_ms == wanted_ms
+
+
 def events(*rows: tuple[int, str | None, str, str]) -> pl.DataFrame:
     start = dt.datetime(2024, 1, 1)
     return pl.DataFrame(
