@@ -319,19 +319,17 @@ class RootGroup:
             return [Tell(sender, GroupAppended(self.app, self.term, self.me, False, self.decided))]
         renewed = append.term > self.term
         effects: list[GroupEffect] = self._follow(append.term, append.leader, now_ms)
-        if renewed:
-            effects.append(Save(self.term, self.vote, self.log.last.index, ()))
         after = append.after
         if after.index > self.log.start.index and self.log.place(after.index) != after:
             through = min(after.index - 1, self.log.last.index)
+            if renewed:
+                effects.append(Save(self.term, self.vote, self.log.last.index, ()))
             return [*effects, Tell(sender, GroupAppended(self.app, self.term, self.me, False, through))]
-        known = [self.log.place(entry.place.index) == entry.place for entry in append.entries]
-        fresh = tuple(
-            entry
-            for entry, same in zip(append.entries, known, strict=True)
-            if not same and entry.place.index > self.log.start.index
-        )
-        if fresh:
+        ours = [
+            entry.place.index <= self.log.start.index or self.log.place(entry.place.index) == entry.place
+            for entry in append.entries
+        ]
+        if fresh := append.entries[[*ours, False].index(False) :]:
             before = fresh[0].place.index - 1
             if before < self.decided:
                 # What is decided never changes, so one of the two logs is not of this group: begin with a copy again.
@@ -340,6 +338,8 @@ class RootGroup:
             self.saved = min(self.saved, before)
             self.log.append(fresh)
             effects.append(Save(self.term, self.vote, before, fresh))
+        elif renewed:
+            effects.append(Save(self.term, self.vote, self.log.last.index, ()))
         through = after.index + len(append.entries)
         effects.append(Tell(sender, GroupAppended(self.app, self.term, self.me, True, through)))
         self.decided = max(self.decided, min(append.decided, through))

@@ -48,7 +48,7 @@ LENGTH = 14
 #: Inputs that one sequence may cause in all, answers of the runtime included.
 STEPS_MAX = 400
 #: Stands between messages, so that damage to one leaves the others whole.
-_BETWEEN = b"\n--\n"
+BETWEEN = b"\n--\n"
 
 Draw = Callable[[Any, random.Random], messages.Message]
 
@@ -59,7 +59,7 @@ def sequences(draw: Draw, kinds: Sequence[Any], rng: random.Random, count: int) 
     for _ in range(count):
         drawn = [_fit(draw(rng.choice(kinds), rng), rng) for _ in range(rng.randint(2, LENGTH))]
         drawn[:0] = [Join(APP, 7, rng.choice([None, ME.address])) for _ in range(rng.randrange(3))]
-        found.append(_BETWEEN.join(messages.encode(message) for message in drawn))
+        found.append(BETWEEN.join(messages.encode(message) for message in drawn))
     return found
 
 
@@ -72,7 +72,7 @@ def play(data: bytes) -> None:
     rng = random.Random(data)
     node = _Node(rng)
     heard = 0
-    for part in data.split(_BETWEEN)[: 2 * LENGTH]:
+    for part in data.split(BETWEEN)[: 2 * LENGTH]:
         with contextlib.suppress(DecodeError):
             message = messages.decode(part)
             if isinstance(message, messages.Request | messages.Reply):

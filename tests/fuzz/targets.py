@@ -22,6 +22,7 @@ import msgspec
 
 from agents import payload, requests
 from agents.catalogue import Catalogue, job_record, member_record
+from agents.commands import Command, decode_command, encode_command
 from agents.errors import ElfError
 from agents.jobs.definition import Definition
 from cbt import PaoDecodeError
@@ -41,6 +42,7 @@ from overlay.links import handshake, wire
 from overlay.links.channel import Channel, ChannelSettings
 from overlay.links.handshake import Hello
 from overlay.sim.loop import SimLoop
+from tests.fuzz import groups
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
 from tests.fuzz.pao_examples import SCHEMA, blocks, bodies, definitions, payloads
@@ -194,6 +196,7 @@ def _link_targets(rng: random.Random) -> list[Target]:
         Target("frame, good checksum", _checked_frame, [f[:-4] for f in _conversation(None, samples)], wrong),
         *(Target(f"frame body, flags {flags}", partial(_body, flags), found, wrong) for flags, found in bodies.items()),
         Target("messages to a node", play, sequences(_message, kinds(messages.TreeMessage), rng, 60), wrong),
+        Target("messages to a root group", groups.play, groups.sequences(rng, 60), wrong, 4.0),
         Target("channel", _channel, _conversation(None, samples), wrong),
         Target("roll-up state", RollupState.decode, [draw(RollupState, rng).encode() for _ in range(EACH)],
                (msgspec.DecodeError,)),
@@ -270,12 +273,14 @@ def _channel(data: bytes) -> None:
 def _agent_targets(rng: random.Random) -> list[Target]:
     asked: list[requests.AnyRequest] = [draw(kind, rng) for kind in kinds(requests.AnyRequest) for _ in range(EACH)]
     jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
+    decisions: list[Command] = [draw(kind, rng) for kind in kinds(Command) for _ in range(EACH)]
     members = [draw(requests.Member, rng) for _ in range(EACH)]
     replies = [draw(requests.Reply, rng) for _ in range(EACH)]
     records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
     return [
         Target("request", requests.decode_request, [requests.encode(each) for each in asked], (msgspec.DecodeError,)),
         Target("reply", requests.value_of, [requests.encode(each) for each in replies], (ElfError,)),
+        Target("decision", decode_command, [encode_command(each) for each in decisions], (msgspec.DecodeError,)),
         Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
         # What `agents.agent` catches around it.
         Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from overlay.group.messages import Seat
-from overlay.group.state import Role
-from tests.overlay.group.world import World
+from overlay.group.effects import Save
+from overlay.group.machine import RootGroup
+from overlay.group.messages import Entry, GroupAppend, Kind, Place, Seat
+from overlay.group.state import GroupState, Role
+from overlay.ids import Contact
+from tests.overlay.group.world import APP, World
 
 
 def grown(count: int, seed: int, crash_between: float = 0.0) -> World:
@@ -141,6 +146,38 @@ def test_an_operator_can_let_the_last_member_go_on_alone() -> None:
     assert last.leads
     world.propose()
     assert last.disk is not None and last.disk.applied
+
+
+def follower(*places: Place) -> RootGroup:
+    """Return a member of three with these undecided entries after place (1, 1)."""
+    seats = tuple(Seat(f"a{index}", f"10.0.0.1:{1000 + index}", True) for index in range(3))
+    entries = tuple(Entry(place, Kind.COMMAND, b"old") for place in places)
+    return RootGroup(
+        APP, "a0", GroupState(term=1, applied=Place(1, 1), seats=seats, entries=entries), random.Random(1), 0
+    )
+
+
+def saves_of(group: RootGroup, term: int, *places: Place) -> list[tuple[int, int]]:
+    """Append entries after place (1, 1) as leader a1; return what is to be saved: after which index, how many."""
+    entries = tuple(Entry(place, Kind.COMMAND, b"new") for place in places)
+    leader = Contact.at("10.0.0.1", 1001)
+    effects = group.on_message(leader, GroupAppend(APP, term, "a1", "a0", Place(1, 1), entries, 0), 0)
+    return [(effect.after, len(effect.entries)) for effect in effects if isinstance(effect, Save)]
+
+
+def test_what_a_new_leader_puts_in_the_place_of_entries_is_saved_in_one_go() -> None:
+    """Two writes, of the term and of the entries, would count entries as durable that the second takes away."""
+    group = follower(Place(1, 2), Place(1, 3), Place(1, 4))
+    assert saves_of(group, 2, Place(2, 2)) == [(1, 1)]
+    group.on_saved(2, 0)
+    assert group.saved == group.log.last.index == 2
+
+
+def test_all_that_follows_an_entry_that_differs_is_replaced() -> None:
+    """No honest log has the same place after another one; who says so must not tear a hole into ours."""
+    group = follower(Place(1, 2), Place(2, 3))
+    assert saves_of(group, 2, Place(2, 2), Place(2, 3), Place(2, 4)) == [(1, 3)]
+    assert [entry.body for entry in group.log.entries] == [b"new"] * 3
 
 
 @pytest.mark.parametrize("seed", range(60))
