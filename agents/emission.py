@@ -1,7 +1,8 @@
 """What those who follow a job are sent, and when: windows that close, windows that change, windows still open. Pure.
 
 A window is sent when it closes, and again whenever late data has changed it: nothing that was sent as final changes
-unsaid. With `emit_every` a window is also sent while it is open, each time event time passes a multiple of that.
+unsaid. Who has been away for many windows is sent the newest and told of the others. With `emit_every` a window is also
+sent while it is open, each time event time passes a multiple of that.
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ from agents.jobs.query import Window
 from agents.results import Span
 
 
-class Revised(NamedTuple):
-    """Windows that changed: the newest ones ascending, and how many older ones, all within `rest`."""
+class Batch(NamedTuple):
+    """Windows to be sent: the newest ones ascending, and how many older ones are not, all within `rest`."""
 
     spans: list[Span]
-    rest: Span | None
-    rest_count: int
+    rest: Span | None = None
+    rest_count: int = 0
 
 
-def closed(window: Window, after_ms: int, through_ms: int, most: int) -> list[Span]:
+def closed(window: Window, after_ms: int, through_ms: int, most: int) -> Batch:
     """Return the `most` newest windows that closed after one event time and by another, ascending."""
-    last = through_ms // window.slide_ms
-    first = max(after_ms // window.slide_ms, last - most) + 1
-    return [_ending(window, end * window.slide_ms) for end in range(first, last + 1)]
+    last, before = through_ms // window.slide_ms, after_ms // window.slide_ms
+    first = max(before, last - most) + 1
+    spans = [_ending(window, end * window.slide_ms) for end in range(first, last + 1)]
+    if first == before + 1:
+        return Batch(spans)
+    rest = Span(_ending(window, (before + 1) * window.slide_ms).start_ms, (first - 1) * window.slide_ms)
+    return Batch(spans, rest, first - 1 - before)
 
 
-def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, until_ms: int, most: int) -> Revised:
+def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, until_ms: int, most: int) -> Batch:
     """Return the windows that hold some of these runs of event time, [start_ms, end_ms), newest and older ones.
 
     Args:
@@ -60,7 +65,7 @@ def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, unti
     if ends:
         rest = Span(_ending(window, ends[0][0] * slide).start_ms, ends[-1][1] * slide)
     spans = [_ending(window, end * slide) for end in reversed(newest)]
-    return Revised(spans, rest, sum(last - first + 1 for first, last in ends))
+    return Batch(spans, rest, sum(last - first + 1 for first, last in ends))
 
 
 def still_open(window: Window, through_ms: int) -> Span | None:

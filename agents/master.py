@@ -19,7 +19,7 @@ import msgspec
 import polars as pl
 
 from agents.commands import Enlisted
-from agents.emission import Revised
+from agents.emission import Batch
 from agents.errors import JobError
 from agents.history import History
 from agents.jobs.plan import Plan
@@ -242,12 +242,12 @@ class Master:
         end_ms = slides * window.slide_ms
         return Span(end_ms - window.size_ms, end_ms)
 
-    def news(self, edition: int, after_ms: int, most: int) -> tuple[list[Span | None], Revised]:
+    def news(self, edition: int, after_ms: int, most: int) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent; see `agents.news`."""
         with self._lock:
             latest, through_ms = self.latest(), self.through_ms
             if through_ms is None:
-                return [latest], Revised([], None, 0)
+                return [latest], Batch([]), Batch([])
             since_ms = _ALWAYS_MS if self.state.expired == NEVER else (self.state.expired + 1) * self.plan.interval_ms
             known = edition if 0 <= edition <= self.state.edition else None
             return self._news.of(known, after_ms, most, latest, (since_ms, through_ms))

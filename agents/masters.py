@@ -314,12 +314,13 @@ class Masters:
 
     def _news_of(self, app: bytes, master: Master, edition: int, after_ms: int) -> Json:
         now = master.edition
-        spans, changed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
+        spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
         results = [self._render(app, master.result(span, None, None, self._names)) for span in spans]
-        if changed.rest is not None:
-            # Older windows that changed, too, and that a follower is not sent one by one.
-            rest = {"start_ms": changed.rest.start_ms, "end_ms": changed.rest.end_ms, "windows": changed.rest_count}
-            results[0]["also_revised"] = rest
+        for name, batch in (("also_revised", changed), ("also_closed", closed)):
+            if batch.rest is not None:
+                # Older windows, which a follower is not sent one by one.
+                rest = {"start_ms": batch.rest.start_ms, "end_ms": batch.rest.end_ms, "windows": batch.rest_count}
+                results[0][name] = rest
         return {"edition": now, "results": results}
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:

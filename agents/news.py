@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sortedcontainers import SortedSet
 
-from agents.emission import Revised, closed, is_due, revised, still_open
+from agents.emission import Batch, closed, is_due, revised, still_open
 from agents.jobs.plan import Plan
 from agents.labels import Labels
 from agents.past import Change
@@ -61,7 +61,7 @@ class News:
 
     def of(
         self, edition: int | None, after_ms: int, most: int, latest: Span | None, known_ms: tuple[int, int]
-    ) -> tuple[list[Span | None], Revised]:
+    ) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent.
 
         Args:
@@ -72,24 +72,26 @@ class News:
             known_ms: the event time from which on windows are retained, and that of the last commit's end.
 
         Returns:
-            Windows, those that changed first, and what there is to say of those.
+            Windows, those that changed first; then, of these and of those that closed, what is not sent.
         """
-        window, every_ms, changed = self._plan.window, self._plan.definition.options.emit_every_ms, Revised([], None, 0)
+        window, every_ms = self._plan.window, self._plan.definition.options.emit_every_ms
+        none = Batch([])
         is_early = every_ms is not None and (edition is None or self._early > edition)
         if window is None:
-            return ([None] if every_ms is None or is_early or edition is None else []), changed
+            return ([None] if every_ms is None or is_early or edition is None else []), none, none
         since_ms, through_ms = known_ms
         oldest = self._labels[self._labels.oldest()] if self._labels else None
         start_ms = after_ms if oldest is None else max(after_ms, oldest.through * self._plan.interval_ms)
-        spans: list[Span | None] = [*closed(window, start_ms, through_ms, most)]
+        changed, ended = none, closed(window, start_ms, through_ms, most)
+        spans: list[Span | None] = [*ended.spans]
         if edition is not None:
             changed = revised(window, self._runs_since(edition), since_ms, min(after_ms, through_ms), most)
             spans = [*changed.spans, *spans]
-        elif not spans:
-            spans = [latest]
+        else:
+            spans, ended = spans or [latest], none
         if is_early and (span := still_open(window, through_ms)) is not None:
             spans.append(span)
-        return spans, changed
+        return spans, changed, ended
 
     def _runs_since(self, edition: int) -> list[tuple[int, int]]:
         """Return runs of event time, in ms, whose panes changed after this edition."""

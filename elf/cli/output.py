@@ -91,7 +91,7 @@ def result_table(result: Result) -> Group:
     return Group(
         Text(f"{printable(result.job)}  {describe_window(result)}", style="bold"),
         table_of(names, ([row.get(name) for name in names] for row in result.rows)),
-        Text(describe_completeness(known) + describe_also_revised(result), style=_style_of(known)),
+        Text(describe_completeness(known) + describe_others(result), style=_style_of(known)),
     )
 
 
@@ -126,10 +126,11 @@ def describe_completeness(known: Completeness) -> str:
     return " · ".join(parts)
 
 
-def describe_also_revised(result: Result) -> str:
-    """Say how many windows changed that are not shown."""
-    also = result.also_revised
-    return "" if isinstance(also, msgspec.UnsetType) else f" · {also.windows} older windows changed, too"
+def describe_others(result: Result) -> str:
+    """Say how many windows changed, or closed, that are not shown."""
+    others = (("changed", result.also_revised), ("closed", result.also_closed))
+    known = [(what, also.windows) for what, also in others if not isinstance(also, msgspec.UnsetType)]
+    return "".join(f" · {count} older windows {what}, too" for what, count in known)
 
 
 def _style_of(known: Completeness) -> str:

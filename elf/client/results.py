@@ -94,6 +94,8 @@ class Result(msgspec.Struct, frozen=True):
     hops: list[str] = []
     #: To who follows a job: older windows that late data changed together with this one, too many to send.
     also_revised: Windows | msgspec.UnsetType = msgspec.UNSET
+    #: To who followed a job and was away: older windows that closed meanwhile, too many to send.
+    also_closed: Windows | msgspec.UnsetType = msgspec.UNSET
 
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a frame with the columns' own types (times are naive UTC)."""
