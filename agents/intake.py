@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import functools
 import logging
 import sqlite3
@@ -135,10 +136,10 @@ class Intake:
             looks = 0 if progressed else looks + 1
             if not progressed:
                 self._wake.clear()
-                try:
-                    await asyncio.wait_for(self._wake.wait(), POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S)
-                except TimeoutError:
-                    continue
+                # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if it is woken at the same time.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S):
+                        await self._wake.wait()
 
     def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""

@@ -101,6 +101,25 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
         database.close()
 
 
+async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(tmp_path: pathlib.Path) -> None:
+    database = Database(tmp_path / "state" / "state.db")
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
+    try:
+        intake.start()
+        await wait_until(lambda: intake._wake._waiters, 20)  # type: ignore[attr-defined]
+        intake._wake.set()
+    finally:
+        async with asyncio.timeout(20):
+            await intake.stop()
+        push.close()
+        database.close()
+
+
 async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
