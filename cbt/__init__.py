@@ -4,8 +4,19 @@ Paper: section 2.1 (CBTs). This package knows nothing of agents, jobs, networks 
 """
 
 from cbt.codec import PaoDecodeError, decode, encode
+from cbt.partitions import partitions_of, split
 from cbt.schema import INTERVAL, PaoSchema
 from cbt.settings import TreeSettings
 from cbt.tree import BufferTree
 
-__all__ = ["INTERVAL", "BufferTree", "PaoDecodeError", "PaoSchema", "TreeSettings", "decode", "encode"]
+__all__ = [
+    "INTERVAL",
+    "BufferTree",
+    "PaoDecodeError",
+    "PaoSchema",
+    "TreeSettings",
+    "decode",
+    "encode",
+    "partitions_of",
+    "split",
+]
