@@ -41,7 +41,7 @@ from agents.store.records import Records
 from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
-from overlay.ids import Contact, source_id
+from overlay.ids import Contact, partition_id, source_id
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -301,13 +301,13 @@ class Agent:
         )
         members = {member.agent_id: member.address for member in self.catalogue.members(request.source)}
         members[self.agent_id] = self.node.contact.address
-        job = self.catalogue.job(request.job)
+        parts = [self.catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
         address = self.node.contact.address
         return {
             **described,
             "address": address,
             "members": members,
-            "record": job.encode() if job else None,
+            "records": [job.encode() if job else None for job in parts],
         }
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

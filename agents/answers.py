@@ -17,6 +17,7 @@ import polars as pl
 from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnavailableError
 from agents.fetching import Pages
+from agents.gathering import parted
 from agents.masters import Masters, summary
 from agents.requests import (
     AnyRequest,
@@ -36,15 +37,18 @@ from agents.requests import (
     Query,
     Reply,
     Retire,
+    Share,
     Spread,
     Stop,
     ViewTree,
+    Watch,
     Weigh,
     contact_at,
     decode_request,
     encode,
     reply_of_error,
 )
+from agents.shares import share, watch
 from overlay.contract import Record
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
@@ -112,7 +116,16 @@ class Answers:
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
         match request:
-            case Describe(app) | Query(app=app) | Follow(app=app) | Enlist(app=app) | Stop(app) | Retire(app=app):
+            case (
+                Describe(app)
+                | Query(app=app)
+                | Follow(app=app)
+                | Share(app=app)
+                | Watch(app=app)
+                | Enlist(app=app)
+                | Stop(app)
+                | Retire(app=app)
+            ):
                 if app not in self._masters:
                     job = self._elsewhere(app)
                     return None if job is None else job.master
@@ -156,6 +169,12 @@ class Answers:
         match request:
             case Describe(app):
                 return self._masters.describe(app)
+            case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
+                return parted(self._masters.job(app))
+            case Share():
+                return await share(self._masters, request)
+            case Watch():
+                return await watch(self._masters, request, max(0, min(request.wait_ms, FOLLOW_MS_MAX)))
             case Query(app, window, key, limit):
                 return await self._masters.query(app, window, key, limit)
             case Follow(app, edition, after_ms, wait_ms):

@@ -2,6 +2,9 @@
 
 A job that is stopped and published again is another publication, with a tree, a worker and a master state of its own;
 what an agent that was away still holds of the old one reaches nobody and is dropped.
+
+The parts of a job with several trees are publications as well. Their new workers are fed from the same line on, or the
+parts that come later would lack the first lines of a source.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from agents.commands import Enlisted
 from agents.errors import ElfError
 from agents.intake import Intake
 from agents.masters import Masters
+from agents.parts import siblings
 from agents.reigns import JOB_KEY
 from agents.replicas import Replicas
 from agents.requests import Enlist, JobRecord, encode, value_of
@@ -124,18 +128,45 @@ class Attachments:
         del self._trees[app]
 
     async def _attach(self, job: JobRecord, intake: Intake) -> None:
-        tree, plan = job.tree, self._catalogue.plan(job.tree)
-        state = self._checkpoints.worker(tree)
+        """Take a job up, with those of its other parts that are new here; without them, if one is not known yet."""
+        async with self._locks.setdefault(b"parts" + job.definition.app_of(0), asyncio.Lock()):
+            if self._trees.get(job.definition.app_id) == job.tree:
+                self._stand(job)  # it was taken up with another part meanwhile
+                return
+            jobs = self._with_new_parts(job)
+            workers = await asyncio.gather(*(self._worker(each) for each in jobs))
+            # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.
+            await intake.attach(*workers)
+            for each, worker in zip(jobs, workers, strict=True):
+                self._begin(each, worker)
+
+    def _with_new_parts(self, job: JobRecord) -> list[JobRecord]:
+        """Return what is to be taken up at once; nothing while a part's record, or its old worker's end, is to come.
+
+        Whichever part is ready last takes up all of them.
+        """
+        if job.definition.options.trees == 1 or self._checkpoints.worker(job.tree) is not None:
+            return [job]
+        parts = siblings(job, self._catalogue)
+        if any(self._trees.get(each.definition.app_id, each.tree) != each.tree for each in parts):
+            return []
+        new = [each for each in parts if each.definition.app_id not in self._trees]
+        return [each for each in new if self._checkpoints.worker(each.tree) is None]
+
+    async def _worker(self, job: JobRecord) -> Worker:
+        """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""
+        plan, state = self._catalogue.plan(job.tree), self._checkpoints.worker(job.tree)
         if state is not None:
-            worker = Worker.restore(plan, self._agent_id, state)
-        else:
-            entry = await self._enlist(job)
-            after = NEVER if entry.counted is None else entry.counted
-            owed = () if entry.missed is None else ((after, entry.missed),)
-            progress = Progress(counted=entry.counted, owed=owed)
-            worker = Worker(plan, self._agent_id, progress, tree=tree, new=True)
-        # The worker first: verdicts on what it sealed in its last life come as soon as the tree is joined.
-        await intake.attach(worker)
+            return Worker.restore(plan, self._agent_id, state)
+        entry = await self._enlist(job)
+        after = NEVER if entry.counted is None else entry.counted
+        owed = () if entry.missed is None else ((after, entry.missed),)
+        progress = Progress(counted=entry.counted, owed=owed)
+        return Worker(plan, self._agent_id, progress, tree=job.tree, new=True)
+
+    def _begin(self, job: JobRecord, worker: Worker) -> None:
+        """Join a job's tree and hand over what is retained."""
+        tree = job.tree
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
         self._stand(job, RollupState(committed=settled))
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.

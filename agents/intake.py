@@ -74,17 +74,17 @@ class Intake:
             log.error("source %s: no last checkpoint: %s", self.pump.source, error)
         self._thread.shutdown()
 
-    async def attach(self, worker: Worker) -> None:
-        """Feed a worker from the next line on; a new one is durable when this returns.
+    async def attach(self, *workers: Worker) -> None:
+        """Feed workers from the next line on, all from the same one; new ones are durable when this returns.
 
-        Otherwise an agent that falls before its next checkpoint would not know how much the worker was promised: it
+        Otherwise an agent that falls before its next checkpoint would not know how much a worker was promised: it
         would begin again with whatever line comes next then.
 
         Raises:
-            OSError, sqlite3.Error: it is not durable yet; it is fed nevertheless, and may be attached again.
+            OSError, sqlite3.Error: they are not durable yet; they are fed nevertheless, and may be attached again.
         """
-        new = worker.new
-        await self._in_thread(lambda: self.pump.attach(worker))
+        new = any(worker.new for worker in workers)
+        await self._in_thread(lambda: self.pump.attach(*workers))
         while new:
             # A checkpoint that was held up does not have the newcomer.
             new, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))

@@ -18,14 +18,27 @@ import msgspec
 from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters import Masters
-from agents.requests import Describe, Follow, Locate, Located, Query, Retire, Stop, contact_at, encode, value_of
+from agents.requests import (
+    Describe,
+    Follow,
+    Locate,
+    Located,
+    Query,
+    Retire,
+    Share,
+    Stop,
+    Watch,
+    contact_at,
+    encode,
+    value_of,
+)
 from agents.results import Json
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
-JobRequest = Describe | Query | Follow | Stop | Retire
+JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
@@ -84,7 +97,7 @@ class Locator:
             raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
         if master is not None:
             raise UnavailableError(f"{key} has no master at the moment; {master} was the last that is known of")
-        raise UnknownJobError(key, [f"{row['creator']}/{row['name']}" for row in jobs])
+        raise UnknownJobError(key, {f"{row['creator']}/{row['name']}": None for row in jobs})
 
     def _known(self, app: bytes) -> Contact | None:
         if app in self._masters:

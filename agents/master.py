@@ -14,6 +14,7 @@ import functools
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -84,6 +85,16 @@ def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
 def _with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
     """Add the runs that agents tell of, several times each; bounded like gaps."""
     return {**known, **{agent: _bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
+
+
+class Found(NamedTuple):
+    """What a window is made of: merged PAOs, label, gaps that touch it, and how far the job was then."""
+
+    paos: pl.DataFrame
+    label: Label
+    gaps: int
+    through_ms: int | None
+    edition: int
 
 
 class Master:
@@ -208,10 +219,22 @@ class Master:
         """Answer one window, or the whole job so far for a query without window.
 
         Args:
-            span: half-open window in event time, whole intervals; None for a cumulative job.
-            key: only PAOs whose first key has this text.
+            span: see `find`.
+            key: see `find`.
             limit: most rows.
             names: turns an agent id into a name for people.
+        """
+        found = self.find(span, key)
+        rows = self.plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
+        shown = rows if limit is None else rows.head(limit)
+        return result_of(self.plan, span, shown, found.label, found.gaps, found.through_ms, names)
+
+    def find(self, span: Span | None, key: str | None) -> Found:
+        """Return what a window, or the whole job so far for a query without window, is made of.
+
+        Args:
+            span: half-open window in event time, whole intervals; None for a cumulative job.
+            key: only PAOs whose first key has this text.
 
         Raises:
             JobError: the window begins before the oldest pane still retained.
@@ -225,13 +248,11 @@ class Master:
                 if len(self._cache) >= CACHED_MAX:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
-            through_ms = self.through_ms
+            through_ms, edition = self.through_ms, self.state.edition
         paos, label = merged
         if key is not None and self.plan.schema.keys:
             paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
-        rows = self.plan.finish(paos, None if span is None else (span.start_ms, span.end_ms))
-        shown = rows if limit is None else rows.head(limit)
-        return result_of(self.plan, span, shown, label, self._gaps_in(span), through_ms, names)
+        return Found(paos, label, self._gaps_in(span), through_ms, edition)
 
     def latest(self) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""

@@ -27,9 +27,9 @@ from agents.jobs.definition import check_definition
 from agents.master import Master, MasterState
 from agents.reigns import JOB_KEY, Reigns
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
-from agents.results import Json, Span
+from agents.results import Json
 from agents.retiring import counted_through, find_member
-from agents.windows import Last, Latest, parse_window
+from agents.spans import resolve
 from overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from overlay.node import OverlayNode
@@ -56,6 +56,7 @@ class Masters:
 
     def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
         self._node, self._copies, self._names = node, copies, names
+        self.name_of = names
         self._rooted = reigns.rooted
         self._holds = Holds()
 
@@ -73,11 +74,11 @@ class Masters:
 
     def progress(self) -> list[tuple[str, int | None]]:
         """Return each job's key and the end of its last committed interval (ms)."""
-        return [(self.job(app).definition.key, self._master(app).through_ms) for app in self._rooted]
+        return [(self.job(app).definition.key, self.master(app).through_ms) for app in self._rooted]
 
     def too_late(self) -> list[tuple[str, int]]:
         """Return each job's key and how many rows came too late for any of its results."""
-        return [(self.job(app).definition.key, self._master(app).state.too_late) for app in self._rooted]
+        return [(self.job(app).definition.key, self.master(app).state.too_late) for app in self._rooted]
 
     def weigh(self, request: Weigh, now_ms: int) -> Weight:
         """Tell a publisher our load, and keep the job for it meanwhile."""
@@ -151,7 +152,7 @@ class Masters:
 
     async def enlist(self, app: bytes, agent: str, address: str) -> Enlisted:
         """Note that a new worker begins; return what an agent that was lost at its address has left it to bring."""
-        master = self._master(app)
+        master = self.master(app)
         enlisted = master.state.enlisted
         if agent in enlisted:
             return enlisted[agent]
@@ -164,7 +165,7 @@ class Masters:
         while master.state.rollup.committed < counted:
             # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
             await self._rooted[app].wait()
-            self._master(app)
+            self.master(app)
         entry = Enlisted(address, None if counted == NEVER else counted, missed=missed)
         await self._decide(app, Enrol(agent, entry, tuple(lost)))
         return entry
@@ -189,7 +190,7 @@ class Masters:
             AgentRunningError: it still answers.
             BadRequestError: several agents have that name.
         """
-        master = self._master(app)
+        master = self.master(app)
         rollup = master.state.rollup
         accounts = {**rollup.retired, **rollup.roster}
         addresses = {agent: known.address for agent, known in master.state.enlisted.items()}
@@ -271,7 +272,7 @@ class Masters:
 
     def describe(self, app: bytes) -> Json:
         """Describe a job and how far it has come."""
-        job, master = self.job(app), self._master(app)
+        job, master = self.job(app), self.master(app)
         definition, roster = job.definition, master.state.rollup.roster
         return {
             **summary(job),
@@ -297,20 +298,27 @@ class Masters:
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window."""
-        master = self._master(app)
-        span = _resolve(master, window)
+        master = self.master(app)
+        span = resolve(master, window)
         return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
 
     async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
         """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
-        master = self._master(app)
+        master = await self.changed(app, edition, wait_ms)
+        if master is None:
+            return {"edition": edition, "results": []}
+        return await asyncio.to_thread(self._news_of, app, master, edition, after_ms)
+
+    async def changed(self, app: bytes, edition: int, wait_ms: int) -> Master | None:
+        """Wait until a job's edition is another one; None if it is the same after `wait_ms`."""
+        master = self.master(app)
         if master.edition == edition:
             try:
                 await asyncio.wait_for(self._rooted[app].wait(), wait_ms / 1000)
             except TimeoutError:
-                return {"edition": edition, "results": []}
+                return None
             self.job(app)
-        return await asyncio.to_thread(self._news_of, app, master, edition, after_ms)
+        return master
 
     def _news_of(self, app: bytes, master: Master, edition: int, after_ms: int) -> Json:
         now = master.edition
@@ -334,7 +342,8 @@ class Masters:
             raise UnknownJobError(app.hex(), ())
         return copy.job
 
-    def _master(self, app: bytes) -> Master:
+    def master(self, app: bytes) -> Master:
+        """Return the master of a job mastered here; UnknownJobError if it is not."""
         self.job(app)
         copy = self._copies.get(app)
         assert copy is not None
@@ -354,6 +363,8 @@ def summary(job: JobRecord) -> Json:
         "master": job.master.address,
         "state": "stopped" if job.stopped else "running",
         "version": definition.version,
+        "trees": definition.options.trees,
+        "part": definition.part,
         "published_ms": job.published_ms,
     }
 
@@ -361,28 +372,3 @@ def summary(job: JobRecord) -> Json:
 def _content(job: JobRecord) -> object:
     definition = job.definition
     return definition.source, definition.query, definition.columns, definition.options
-
-
-def _resolve(master: Master, window: str) -> Span | None:
-    """Turn the text of a window into whole intervals of this job.
-
-    Raises:
-        JobError: the job has no windows, or the window does not consist of whole intervals.
-    """
-    asked = parse_window(window)
-    if isinstance(asked, Latest):
-        return master.latest()
-    if master.plan.window is None:
-        raise JobError("this job has no window: it counts since it began; ask for `latest`")
-    interval_ms = master.plan.interval_ms
-    if isinstance(asked, Last):
-        end_ms = master.through_ms or 0
-        span = Span(end_ms - asked.length_ms, end_ms)
-    else:
-        span = Span(asked.start_ms, asked.end_ms)
-    if span.start_ms % interval_ms or span.end_ms % interval_ms:
-        raise JobError(
-            f"a window of this job is made of whole intervals of {interval_ms} ms, aligned to 1970-01-01T00:00Z; "
-            f"[{span.start_ms}, {span.end_ms}) is not"
-        )
-    return span

@@ -9,17 +9,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 import polars as pl
 
+from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
 from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from agents.sources.format import Format
-from agents.worker import Worker
 
 log = logging.getLogger(__name__)
 #: A panic in Polars does not derive from Exception.
-_FAILURES = (Exception, pl.exceptions.PanicException)
+FAILURES = (Exception, pl.exceptions.PanicException)
+
+
+class Taker(Protocol):
+    """What takes events in: a worker, or those of a job's parts."""
+
+    plan: Plan
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Take in all of them; if this fails, none."""
+
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """Remember that events between two times are left out."""
 
 
 def parse_whatever(
@@ -31,7 +44,7 @@ def parse_whatever(
         return
     except MemoryError:
         raise
-    except _FAILURES as error:
+    except FAILURES as error:
         failure = error
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
     if 0 < middle < len(data):
@@ -45,14 +58,14 @@ def parse_whatever(
     yield Parsed(pl.DataFrame(schema=schema), Counters(read=1, rejected=1), rejects)
 
 
-def insert_whatever(worker: Worker, events: pl.DataFrame) -> None:
+def insert_whatever(worker: Taker, events: pl.DataFrame) -> None:
     """Insert events, in one piece or in halves around those the job's expressions fail on."""
     try:
         worker.insert(events)
         return
     except MemoryError:
         raise
-    except _FAILURES as error:
+    except FAILURES as error:
         failure = error
     if events.height > 1:
         middle = events.height // 2

@@ -19,6 +19,7 @@ import polars as pl
 
 from agents.archive import Archive
 from agents.jobs.types import SqlType
+from agents.kin import takers
 from agents.poison import insert_whatever, parse_whatever
 from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
@@ -157,15 +158,19 @@ class Pump:
         waiting = bool(self.workers) and self._idle_since_ms is None
         return self._now_ms() - self.progressed_ms if waiting else 0
 
-    def attach(self, worker: Worker) -> None:
-        """Feed a worker from the next line on; a new one learns from which interval on it will have all events.
+    def attach(self, *workers: Worker) -> None:
+        """Feed workers from the next line on; a new one learns from which interval on it will have all events.
 
         If a worker of this tree is fed already, it stays: what it was given since the last checkpoint is only there.
         """
-        if worker.tree in self.workers:
-            return
-        if worker.new:
-            worker.begin(self._partial_before(worker.plan.interval_ms))
+        attached = [worker for worker in workers if worker.tree not in self.workers]
+        for worker in attached:
+            if worker.new:
+                worker.begin(self._partial_before(worker.plan.interval_ms))
+        for worker in attached:
+            self._feed(worker)
+
+    def _feed(self, worker: Worker) -> None:
         if worker.progress.sealed is not None:
             # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
             closed_ms = (worker.progress.sealed + 1) * worker.plan.interval_ms
@@ -255,8 +260,8 @@ class Pump:
             return
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._note_newest(stream, events["ts"].cast(pl.Int64), now_ms)
-        for worker in self.workers.values():
-            insert_whatever(worker, events)
+        for taker in takers(self.workers.values()):
+            insert_whatever(taker, events)
         if self._archive is not None:
             self._archive.append(events)
 

@@ -22,7 +22,7 @@ from agents.errors import (
     UnknownAgentError,
     UnknownJobError,
 )
-from agents.jobs.definition import Definition
+from agents.jobs.definition import TREES_MAX, Definition
 from overlay.contract import NEVER
 from overlay.decoding import read_msgpack
 from overlay.ids import ID_BYTES, Contact, parse_address
@@ -52,6 +52,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     def master(self) -> Contact:
         """The agent that the publisher's lookup found closest to the candidate key of `salt`."""
         return Contact.at(self.master_host, self.master_port)
+
+    @property
+    def publication(self) -> str:
+        """What the parts of one publication of a job have in common; those other than the first append to it."""
+        return self.instance.partition(".")[0]
 
     @property
     def tree(self) -> bytes:
@@ -183,6 +188,28 @@ class Follow(Request, frozen=True, tag="follow"):
     wait_ms: int
 
 
+class Share(Request, frozen=True, tag="share"):
+    """Answer one window of one part of a job; asked of the part's master. The answer is an `agents.shares.Shared`.
+
+    `span`: the window in ms, where it is known already; else `window` says which. `limit`: most rows.
+    """
+
+    app: bytes
+    window: str
+    span: tuple[int, int] | None = None
+    key: str | None = None
+    limit: int | None = None
+
+
+class Watch(Request, frozen=True, tag="watch"):
+    """Like `Follow`, of one part of a job; asked of the part's master. The answer, a `Told`, names windows only."""
+
+    app: bytes
+    edition: int
+    after_ms: int
+    wait_ms: int
+
+
 class Stop(Request, frozen=True, tag="stop"):
     """Stop a job; asked of its master."""
 
@@ -223,7 +250,7 @@ class Locate(Request, frozen=True, tag="locate"):
     """
 
     app: bytes
-    question: Describe | Query | Follow | None = None
+    question: Describe | Query | Follow | Share | Watch | None = None
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,12 +273,13 @@ class Spread(Request, frozen=True, tag="spread"):
 class DescribeSource(Request, frozen=True, tag="source"):
     """Tell a source's columns (of those named) and members, and the newest known record of `job`, if any.
 
-    Asked of an agent that has the source.
+    Asked of an agent that has the source. `trees`: of how many of the job's parts.
     """
 
     source: str
     names: tuple[str, ...]
     job: bytes
+    trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
 
 
 class ListJobs(Request, frozen=True, tag="jobs"):
@@ -276,6 +304,8 @@ AnyRequest = (
     | Describe
     | Query
     | Follow
+    | Share
+    | Watch
     | Stop
     | Retire
     | Keep

@@ -7,6 +7,7 @@ comes back is told what was counted is the overlay's (`overlay.rollup.ledger`). 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from agents.requests import Describe, Member, Retire, Spread, encode, value_of
 from agents.results import Json
 from overlay.contract import NEVER, Record, RosterEntry
 from overlay.errors import OverlayError
-from overlay.ids import app_id, source_id
+from overlay.ids import app_id, partition_id, source_id
 from overlay.node import OverlayNode
 
 #: Masters asked at a time, and jobs whose rosters are looked at for names like a wrong one.
@@ -98,13 +99,17 @@ class Retiring:
         if job is not None and not rows:
             creator, _, name = job.partition("/")
             rows = [{"creator": creator, "name": name, "source": ""}]
+            with contextlib.suppress(UnavailableError, UnknownJobError):
+                rows = [(await self._ask_master(creator, name, Describe(app_id(name, creator))))[0]]
+        asked = [(row, part) for row in rows for part in range(row.get("trees", 1))]
         answers: list[Any] = []
-        for first in range(0, len(rows), ASKED_MAX):
-            answers += await asyncio.gather(*(self._ask(row, named) for row in rows[first : first + ASKED_MAX]))
-        done = [(row, answer) for row, answer in zip(rows, answers, strict=True) if isinstance(answer, dict)]
+        for first in range(0, len(asked), ASKED_MAX):
+            some = asked[first : first + ASKED_MAX]
+            answers += await asyncio.gather(*(self._ask(row, part, named) for row, part in some))
+        done = [(row, answer) for (row, _), answer in zip(asked, answers, strict=True) if isinstance(answer, dict)]
         unreachable = [
-            {"job": f"{row['creator']}/{row['name']}", "why": answer}
-            for row, answer in zip(rows, answers, strict=True)
+            {"job": _key(row, part), "why": answer}
+            for (row, part), answer in zip(asked, answers, strict=True)
             if isinstance(answer, str)
         ]
         member = self._member(named, done)
@@ -115,18 +120,17 @@ class Retiring:
         if job is None:
             sources = {row["source"] for row, _ in done} | set(member.sources)
             unreachable += await self._tell_sources(member, sorted(sources))
-        gaps = [
-            {"job": f"{row['creator']}/{row['name']}", "missing_since_ms": answer["missing_since_ms"]}
-            for row, answer in done
-        ]
-        return {"agent": member.agent_id, "name": member.name, "jobs": gaps, "unreachable": unreachable}
+        return {"agent": member.agent_id, "name": member.name, "jobs": _gaps(done), "unreachable": unreachable}
 
-    async def _ask(self, row: Json, named: str) -> Json | str | None:
+    async def _ask(self, row: Json, part: int, named: str) -> Json | str | None:
         """Ask one master; returns its answer, None if the agent is not on the roster, or why it cannot be reached."""
         creator, name = row["creator"], row["name"]
+        app = partition_id(app_id(name, creator), part)
         try:
-            answer, _ = await self._ask_master(creator, name, Retire(app_id(name, creator), named))
-        except UnavailableError as error:
+            answer, _ = await self._ask_master(creator, f"{name}#{part}" if part else name, Retire(app, named))
+        except (UnavailableError, UnknownJobError) as error:
+            if not part and isinstance(error, UnknownJobError):
+                raise
             return str(error)
         return None if answer is None else dict(answer)
 
@@ -162,3 +166,17 @@ class Retiring:
             except (OverlayError, ElfError) as error:
                 untold.append({"job": "", "why": f"the agents with source {source!r} could not be told: {error}"})
         return untold
+
+
+def _key(row: Json, part: int = 0) -> str:
+    return f"{row['creator']}/{row['name']}" + (f"#{part}" if part else "")
+
+
+def _gaps(done: Sequence[tuple[Json, Json]]) -> list[Json]:
+    """Return since when an agent's data is missing from each job: since the first time that a part of it lacks it."""
+    since: dict[str, int | None] = {}
+    for row, answer in done:
+        key, missing_ms = _key(row), answer["missing_since_ms"]
+        known_ms = since.get(key, missing_ms)
+        since[key] = None if None in (known_ms, missing_ms) else min(known_ms, missing_ms)
+    return [{"job": key, "missing_since_ms": missing_ms} for key, missing_ms in since.items()]

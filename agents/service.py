@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.errors import ElfError, UnavailableError, UnknownSourceError
+from agents.errors import ElfError, JobError, UnknownSourceError
+from agents.following import Following
+from agents.gathering import Gathering, parted_job
 from agents.http.service import Json, Position, Positioned
 from agents.jobs.definition import load_definition
 from agents.locating import JobRequest, Locator
@@ -16,19 +19,18 @@ from agents.metrics import render_metrics
 from agents.requests import (
     AnyRequest,
     Describe,
-    Follow,
     Introduce,
     ListJobs,
     Query,
-    Stop,
     ViewTree,
     contact_at,
     encode,
     value_of,
 )
 from agents.retiring import Retiring
+from agents.whole_jobs import WholeJobs
 from overlay.errors import OverlayError
-from overlay.ids import app_id
+from overlay.ids import app_id, partition_id
 
 if TYPE_CHECKING:
     from agents.agent import Agent
@@ -38,12 +40,6 @@ ASK_MAX = 64
 ASK_MS = 1_000
 #: A source that has lines waiting and reads none for this long is not ready.
 STALLED_MS = 15_000
-#: How long the master may hold a follower's request; shorter than the usual idle timeouts on the way.
-FOLLOW_MS = 10_000
-#: A follower's first question is for the latest window only.
-_LATEST = 10**18 - 1
-#: Pause before a follower asks again for a master that cannot be reached.
-FOLLOW_RETRY_S = 1.0
 
 
 class Service:
@@ -51,7 +47,10 @@ class Service:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._locator = Locator(agent.node, agent.catalogue, agent.masters, self.jobs)
+        self._locator = Locator(agent.node, agent.catalogue, agent.masters, self._rows)
+        self._gathering = Gathering(self._ask, agent.catalogue)
+        self._following = Following(self._ask, self._gathering)
+        self._parts = WholeJobs(self._ask, agent.copies, agent.masters)
         self._retiring = Retiring(
             agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
         )
@@ -64,61 +63,56 @@ class Service:
 
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""
+        return [row for row in await self._rows() if not row["part"]]
+
+    async def _rows(self) -> list[Json]:
+        """List the jobs and all their parts."""
         return newest(await self._ask_all(ListJobs()))
 
     async def job(self, creator: str, name: str) -> Json:
         """Describe one job."""
-        value, hops = await self._ask_master(creator, name, Describe(app_id(name, creator)))
+        value, hops = await self._parts.described(creator, name)
         return {**value, "hops": hops}
 
     async def stop(self, creator: str, name: str) -> None:
-        """Stop a job on its master, then everywhere."""
-        await self._ask_master(creator, name, Stop(app_id(name, creator)))
+        """Stop a job on its masters, then everywhere."""
+        await self._parts.stop(creator, name)
 
     async def force(self, creator: str, name: str) -> None:
         """Let this very agent go on alone with a job whose root group has lost its majority for good."""
-        await self._agent.masters.force(app_id(name, creator), f"{creator}/{name}")
+        await self._parts.force(creator, name)
 
     async def retire(self, agent: str, job: str | None) -> Json:
         """Expect an agent no more, in one job or in all."""
         return await self._retiring.retire(agent, job)
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
-        """Fetch one result from the job's master."""
+        """Fetch one result from the job's master, or from those of all its parts."""
         app = app_id(name, creator)
-        value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
-        return {**value, "hops": hops}
+        job = self._gathering.known(app)
+        if job is None:
+            value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
+            job = parted_job(value)
+            if job is None:
+                return {**value, "hops": hops}
+        result, _ = await self._gathering.result(job, window, key, limit)
+        return result
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
-        """Follow a job by asking its master again and again for what is newer.
+        """Follow a job."""
+        following = self._following.results(app_id(name, creator), f"{creator}/{name}", position)
+        async with contextlib.aclosing(following) as results:
+            async for each in results:
+                yield each
 
-        Of one answer with several results, those that changed come again to a follower that goes on in their midst.
-        """
-        app = app_id(name, creator)
-        edition, after_ms = position or (-1, _LATEST)
-        asked = False
-        while True:
-            try:
-                follow = Follow(app, edition, after_ms, FOLLOW_MS)
-                value, hops = await self._ask_master(creator, name, follow, FOLLOW_MS + 5_000)
-            except UnavailableError:
-                if not asked:
-                    raise
-                await asyncio.sleep(FOLLOW_RETRY_S)
-                continue
-            asked = True
-            results = value["results"]
-            for number, result in enumerate(results, 1):
-                after_ms = _after(result, after_ms)
-                if number == len(results):
-                    edition = value["edition"]
-                yield {**result, "hops": hops}, (edition, after_ms)
-            edition = value["edition"]
-
-    async def tree(self, creator: str, name: str) -> Json:
-        """Draw a job's reducer tree by asking from its root downwards."""
-        app = app_id(name, creator)
-        described, _ = await self._ask_master(creator, name, Describe(app))
+    async def tree(self, creator: str, name: str, part: int = 0) -> Json:
+        """Draw one of a job's reducer trees by asking from its root downwards."""
+        described, _ = await self._parts.describe(creator, name)
+        if not part < described["trees"]:
+            raise JobError(f"{creator}/{name} has no tree {part}; it has {described['trees']}, counted from 0")
+        app = partition_id(app_id(name, creator), part)
+        if part:
+            described, _ = await self._ask(f"{creator}/{name}#{part}", Describe(app))
         nodes: list[Json] = []
         level: list[tuple[str, str | None]] = [(described["master"], None)]
         seen: set[str] = set()
@@ -199,7 +193,10 @@ class Service:
     async def _ask_master(
         self, creator: str, name: str, request: JobRequest, timeout_ms: int = 5_000
     ) -> tuple[Any, list[str]]:
-        return await self._locator.ask(f"{creator}/{name}", request, timeout_ms)
+        return await self._ask(f"{creator}/{name}", request, timeout_ms)
+
+    async def _ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
+        return await self._locator.ask(key, request, timeout_ms)
 
     async def _ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""
@@ -230,15 +227,3 @@ def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
         if known is None or row["published_ms"] > known["published_ms"]:
             found[row["app_id"]] = row
     return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
-
-
-def _after(result: Json, after_ms: int) -> int:
-    """Return up to where a follower has all closed windows, after this result."""
-    if result["window"] is None:
-        return after_ms
-    is_open = result["completeness"]["status"] == "open"
-    # Before anything has closed, all that closes from now on is news.
-    end_ms = result["through_ms"] or 0 if is_open else result["window"]["end_ms"]
-    if after_ms == _LATEST:
-        return int(end_ms)
-    return after_ms if is_open else max(after_ms, int(end_ms))

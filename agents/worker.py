@@ -98,8 +98,15 @@ class Worker:
         if self._succeeds and events.height:
             self._note_what_is_gone(events)
         if self.progress.dropped:
-            events = self._without_dropped(events)
-        paos = self.plan.reduce(events)
+            events = self._without_dropped(events, self._intervals_of(events))
+        self.take(events, self.plan.reduce(events))
+
+    def take(self, events: pl.DataFrame, paos: pl.DataFrame) -> None:
+        """Insert the PAOs of a frame of events, or those of them that are this job's part."""
+        if self._succeeds and events.height:
+            self._note_what_is_gone(events)
+        if self.progress.dropped:
+            paos = self._without_dropped(paos, paos[INTERVAL])
         if self.progress.counted is not None:
             paos = paos.filter(pl.col(INTERVAL) > self.progress.counted)
         if paos.height == 0:
@@ -219,17 +226,19 @@ class Worker:
         """Bytes held in open intervals."""
         return sum(tree.memory_bytes for tree in self._trees.values())
 
-    def _without_dropped(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Leave out the events of runs that the job has dropped; most frames have none."""
-        intervals = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms
+    def _intervals_of(self, events: pl.DataFrame) -> pl.Series:
+        return events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms
+
+    def _without_dropped(self, frame: pl.DataFrame, intervals: pl.Series) -> pl.DataFrame:
+        """Leave out the rows of runs that the job has dropped; most frames have none."""
         oldest = intervals.min()
         if not isinstance(oldest, int) or oldest > self.progress.dropped[-1][1]:
-            return events
+            return frame
         for after, through in self.progress.dropped:
             if through >= oldest:
                 kept = ~intervals.is_between(after + 1, through)
-                events, intervals = events.filter(kept), intervals.filter(kept)
-        return events
+                frame, intervals = frame.filter(kept), intervals.filter(kept)
+        return frame
 
     def _insert(self, paos: pl.DataFrame) -> None:
         for interval, part in _by_interval(paos):

@@ -114,8 +114,13 @@ async def force_group(request: web.Request) -> web.Response:
 
 
 async def show_tree(request: web.Request) -> web.Response:
-    """GET /v1/jobs/{creator}/{name}/tree."""
-    return _json(await _service(request).tree(*_job_names(request)))
+    """GET /v1/jobs/{creator}/{name}/tree?part=."""
+    creator, name = _job_names(request)
+    _known_parameters(request, "part")
+    part = request.query.get("part", "0")
+    if not re.fullmatch(r"[0-9]{1,4}", part):
+        raise BadRequestError(f"part = {part!r} is no number of a tree, which count from 0")
+    return _json(await _service(request).tree(creator, name, int(part)))
 
 
 async def list_members(request: web.Request) -> web.Response:

@@ -13,8 +13,9 @@ from typing import Any, Protocol
 Json = dict[str, Any]
 
 
-#: Where a follower of a job goes on: its master's edition, and up to where all closed windows were sent (ms).
-Position = tuple[int, int]
+#: Where a follower of a job goes on: its master's edition (of a job with several trees, those of all parts), and up to
+#: where all closed windows were sent (ms).
+Position = tuple[int | tuple[int, ...], int]
 #: A result, and where to go on after it.
 Positioned = tuple[Json, Position]
 
@@ -100,8 +101,8 @@ class AgentService(Protocol):
         """
         ...
 
-    async def tree(self, creator: str, name: str) -> Json:
-        """Describe the job's reducer tree: `{"root": id, "nodes": [{id, address, name, parent, role}]}`."""
+    async def tree(self, creator: str, name: str, part: int = 0) -> Json:
+        """Describe one of the job's reducer trees: `{"root": id, "nodes": [{id, address, name, parent, role}]}`."""
         ...
 
     async def members(self) -> list[Json]:

@@ -25,7 +25,9 @@ HEARTBEAT_S = 10.0
 WRITE_S = 30.0
 Results = AsyncIterator[Positioned]
 #: Where to go on, if the cursor says so, and what was seen last.
-_CURSOR = re.compile(r"(?:([0-9]{1,18})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII)
+_CURSOR = re.compile(
+    r"(?:([0-9]{1,18}(?:\.[0-9]{1,18}){0,63})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII
+)
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -42,7 +44,9 @@ def identity_of(result: Json) -> str:
 
 def cursor_of(result: Json, position: Position) -> str:
     """Name a result and where its reader goes on."""
-    return f"{position[0]}_{position[1]}_{identity_of(result)}"
+    edition, after_ms = position
+    known = ".".join(map(str, edition)) if isinstance(edition, tuple) else edition
+    return f"{known}_{after_ms}_{identity_of(result)}"
 
 
 def read_cursor(text: str | None) -> tuple[Position | None, str | None]:
@@ -50,7 +54,10 @@ def read_cursor(text: str | None) -> tuple[Position | None, str | None]:
     found = _CURSOR.fullmatch(text or "")
     if found is None:
         return None, None
-    return None if found[1] is None else (int(found[1]), int(found[2])), found[3]
+    if found[1] is None:
+        return None, found[3]
+    editions = tuple(map(int, found[1].split(".")))
+    return (editions[0] if len(editions) == 1 else editions, int(found[2])), found[3]
 
 
 async def send_results(

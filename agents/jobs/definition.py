@@ -16,7 +16,7 @@ from agents.jobs.dialect import QUERY_BYTES_MAX
 from agents.jobs.durations import parse_duration_ms
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
-from overlay.ids import app_id
+from overlay.ids import app_id, partition_id
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
@@ -26,6 +26,8 @@ COLUMNS_MAX = 1_000
 
 #: More would only cost more: two agents that fail within a second of each other are rare.
 REPLICAS_MAX = 3
+#: Each tree costs every agent an edge and a snapshot an interval, and every result a question.
+TREES_MAX = 64
 
 _FIELDS = ("name", "creator", "source", "query", "options", "columns")
 _DURATIONS = {
@@ -35,8 +37,6 @@ _DURATIONS = {
     "leap_after": "leap_after_ms",
     "emit_every": "emit_every_ms",
 }
-#: Settings of the design that this release has one value for; others are refused, not ignored.
-_FIXED: dict[str, object] = {"trees": 1}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "straggler": ("late", "drop", "void", "mirror"),
     "semantics": ("exactly-once", "at-least-once", "at-most-once"),
@@ -46,8 +46,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a job runs; the defaults suit most queries."""
 
-    #: Reducer trees the keys are partitioned over.
-    trees: Literal[1] = 1
+    #: Reducer trees the keys are partitioned over, each with a master of its own.
+    trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
     #: How long after an interval's end its late events are still waited for.
     lateness_ms: int = 2_000
     #: What happens when a commit had to leap over an agent. late: its data rides in its next snapshot and corrects the
@@ -89,6 +89,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         columns: raw column -> DDL type; empty until resolved at publish.
         options: how it runs.
         version: rises with every change of the definition.
+        part: which of the job's trees this is about, 0 <= part < options.trees; 0 is what people name.
     """
 
     name: str
@@ -98,16 +99,21 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     columns: dict[str, str] = {}
     options: Options = Options()
     version: int = 1
+    part: int = 0
 
     @property
     def app_id(self) -> bytes:
-        """SHA-1 of name and creator: the job's key in the overlay (paper, section 2.3)."""
-        return app_id(self.name, self.creator)
+        """The key of this part in the overlay; of part 0 SHA-1 of name and creator (paper, section 2.3)."""
+        return self.app_of(self.part)
+
+    def app_of(self, part: int) -> bytes:
+        """Return the key of another part of the same job."""
+        return partition_id(app_id(self.name, self.creator), part)
 
     @property
     def key(self) -> str:
-        """`creator/name`."""
-        return f"{self.creator}/{self.name}"
+        """`creator/name`, and `#part` behind it for parts other than the first."""
+        return f"{self.creator}/{self.name}" + (f"#{self.part}" if self.part else "")
 
 
 def load_definition(
@@ -178,6 +184,8 @@ def check_definition(definition: Definition) -> None:
         raise JobSpecError("not a job definition: bad name or creator")
     if len(definition.query) > QUERY_BYTES_MAX or len(definition.columns) > COLUMNS_MAX:
         raise JobSpecError("not a job definition: it is too long")
+    if not 0 <= definition.part < definition.options.trees:
+        raise JobSpecError(f"not a job definition: of {definition.options.trees} trees there is none {definition.part}")
 
 
 def _read_toml(text: str) -> dict[str, Any]:
@@ -196,17 +204,17 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, (*_FIXED, *_CHOICES, *_DURATIONS, "replicas"), "options")
+    place.refuse_unknown(table, ("trees", *_CHOICES, *_DURATIONS, "replicas"), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
         elif key == "replicas":
-            values[key] = place.count(key, value, REPLICAS_MAX)
-        elif key in _CHOICES:
+            values[key] = place.count(key, value, 0, REPLICAS_MAX)
+        elif key == "trees":
+            values[key] = place.count(key, value, 1, TREES_MAX)
+        else:
             values[key] = place.choice(key, value, _CHOICES[key])
-        elif isinstance(value, bool) or value != _FIXED[key]:
-            raise place.error(key, f"{key} = {value!r} is not in this release; leave it out", section="options")
     options = Options(**values)
     if options.straggler == "mirror" and not options.holders:
         raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
@@ -254,10 +262,10 @@ class _Places:
         except ValueError as error:
             raise self.error(key, f"{key}: {error}", section="options") from None
 
-    def count(self, key: str, value: object, most: int) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+    def count(self, key: str, value: object, least: int, most: int) -> int:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        raise self.error(key, f"{key} = {value!r} is not possible", f"0 to {most}", section="options")
+        raise self.error(key, f"{key} = {value!r} is not possible", f"{least} to {most}", section="options")
 
     def choice(self, key: str, value: object, known: tuple[str, ...]) -> str:
         if isinstance(value, str) and value in known:

@@ -108,13 +108,25 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         return pl.DataFrame([column.filter(mask) for column in columns])
 
     def finish(self, paos: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
-        """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT.
+        """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT; see `ranked`."""
+        return self._shown(self.ranked(paos, window))
+
+    def join(self, parts: Sequence[pl.DataFrame], limit: int | None = None) -> pl.DataFrame:
+        """Compute the result from those of parts that have no key in common, as `ranked` makes them.
+
+        Each needs only as many rows as are wanted of the result.
+        """
+        return self._shown(self._sorted(pl.concat(parts).lazy(), limit).collect())
+
+    def ranked(self, paos: pl.DataFrame, window: tuple[int, int] | None, limit: int | None = None) -> pl.DataFrame:
+        """Compute the rows of a result, and what they are ordered by, in columns `o0`, ... and `s0`, ....
 
         Rows that compare equal come in the order of all output columns, so equal PAOs give equal results.
 
         Args:
             paos: one row per key, without `interval`.
             window: (start_ms, end_ms), half-open; None for a query without window.
+            limit: most rows; those that come first.
 
         Raises:
             JobError: an aggregate cannot say what it should: an exact sum left its type, a set its bound.
@@ -134,23 +146,33 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         frame = finished.lazy().with_columns(*span)
         if self._having is not None:
             frame = frame.filter(self._having)
-        names = [f"o{index}" for index in range(len(self.output))]
-        sorts = [f"s{index}" for index in range(len(self._order))]
+        names, sorts = self._names
         frame = frame.with_columns(
             *(expr.alias(name) for expr, name in zip(self._results, names, strict=True)),
             *(order.expr.alias(name) for order, name in zip(self._order, sorts, strict=True)),
         )
+        return self._sorted(frame.select(*names, *sorts), limit).collect()
+
+    @property
+    def _names(self) -> tuple[list[str], list[str]]:
+        """The columns of a result, and those that it is ordered by."""
+        return [f"o{index}" for index in range(len(self.output))], [f"s{index}" for index in range(len(self._order))]
+
+    def _sorted(self, frame: pl.LazyFrame, limit: int | None) -> pl.LazyFrame:
+        names, sorts = self._names
         frame = frame.sort(
             *sorts,
             *names,
             descending=[order.descending for order in self._order] + [False] * len(names),
             nulls_last=[order.nulls_last for order in self._order] + [False] * len(names),
         )
-        if self._limit is not None:
-            frame = frame.head(self._limit)
-        return frame.select(
-            pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True)
-        ).collect()
+        limits = [most for most in (self._limit, limit) if most is not None]
+        return frame.head(min(limits)) if limits else frame
+
+    def _shown(self, ranked: pl.DataFrame) -> pl.DataFrame:
+        """Return the columns of a result under their names for people."""
+        names, _ = self._names
+        return ranked.select(pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True))
 
 
 def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
@@ -175,6 +197,11 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     rows = RowScope(query, columns)
     where = condition(compile_expression(query.where, rows)) if query.where is not None else None
     keys = _keys(query, rows)
+    if definition.options.trees > 1 and not keys:
+        hint = "leave trees out, or group by a column"
+        raise refused(
+            query.select, f"trees = {definition.options.trees} spreads keys over trees, and here are none", hint
+        )
     groups = GroupScope(query, rows, keys)
     results = [_output_value(item, compile_expression(item.node, groups)) for item in query.items]
     groups.outputs = "last"

@@ -115,10 +115,16 @@ def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_js
         console().print(table_of(("name", "address", "sources", ""), rows))
 
 
-def tree(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def tree(
+    name: JobName,
+    part: Annotated[int, typer.Option(min=0, help="Which of the job's trees, counted from 0.")] = 0,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Draw a job's reducer tree from its root, the job's master."""
     with connect(agent, token_file) as client:
-        reducers = client.tree(name)
+        reducers = client.tree(name, part)
     if wants_json(as_json):
         print_json(reducers)
     else:

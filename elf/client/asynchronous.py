@@ -168,9 +168,9 @@ class AsyncClient:
                 await asyncio.sleep(RETRY_S[failures])
                 failures += 1
 
-    async def tree(self, name: str) -> Tree:
-        """Return a job's reducer tree."""
-        return await self._ask("GET", await self._path(name, "/tree"), Tree)
+    async def tree(self, name: str, part: int = 0) -> Tree:
+        """Return a job's reducer tree; of one with several, that of a part."""
+        return await self._ask("GET", await self._path(name, f"/tree?part={part}" if part else "/tree"), Tree)
 
     async def members(self) -> list[Member]:
         """List the agents that the agent knows."""

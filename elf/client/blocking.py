@@ -107,9 +107,9 @@ class Client:
             if self._loop is not None:  # else the client was closed, and the stream with it
                 self._wait(results.aclose())
 
-    def tree(self, name: str) -> Tree:
-        """Return a job's reducer tree."""
-        return self._wait(self._client().tree(name))
+    def tree(self, name: str, part: int = 0) -> Tree:
+        """Return a job's reducer tree; of one with several, that of a part."""
+        return self._wait(self._client().tree(name, part))
 
     def members(self) -> list[Member]:
         """List the agents that the agent knows."""

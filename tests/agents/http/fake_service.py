@@ -130,7 +130,7 @@ class FakeService:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def tree(self, creator: str, name: str) -> Json:
+    async def tree(self, creator: str, name: str, part: int = 0) -> Json:
         self._find(creator, name)
         nodes = [
             {"id": "aa", "address": ADDRESS, "name": "web1", "parent": None, "role": "master"},

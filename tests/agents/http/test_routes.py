@@ -99,6 +99,8 @@ async def test_etag_changes_with_content_and_not_with_the_path_of_the_query(
 
 async def test_tree_members_probes_and_metrics(client: Client, service: FakeService) -> None:
     assert (await (await client.get("/v1/jobs/shop/top/tree")).json())["root"] == "aa"
+    assert (await client.get("/v1/jobs/shop/top/tree?part=3")).status == 200
+    assert (await client.get("/v1/jobs/shop/top/tree?part=-1")).status == 400
     assert (await (await client.get("/v1/members")).json())["members"][0]["is_self"]
     assert (await client.get("/healthz")).status == 200
     assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": []}

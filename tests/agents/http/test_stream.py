@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient
 
 from agents.errors import UnavailableError
 from agents.http import routes, stream
-from agents.http.service import Positioned
+from agents.http.service import Position, Positioned
 from tests.agents.http.fake_service import FakeService, make_result
 
 Client = TestClient[Any, Any]
@@ -65,10 +65,15 @@ async def test_heartbeats_while_nothing_happens(client: Client, service: FakeSer
 
 @pytest.mark.parametrize(
     ("cursor", "position"),
-    [("7_60000_60000.1", (7, 60_000)), ("60000.1", None), ("7_-60000_60000.1", (7, -60_000))],
+    [
+        ("7_60000_60000.1", (7, 60_000)),
+        ("60000.1", None),
+        ("7_-60000_60000.1", (7, -60_000)),
+        ("7.0.12_5_60000.1", ((7, 0, 12), 5)),
+    ],
 )
 async def test_a_reader_that_comes_back_gets_only_news(
-    client: Client, service: FakeService, cursor: str, position: tuple[int, int] | None
+    client: Client, service: FakeService, cursor: str, position: Position | None
 ) -> None:
     async with client.get(URL, headers={"Last-Event-ID": cursor}) as response:
         queue = await follower(service)
