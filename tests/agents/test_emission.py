@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.catalogue import Catalogue
 from agents.emission import closed, is_due, revised, still_open
 from agents.errors import JobSpecError
+from agents.following import Following
+from agents.gathering import Gathering
 from agents.http.service import Json, Position
 from agents.jobs.query import Window
 from agents.payload import Notes, pack
 from agents.requests import Follow
 from agents.results import Span
-from agents.service import Service
 from agents.store.database import Database
 from agents.store.panes import Panes
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
@@ -87,13 +89,14 @@ def test_how_often_to_emit_has_to_fit_the_window() -> None:
         plan_of(CUMULATIVE, options='emit_every = "5s"\ninterval = "2s"')
 
 
-class Followed(Service):
+class Followed:
     """Asks a master without an overlay between; refuses to wait."""
 
     def __init__(self, fed: Fed) -> None:
         self.fed = fed
+        self.following = Following(self._ask, Gathering(self._ask, Catalogue()))
 
-    async def _ask_master(self, creator: str, name: str, question: Any, timeout_ms: int = 0) -> tuple[Any, list[str]]:
+    async def _ask(self, key: str, question: Any, timeout_ms: int) -> tuple[Any, list[str]]:
         assert isinstance(question, Follow)
         master = self.fed.master
         if question.edition == master.edition:
@@ -111,7 +114,7 @@ class Follower:
     """Reads what there is, as often as it is told to, through connections that may break."""
 
     def __init__(self, fed: Fed) -> None:
-        self.service = Followed(fed)
+        self.followed = Followed(fed)
         self.position: Position | None = None
         self.sent: list[Json] = []
 
@@ -119,7 +122,7 @@ class Follower:
         asyncio.run(self._read(at_most))
 
     async def _read(self, at_most: int) -> None:
-        stream: AsyncIterator[Any] = self.service.results("c", "n", self.position)
+        stream: AsyncIterator[Any] = self.followed.following.results(b"app", "c/n", self.position)
         try:
             for _ in range(at_most):
                 result, self.position = await anext(stream)
