@@ -19,6 +19,7 @@ from agents.errors import ElfError, UnavailableError
 from agents.fetching import Pages
 from agents.gathering import parted
 from agents.masters import Masters, summary
+from agents.part_requests import Share, Watch
 from agents.requests import (
     AnyRequest,
     Describe,
@@ -37,11 +38,9 @@ from agents.requests import (
     Query,
     Reply,
     Retire,
-    Share,
     Spread,
     Stop,
     ViewTree,
-    Watch,
     Weigh,
     contact_at,
     decode_request,

@@ -12,7 +12,8 @@ from agents.due import Due
 from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.gathering import Ask, Gathering, parted_job
 from agents.http.service import Position, Positioned
-from agents.requests import Follow, JobRecord, Watch
+from agents.part_requests import Watch
+from agents.requests import Follow, JobRecord
 from agents.results import Json, Span
 from agents.shares import Shared, Told
 

@@ -18,7 +18,8 @@ from agents.jobs.definition import check_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.locating import JobRequest
-from agents.requests import JobRecord, Share
+from agents.part_requests import Share
+from agents.requests import JobRecord
 from agents.results import Json, Span, result_of
 from agents.shares import Shared, common_span, joined_label, least_through, part_of_key, shape_of, unpack_rows
 

@@ -18,6 +18,7 @@ import msgspec
 from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters import Masters
+from agents.part_requests import Share, Watch
 from agents.requests import (
     Describe,
     Follow,
@@ -25,9 +26,7 @@ from agents.requests import (
     Located,
     Query,
     Retire,
-    Share,
     Stop,
-    Watch,
     contact_at,
     encode,
     value_of,

@@ -23,6 +23,7 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import TREES_MAX, Definition
+from agents.part_requests import Share, Watch
 from overlay.contract import NEVER
 from overlay.decoding import read_msgpack
 from overlay.ids import ID_BYTES, Contact, parse_address
@@ -181,28 +182,6 @@ class Follow(Request, frozen=True, tag="follow"):
     The answer holds the windows that closed after event time `after_ms` and those closed before it that changed since
     `edition`; to a first question (an edition that is not the master's) the latest one, if none closed.
     """
-
-    app: bytes
-    edition: int
-    after_ms: int
-    wait_ms: int
-
-
-class Share(Request, frozen=True, tag="share"):
-    """Answer one window of one part of a job; asked of the part's master. The answer is an `agents.shares.Shared`.
-
-    `span`: the window in ms, where it is known already; else `window` says which. `limit`: most rows.
-    """
-
-    app: bytes
-    window: str
-    span: tuple[int, int] | None = None
-    key: str | None = None
-    limit: int | None = None
-
-
-class Watch(Request, frozen=True, tag="watch"):
-    """Like `Follow`, of one part of a job; asked of the part's master. The answer, a `Told`, names windows only."""
 
     app: bytes
     edition: int

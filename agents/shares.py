@@ -22,7 +22,8 @@ from agents.errors import UnavailableError
 from agents.jobs.plan import Plan
 from agents.master import Found, Master
 from agents.masters import FOLLOW_WINDOWS_MAX, Masters
-from agents.requests import JobRecord, Share, Watch
+from agents.part_requests import Share, Watch
+from agents.requests import JobRecord
 from agents.results import Json, Label, Span
 from agents.spans import resolve
 from cbt import partitions_of

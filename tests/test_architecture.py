@@ -27,7 +27,8 @@ PURE = [
     "overlay/dht/table.py", "overlay/dht/hints.py", "overlay/dht/lookup.py", "overlay/dht/pace.py",
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py",
-    "agents/requests.py", "agents/holds.py", "agents/labels.py", "agents/totals.py", "agents/merged.py",
+    "agents/requests.py", "agents/part_requests.py", "agents/parts.py", "agents/due.py",
+    "agents/holds.py", "agents/labels.py", "agents/totals.py", "agents/merged.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
