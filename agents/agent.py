@@ -24,6 +24,7 @@ from agents.config import AgentConfig
 from agents.copies import Copies
 from agents.errors import ElfError
 from agents.fetching import Fetcher, Pages
+from agents.holder import Holder
 from agents.intake import Intake
 from agents.masters import Masters
 from agents.publishing import Publisher
@@ -36,6 +37,7 @@ from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
 from agents.store.database import Database
 from agents.store.groups import GroupLogs
+from agents.store.held import HeldCopies
 from agents.store.panes import Panes
 from agents.store.records import Records
 from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
@@ -93,7 +95,9 @@ class Agent:
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._spawn)
+        self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._checkpoints, self._spawn)
+        held = HeldCopies(self.database)
+        self.holder = Holder(self.agent_id, self.node, self.catalogue, held, self._spawn, self.now_ms)
         self.answers = Answers(
             self.introduce,
             self.node,
@@ -103,7 +107,7 @@ class Agent:
             self._describe_source,
             self.add_record,
             self.publisher.spread,
-            self.replicas.keep,
+            self.holder,
             self.now_ms,
         )
         self.attachments = Attachments(
@@ -115,6 +119,7 @@ class Agent:
             self._checkpoints,
             self._controls,
             self.replicas,
+            self.holder,
         )
 
     def introduce(self) -> Member:
@@ -145,10 +150,12 @@ class Agent:
             )
         await self.node.start()
         self.copies.restore()
+        self.holder.restore()
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
         self._spawn(self._join())
+        self._spawn(self.replicas.run(self.attachments.attached))
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""

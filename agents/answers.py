@@ -18,6 +18,8 @@ from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnavailableError
 from agents.fetching import Pages
 from agents.gathering import parted
+from agents.holder import Holder
+from agents.keeping import Keep, KeepCheckpoint, Recall
 from agents.masters import Masters, summary
 from agents.part_requests import Share, Watch
 from agents.requests import (
@@ -30,7 +32,6 @@ from agents.requests import (
     Install,
     Introduce,
     JobRecord,
-    Keep,
     ListJobs,
     Locate,
     Located,
@@ -73,7 +74,7 @@ class Answers:
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
-        keep: holds a copy of another agent's snapshot.
+        holder: holds copies for other agents.
         now_ms: wall clock.
     """
 
@@ -87,12 +88,12 @@ class Answers:
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
         spread: Callable[[JobRecord], Awaitable[bool]],
-        keep: Callable[[Keep], bool],
+        holder: Holder,
         now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
-        self._pages, self._keep, self._now_ms = pages, keep, now_ms
+        self._pages, self._holder, self._now_ms = pages, holder, now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -140,7 +141,11 @@ class Answers:
             case Spread():
                 return self._spread(request, here)
             case Keep() if here:
-                return (self._keep(request),)
+                return (await self._holder.keep(request),)
+            case KeepCheckpoint() if here:
+                return (await self._holder.keep_checkpoint(request),)
+            case Recall(source, address) if here:
+                return (await self._holder.recall(source, address),)
             case DescribeSource(source):
                 if source in self._me().sources:
                     return (await self._describe_source(request),)

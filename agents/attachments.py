@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from agents.catalogue import Catalogue
 from agents.commands import Enlisted
 from agents.errors import ElfError
+from agents.holder import Holder
 from agents.intake import Intake
 from agents.masters import Masters
 from agents.parts import siblings
@@ -27,6 +28,7 @@ from agents.replicas import Replicas
 from agents.requests import Enlist, JobRecord, encode, value_of
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
+from agents.succession import Succession
 from agents.worker import Worker
 from overlay.contract import NEVER, Record, RollupState
 from overlay.errors import OverlayError
@@ -49,6 +51,7 @@ class Attachments:
         checkpoints: where workers were left.
         controls: how far control logs were handled.
         replicas: copies of snapshots at neighbours.
+        holder: copies of others' here.
     """
 
     def __init__(
@@ -61,15 +64,27 @@ class Attachments:
         checkpoints: Checkpoints,
         controls: Controls,
         replicas: Replicas,
+        holder: Holder,
     ) -> None:
         self._agent_id, self._node, self._intakes = agent_id, node, intakes
         self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
-        self._controls, self._replicas = controls, replicas
+        self._controls, self._replicas, self._holder = controls, replicas, holder
+        #: Taking over what an agent whose disk is lost has left at its neighbours.
+        self.succession = Succession(agent_id, node, intakes, catalogue, checkpoints, self._enlist)
         self._locks: dict[bytes, asyncio.Lock] = {}
         #: Job -> tree of the publication worked on.
         self._trees: dict[bytes, bytes] = {}
         #: Jobs that should be worked on and are not yet, with the reason; for `/readyz`.
         self.pending: dict[str, str] = {}
+
+    def attached(self) -> Mapping[str, Sequence[JobRecord]]:
+        """Return the jobs worked on here, by source."""
+        found: dict[str, list[JobRecord]] = {}
+        for tree in self._trees.values():
+            job = self._catalogue.job_of_tree(tree)
+            if job is not None:
+                found.setdefault(job.definition.source, []).append(job)
+        return found
 
     def progress(self) -> list[tuple[str, int]]:
         """Return each job worked on here, and the position of the last control entry handled for it."""
@@ -121,6 +136,7 @@ class Attachments:
     async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
         await intake.detach(tree)
         self._replicas.forget(tree)
+        self._holder.forget(tree)
         await asyncio.to_thread(self._checkpoints.forget, tree)
         if not self._masters.has_tree(tree):
             self._node.leave_tree(tree)
@@ -133,6 +149,7 @@ class Attachments:
             if self._trees.get(job.definition.app_id) == job.tree:
                 self._stand(job)  # it was taken up with another part meanwhile
                 return
+            await self.succession.settle(job.definition.source)
             jobs = self._with_new_parts(job)
             workers = await asyncio.gather(*(self._worker(each) for each in jobs))
             # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.

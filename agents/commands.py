@@ -20,13 +20,15 @@ class Enlisted(msgspec.Struct, frozen=True):
     """One agent that works on the job, or did until its disk was `lost`.
 
     `counted`: the last interval that its predecessor brought anything of. `missed`: commits after that, up to this one,
-    name the predecessor; what they lack is this agent's to bring.
+    name the predecessor; what they lack is this agent's to bring. `of`: the agents whose place it takes; they are never
+    counted again.
     """
 
     address: str
     counted: int | None = None
     lost: bool = False
     missed: int | None = None
+    of: tuple[str, ...] = ()
 
 
 class Count(_Command, frozen=True, tag="commit"):

@@ -7,8 +7,9 @@ import logging
 
 log = logging.getLogger(__name__)
 
-#: The state file as a whole and its mark, rows of a master's past, control records, files of the archive.
-KINDS = ("state", "mark", "label", "pane", "total", "merged", "record", "archive")
+#: The state file as a whole and its mark, rows of a master's past, control records, files of the archive, copies
+#: of other agents' data.
+KINDS = ("state", "mark", "label", "pane", "total", "merged", "record", "archive", "copy")
 
 
 class Damages:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from agents.errors import ElfError
 from agents.pump import Pump, Sealed
 from agents.push import PushLog
+from agents.store.checkpoints import SourceState
 from agents.worker import Worker
 from overlay.contract import Verdict
 
@@ -89,6 +90,15 @@ class Intake:
             # A checkpoint that was held up does not have the newcomer.
             new, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))
             self._give(sealed)
+        self._wake.set()
+
+    async def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
+        """Go on where another agent's checkpoint ends; durable when this returns.
+
+        Raises:
+            OSError, sqlite3.Error: nothing has changed.
+        """
+        await self._in_thread(lambda: self.pump.adopt(source, workers))
         self._wake.set()
 
     async def detach(self, tree: bytes) -> None:

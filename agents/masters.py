@@ -166,7 +166,7 @@ class Masters:
             # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
             await self._rooted[app].wait()
             self.master(app)
-        entry = Enlisted(address, None if counted == NEVER else counted, missed=missed)
+        entry = Enlisted(address, None if counted == NEVER else counted, missed=missed, of=tuple(lost))
         await self._decide(app, Enrol(agent, entry, tuple(lost)))
         return entry
 

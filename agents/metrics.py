@@ -39,18 +39,31 @@ class _AgentCollector(Collector):
         yield damaged
         ahead_s = self._agent.now_ms.ahead_ms() / 1000
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
-        replicas = self._agent.replicas
+        yield from self._copies()
+        contacts = len(self._agent.node.contacts())
+        yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
+
+    def _copies(self) -> Iterator[Metric]:
+        replicas, holder = self._agent.replicas, self._agent.holder
         copies = CounterMetricFamily(
             "elf_snapshot_copies",
             "Snapshots of others taken, handed over for them, and those not made",
             labels=["kind"],
         )
-        for kind in ("taken", "answered", "skipped"):
-            copies.add_metric([kind], getattr(replicas, kind))
+        copies.add_metric(["taken"], holder.taken)
+        copies.add_metric(["answered"], holder.answered)
+        copies.add_metric(["skipped"], holder.skipped + replicas.skipped)
         yield copies
-        yield GaugeMetricFamily("elf_snapshot_copies_held", "Snapshots of others held now", value=replicas.held)
-        contacts = len(self._agent.node.contacts())
-        yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
+        yield GaugeMetricFamily("elf_snapshot_copies_held", "Snapshots of others held now", value=holder.held)
+        checkpoints = CounterMetricFamily(
+            "elf_checkpoint_copies",
+            "Checkpoints copied to others, and taken over from a lost agent's copy",
+            labels=["kind"],
+        )
+        checkpoints.add_metric(["copied"], replicas.copied)
+        checkpoints.add_metric(["adopted"], self._agent.attachments.succession.adopted)
+        yield checkpoints
+        yield GaugeMetricFamily("elf_checkpoint_copies_held", "Checkpoints of others held", value=holder.checkpoints)
 
     def _sources(self) -> Iterator[Metric]:
         read = CounterMetricFamily("elf_lines_read", "Lines read", labels=["source"])

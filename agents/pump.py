@@ -43,7 +43,7 @@ CHECKPOINT_SPACING = 20
 CHECKPOINTS_LATE = 5
 
 
-class _Progress(msgspec.Struct, frozen=True):
+class SourceProgress(msgspec.Struct, frozen=True):
     """What a source's checkpoint holds besides positions."""
 
     counters: Counters
@@ -119,7 +119,7 @@ class Pump:
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
-        self._from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
+        self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
         #: Up to here it is noted that the machine's clock was set back; None while it is right.
         self._doubtful_until_ms: int | None = None
         self._looked_ms = now_ms()
@@ -141,7 +141,7 @@ class Pump:
         state = self._checkpoints.source(self.source)
         if state is not None:
             self.tail.restore(state.positions)
-            progress = msgspec.json.decode(state.counters, type=_Progress)
+            progress = msgspec.json.decode(state.counters, type=SourceProgress)
             self.counters, self._sequence = progress.counters, state.sequence
             self.newest_ms, self._seen_ms = progress.newest_ms, progress.seen_ms
         if self._archive is not None:
@@ -179,6 +179,13 @@ class Pump:
         worker.resume(self._now_ms())
         self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
+
+    def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
+        """Go on, durably, where another agent's checkpoint ends; before any line is read, with all its workers."""
+        assert not self.workers and self._sequence == 0
+        self._checkpoints.write(source, [worker.state(last=True) for worker in workers])
+        self._restore()
+        self.attach(*workers)
 
     @property
     def held_up(self) -> bool:
@@ -330,7 +337,7 @@ class Pump:
 
     def _partial_before(self, interval_ms: int) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
-        if self.counters.read == 0 and not self._from_end:
+        if self.counters.read == 0 and not self.from_end:
             return None
         seen_ms = self._seen_ms
         if seen_ms is None or self.counters.filtered or not self.workers:
@@ -375,6 +382,6 @@ class Pump:
             if worker.dirty or sealed[tree] or (last and not worker.is_exact):
                 states.append(worker.state(sealed[tree], last=last))
                 worker.dirty = False
-        progress = msgspec.json.encode(_Progress(self.counters, self.newest_ms, self._seen_ms))
+        progress = msgspec.json.encode(SourceProgress(self.counters, self.newest_ms, self._seen_ms))
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

@@ -23,10 +23,10 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import TREES_MAX, Definition
+from agents.keeping import Keep, KeepCheckpoint, Recall, Request
 from agents.part_requests import Share, Watch
-from overlay.contract import NEVER
 from overlay.decoding import read_msgpack
-from overlay.ids import ID_BYTES, Contact, parse_address
+from overlay.ids import Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
 #: Longest list of names one reply carries.
@@ -91,10 +91,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     #: An operator has said that it is gone for good; it says otherwise itself if it comes back.
     gone: bool = False
-
-
-class Request(msgspec.Struct, frozen=True, tag_field="ask"):
-    """The base of all questions."""
 
 
 class Weigh(Request, frozen=True, tag="weigh"):
@@ -205,23 +201,6 @@ class Retire(Request, frozen=True, tag="retire"):
     agent: str
 
 
-class Keep(Request, frozen=True, tag="keep"):
-    """Hold a copy of a sealed snapshot and answer for its agent if that does not; True if it is held.
-
-    It has all data of that agent with since < interval <= through.
-    """
-
-    tree: Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
-    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-    since: int
-    through: int
-    payload: bytes | None
-
-    def __post_init__(self) -> None:
-        if not NEVER <= self.since < self.through < -NEVER:
-            raise ValueError(f"since = {self.since} must be below through = {self.through}")
-
-
 class Locate(Request, frozen=True, tag="locate"):
     """Find a job's master; routed toward both candidate keys, answered with a `Located` by the first who knows.
 
@@ -288,6 +267,8 @@ AnyRequest = (
     | Stop
     | Retire
     | Keep
+    | KeepCheckpoint
+    | Recall
     | Locate
     | Spread
     | DescribeSource

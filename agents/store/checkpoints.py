@@ -15,6 +15,8 @@ from agents.store.checksums import verified
 from overlay.contract import NEVER
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
+    import sqlite3
+
     from agents.damages import Damages
     from agents.store.database import Database
 
@@ -77,6 +79,13 @@ class SourceState(msgspec.Struct, frozen=True):
     sequence: int
 
 
+class Whole(msgspec.Struct, frozen=True):
+    """A source's last checkpoint with all that is stored of its workers: what another agent keeps for this one."""
+
+    source: SourceState
+    workers: Sequence[WorkerState]
+
+
 class Checkpoints:
     """Reads and writes checkpoints in a database."""
 
@@ -115,10 +124,8 @@ class Checkpoints:
 
         Like all methods that read, it raises DamagedError for what is not as it was written.
         """
-        query = "SELECT * FROM snapshots WHERE tree = ? AND through > ? AND through <= ? ORDER BY through"
         with self._database.transaction() as sql:
-            rows = sql.execute(query, (tree, after, through)).fetchall()
-        return tuple(Snapshot(*verified(row, "a sealed snapshot")[1:]) for row in rows)
+            return _snapshots(sql, tree, after, through)
 
     def forget(self, tree: bytes) -> None:
         """Drop all worker state of a stopped job."""
@@ -129,14 +136,37 @@ class Checkpoints:
     def source(self, source: str) -> SourceState | None:
         """Return a source's last checkpoint."""
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT * FROM sources WHERE source = ?", (source,)).fetchone()
-        return SourceState(*verified(row, f"the read position of source {source}")) if row else None
+            return _source(sql, source)
 
     def worker(self, tree: bytes) -> WorkerState | None:
         """Return a worker's last checkpoint with its unsettled snapshots, ascending."""
         with self._database.transaction() as sql:
-            row = sql.execute("SELECT * FROM workers WHERE tree = ?", (tree,)).fetchone()
-        if row is None:
-            return None
-        _, progress, open_block = verified(row, "a job's open intervals")
-        return WorkerState(tree, msgspec.json.decode(progress, type=Progress), open_block, self.snapshots(tree))
+            return _worker(sql, tree)
+
+    def whole(self, source: str, trees: Sequence[bytes]) -> Whole | None:
+        """Return a source's last checkpoint with the workers of these trees, all as of the same moment."""
+        with self._database.transaction() as sql:
+            place = _source(sql, source)
+            workers = [worker for tree in trees if (worker := _worker(sql, tree)) is not None]
+        return Whole(place, workers) if place is not None else None
+
+
+def _source(sql: sqlite3.Connection, source: str) -> SourceState | None:
+    row = sql.execute("SELECT * FROM sources WHERE source = ?", (source,)).fetchone()
+    return SourceState(*verified(row, f"the read position of source {source}")) if row else None
+
+
+def _worker(sql: sqlite3.Connection, tree: bytes) -> WorkerState | None:
+    row = sql.execute("SELECT * FROM workers WHERE tree = ?", (tree,)).fetchone()
+    if row is None:
+        return None
+    _, progress, open_block = verified(row, "a job's open intervals")
+    return WorkerState(tree, msgspec.json.decode(progress, type=Progress), open_block, _snapshots(sql, tree))
+
+
+def _snapshots(
+    sql: sqlite3.Connection, tree: bytes, after: int = NEVER, through: int = FOREVER
+) -> tuple[Snapshot, ...]:
+    query = "SELECT * FROM snapshots WHERE tree = ? AND through > ? AND through <= ? ORDER BY through"
+    rows = sql.execute(query, (tree, after, through)).fetchall()
+    return tuple(Snapshot(*verified(row, "a sealed snapshot")[1:]) for row in rows)

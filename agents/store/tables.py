@@ -65,6 +65,14 @@ CREATE TABLE root_groups (tree BLOB PRIMARY KEY, term INTEGER NOT NULL, vote TEX
 CREATE TABLE group_entries (tree BLOB NOT NULL, position INTEGER NOT NULL, term INTEGER NOT NULL, kind INTEGER NOT NULL,
                             body BLOB NOT NULL, checksum INTEGER NOT NULL, PRIMARY KEY (tree, position)) WITHOUT ROWID
 """,
+    # Other agents' snapshots and checkpoints, kept for them. Rowids: an index must not carry the blobs around.
+    """
+CREATE TABLE held_snapshots (tree BLOB NOT NULL, agent TEXT NOT NULL, since INTEGER NOT NULL, through INTEGER NOT NULL,
+                             payload BLOB, checksum INTEGER NOT NULL, PRIMARY KEY (tree, agent, through));
+CREATE TABLE held_checkpoints (source TEXT NOT NULL, address TEXT NOT NULL, agent TEXT NOT NULL,
+                               number INTEGER NOT NULL, kept_ms INTEGER NOT NULL, body BLOB NOT NULL,
+                               checksum INTEGER NOT NULL, PRIMARY KEY (source, address))
+""",
 )
 #: Version of these tables; an older file is brought up to it, a newer one is refused, never guessed at.
 SCHEMA_VERSION = len(STEPS)
@@ -123,6 +131,20 @@ TABLES = (
         "SELECT * FROM records ORDER BY app DESC, key DESC",
         own=False,
         insert="INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)",
+    ),
+    Table(
+        "held_snapshots",
+        "SELECT * FROM held_snapshots",
+        "SELECT * FROM held_snapshots ORDER BY tree DESC, agent DESC, through DESC",
+        own=False,
+        insert="INSERT OR REPLACE INTO held_snapshots VALUES (?, ?, ?, ?, ?, ?)",
+    ),
+    Table(
+        "held_checkpoints",
+        "SELECT * FROM held_checkpoints",
+        "SELECT * FROM held_checkpoints ORDER BY source DESC, address DESC",
+        own=False,
+        insert="INSERT OR REPLACE INTO held_checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)",
     ),
     Table(
         "history",

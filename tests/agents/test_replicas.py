@@ -1,96 +1,47 @@
-"""Copies of snapshots: to whom they go, how long they stay, and when their holder answers."""
+"""Copies of our snapshots and checkpoints: to whom they go, and when."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
+import pathlib
 
+import msgspec
 import pytest
 
 from agents import replicas
-from agents.catalogue import Catalogue, job_record, member_record
-from agents.jobs.definition import load_definition
+from agents.keeping import Keep, KeepCheckpoint
 from agents.replicas import Replicas
-from agents.requests import JobRecord, Keep, Member, Reply, decode_request, encode
-from agents.store.checkpoints import Snapshot
-from overlay.contract import NEVER, TreeView
-from overlay.errors import UnreachableError
-from overlay.ids import Contact, distance
-
-JOB = """
-name = "job"
-creator = "shop"
-query = "SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 second')"
-[options]
-{options}
-"""
+from agents.requests import JobRecord
+from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from agents.store.database import Database
+from overlay.contract import NEVER
+from tests.agents.neighbours import Neighbourhood, job_of
 
 
-def job_of(options: str) -> JobRecord:
-    definition = load_definition(JOB.format(options=options))
-    return JobRecord(
-        definition=definition, master_host="10.0.0.1", master_port=1, published_ms=1, instance="i", stamp_ms=1
-    )
+class Site(Neighbourhood):
+    def __init__(self, options: str, folder: pathlib.Path) -> None:
+        self.job = job_of(options)
+        super().__init__(self.job)
+        self.database = Database(folder / "state.db")
+        self.checkpoints = Checkpoints(self.database)
+        self.replicas = Replicas("a1", self.node, self.catalogue, self.checkpoints, self.spawn)  # type: ignore[arg-type]
+
+    def checkpoint(self, number: int, positions: bytes, *sealed: Snapshot, settled: int | None = None) -> None:
+        worker = WorkerState(self.job.tree, Progress(settled=settled), b"open", sealed)
+        self.checkpoints.write(SourceState("clicks", positions, b"{}", number), [worker])
+
+    async def copy(self, *jobs: JobRecord) -> list[KeepCheckpoint]:
+        """Let a checkpoint be copied; returns what was asked."""
+        asked = len(self.node.asked)
+        await self.replicas.copy_checkpoint("clicks", jobs or [self.job])
+        return [request for _, request in self.node.asked[asked:] if isinstance(request, KeepCheckpoint)]
 
 
-class Node:
-    """The overlay as `Replicas` sees it."""
-
-    def __init__(self) -> None:
-        self.contact = Contact.at("10.0.0.1", 1)
-        self.member, self.verdicts = True, NEVER
-        self.silent: set[str] = set()
-        self.answered_twice = asyncio.Event()
-        self.asked: list[tuple[str, Keep]] = []
-        self.answers: list[tuple[str, int, int, bytes | None]] = []
-
-    async def ask(self, contact: Contact, body: bytes, timeout_ms: int) -> bytes:
-        request = decode_request(body)
-        if isinstance(request, Keep):
-            self.asked.append((contact.address, request))
-        if contact.address in self.silent:
-            raise UnreachableError("no answer in time")
-        return encode(Reply(value=True))
-
-    def tree(self, app: bytes) -> TreeView:
-        return TreeView("member", self.member, None, None, ())
-
-    def settled(self, app: bytes) -> int:
-        return self.verdicts
-
-    def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
-        self.answers.append((agent, since, through, payload))
-        if len(self.answers) == 2:
-            self.answered_twice.set()
+def snapshots_asked(site: Site) -> list[tuple[str, Keep]]:
+    return [(address, request) for address, request in site.node.asked if isinstance(request, Keep)]
 
 
-class Site:
-    def __init__(self, options: str) -> None:
-        self.node, self.catalogue, self.job = Node(), Catalogue(), job_of(options)
-        self.catalogue.learn_record(job_record(self.job))
-        for number in range(1, 5):
-            member = Member(
-                agent_id=f"a{number}", name=f"web{number}", address=f"10.0.0.{number}:1", sources=("clicks",)
-            )
-            self.catalogue.learn_record(member_record(member, 1))
-        self.tasks: set[asyncio.Task[None]] = set()
-        self.replicas = Replicas("a1", self.node, self.catalogue, self.spawn)  # type: ignore[arg-type]
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        self.tasks.add(asyncio.ensure_future(work))
-
-    async def rest(self) -> None:
-        while self.tasks:
-            await self.tasks.pop()
-
-    def near(self) -> list[str]:
-        others = [Contact.at(f"10.0.0.{number}", 1) for number in (2, 3, 4)]
-        return [each.address for each in sorted(others, key=lambda each: distance(each.id, self.node.contact.id))]
-
-
-async def test_copies_go_to_the_nearest_that_answer_and_say_where_they_begin() -> None:
-    site = Site('straggler = "mirror"\nreplicas = 2')
+async def test_copies_go_to_the_nearest_that_answer_and_say_where_they_begin(tmp_path: pathlib.Path) -> None:
+    site = Site('straggler = "mirror"\nreplicas = 2', tmp_path)
     near = site.near()
     site.node.silent.add(near[0])
     site.replicas.offer(site.job.tree, Snapshot(5, b"five"))
@@ -99,70 +50,95 @@ async def test_copies_go_to_the_nearest_that_answer_and_say_where_they_begin() -
     site.replicas.offer(site.job.tree, Snapshot(8, None))
     await site.rest()
     assert [address for address, _ in site.node.asked[3:]] == near[1:], "the silent one is passed over"
-    copies = {(copy.agent, copy.since, copy.through, copy.payload) for _, copy in site.node.asked}
+    copies = {(copy.agent, copy.since, copy.through, copy.payload) for _, copy in snapshots_asked(site)}
     assert copies == {("a1", NEVER, 5, b"five"), ("a1", 5, 8, None)}
+    site.database.close()
 
 
-async def test_a_job_says_how_many_copies_there_are() -> None:
+async def test_a_job_says_how_many_copies_there_are(tmp_path: pathlib.Path) -> None:
     options = {"": 1, "replicas = 0": 0, "replicas = 3": 3, 'semantics = "at-most-once"': 0, 'straggler = "mirror"': 1}
-    for text, number in options.items():
-        site = Site(text)
+    for count, (text, number) in enumerate(options.items()):
+        site = Site(text, tmp_path / str(count))
         site.replicas.offer(site.job.tree, Snapshot(5, b"five"))
         await site.rest()
         assert len(site.node.asked) == number
+        site.checkpoint(1, b"[1]")
+        assert len(await site.copy()) == number, "and of checkpoints as many"
+        site.database.close()
 
 
-async def test_empty_snapshots_are_copied_where_somebody_is_to_answer_for_the_slow() -> None:
+async def test_empty_snapshots_are_copied_where_somebody_is_to_answer_for_the_slow(tmp_path: pathlib.Path) -> None:
     for text, number in (("", 0), ('straggler = "mirror"', 1)):
-        site = Site(text)
+        site = Site(text, tmp_path / str(number))
         site.replicas.offer(site.job.tree, Snapshot(5, None))
         await site.rest()
         assert len(site.node.asked) == number
         site.replicas.offer(site.job.tree, Snapshot(6, b"six"))
         await site.rest()
-        assert site.node.asked[-1][1].since == 5, "what was not copied was empty"
+        assert snapshots_asked(site)[-1][1].since == 5, "what was not copied was empty"
+        site.database.close()
 
 
-@pytest.mark.parametrize(("silent", "latest_s"), [(True, 1_000.0), (False, 0.05)])
-async def test_a_holder_answers_for_the_silent_at_once_and_for_the_slow_at_last(
-    monkeypatch: pytest.MonkeyPatch, silent: bool, latest_s: float
-) -> None:
-    monkeypatch.setattr(replicas, "LOOK_S", 0.001)
-    monkeypatch.setattr(replicas, "ANSWER_AFTER_S", 0.02)
-    monkeypatch.setattr(replicas, "ANSWER_LATEST_S", latest_s)
-    site = Site('straggler = "mirror"')
-    site.node.silent |= {"10.0.0.2:1"} if silent else set()
-    for through in (1, 2, 3):
-        assert site.replicas.keep(Keep(site.job.tree, "a2", through - 1, through, b"x"))
-    assert site.replicas.held == 3
-    site.node.verdicts = 1
-    async with asyncio.timeout(10):
-        await site.node.answered_twice.wait()
-    assert site.node.answers == [("a2", 1, 2, b"x"), ("a2", 2, 3, b"x")]
-    assert site.replicas.held == 2, "they stay, for what is held is bounded, until their verdict"
-    site.node.verdicts = 3
-    await site.rest()
-    assert (site.replicas.held, site.replicas.answered, site.replicas.taken) == (0, 2, 3)
-
-
-async def test_what_is_held_and_sent_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicas, "HELD_BYTES_MAX", 10)
+async def test_snapshots_on_their_way_are_bounded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replicas, "SENDING_MAX", 2)
-    site = Site("replicas = 1")
-    tree = site.job.tree
-    assert site.replicas.keep(Keep(tree, "a2", 0, 1, b"12345678"))
-    assert not site.replicas.keep(Keep(tree, "a3", 0, 1, b"123"))
-    assert not site.replicas.keep(Keep(tree, "a1", 0, 1, b""))
-    site.node.member = False
-    assert not site.replicas.keep(Keep(tree, "a4", 0, 1, b""))
+    site = Site("replicas = 1", tmp_path)
     for through in (1, 2, 3):
-        site.replicas.offer(tree, Snapshot(through, b"x"))
-    site.node.verdicts = 1
+        site.replicas.offer(site.job.tree, Snapshot(through, b"x"))
     await site.rest()
     assert len(site.node.asked) == 2
-    assert site.replicas.skipped == 2
-    site.replicas.forget(tree)
-    assert site.replicas.held == 0
+    assert site.replicas.skipped == 1
+    site.database.close()
+
+
+async def test_a_checkpoint_is_copied_whole_and_only_when_there_are_other_lines(tmp_path: pathlib.Path) -> None:
+    site = Site("", tmp_path)
+    assert await site.copy() == [], "there is none yet"
+    site.checkpoint(1, b"[1]", Snapshot(4, b"four"))
+    (copy,) = await site.copy()
+    assert (copy.source, copy.address, copy.agent, copy.number) == ("clicks", "10.0.0.1:1", "a1", 1)
+    worker = WorkerState(site.job.tree, Progress(), b"open", [Snapshot(4, b"four")])
+    assert msgspec.msgpack.decode(copy.body, type=Whole) == Whole(SourceState("clicks", b"[1]", b"{}", 1), [worker])
+    site.checkpoint(2, b"[1]", Snapshot(5, None))
+    assert await site.copy() == [], "an interval that was sealed empty is no news"
+    site.checkpoint(3, b"[1]", settled=4)
+    assert [each.number for each in await site.copy()] == [3]
+    site.checkpoint(4, b"[4]")
+    assert [each.number for each in await site.copy()] == [4]
+    assert site.replicas.copied == 3
+    site.database.close()
+
+
+async def test_a_holder_that_falls_silent_is_replaced_and_hears_when_the_last_job_ends(tmp_path: pathlib.Path) -> None:
+    site = Site("replicas = 2", tmp_path)
+    near = site.near()
+    site.node.silent.add(near[1])
+    site.checkpoint(7, b"[7]")
+    await site.copy()
+    assert [address for address, _ in site.node.asked] == near
+    asked = len(site.node.asked)
+    await site.replicas.copy_checkpoint("clicks", [])
+    told = [(address, request) for address, request in site.node.asked[asked:] if isinstance(request, KeepCheckpoint)]
+    assert [(address, request.number, request.body) for address, request in told] == [
+        (near[0], 7, b""),
+        (near[2], 7, b""),
+    ]
+    await site.replicas.copy_checkpoint("clicks", [])
+    assert len(site.node.asked) == asked + 2, "once"
+    site.database.close()
+
+
+async def test_a_checkpoint_that_is_too_large_or_that_nobody_takes_is_counted(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site("", tmp_path)
+    site.node.reply = lambda address, request: False
+    site.checkpoint(1, b"[1]")
+    assert len(await site.copy()) == 3, "everybody is asked"
+    assert (site.replicas.copied, site.replicas.skipped) == (0, 1)
+    monkeypatch.setattr(replicas, "BODY_BYTES_MAX", 10)
+    assert await site.copy() == []
+    assert (site.replicas.copied, site.replicas.skipped) == (0, 2)
+    site.database.close()
 
 
 def test_a_copy_covers_something() -> None:

@@ -1,0 +1,112 @@
+"""Copies on disk: kept whole, replaced, dropped, damaged, and brought along from an older state file."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import sqlite3
+
+import pytest
+
+from agents.keeping import Keep, KeepCheckpoint
+from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from agents.store.checksums import row_checksum
+from agents.store.database import Database
+from agents.store.held import HeldCheckpoint, HeldCopies
+from agents.store.tables import STEPS
+from overlay.contract import NEVER
+
+TREE, OTHER = b"t" * 20, b"o" * 20
+SNAPSHOTS = [Keep(OTHER, "a2", 3, 4, b"o"), Keep(TREE, "a2", NEVER, 4, b"four"), Keep(TREE, "a2", 4, 5, None)]
+CHECKPOINT = KeepCheckpoint("clicks", "10.0.0.2:1", "a2", 7, b"body")
+
+
+def filled(folder: pathlib.Path) -> Database:
+    database = Database(folder / "state.db")
+    HeldCopies(database).write([*SNAPSHOTS, CHECKPOINT], {}, 1_000, 0)
+    return database
+
+
+def test_copies_are_there_after_a_restart_until_they_are_settled_or_too_old(tmp_path: pathlib.Path) -> None:
+    filled(tmp_path).close()
+    database = Database(tmp_path / "state.db")
+    held = HeldCopies(database)
+    assert held.snapshots() == SNAPSHOTS
+    assert held.checkpoints() == {("clicks", "10.0.0.2:1"): HeldCheckpoint("a2", 7, 1_000, 4)}
+    assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
+    again = Keep(TREE, "a2", 4, 5, b"again")
+    held.write([again, Keep(TREE, "a3", 3, 4, b"late")], {TREE: 4}, 2_000, 1_000)
+    assert held.snapshots() == [SNAPSHOTS[0], again], "also what came with its verdict"
+    assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
+    held.write([], {}, 3_000, 1_001)
+    assert held.checkpoints() == {}
+    database.close()
+
+
+@pytest.mark.parametrize("table", ["held_snapshots", "held_checkpoints"])
+def test_a_damaged_copy_is_dropped_and_counted_and_costs_nothing_else(tmp_path: pathlib.Path, table: str) -> None:
+    filled(tmp_path).close()
+    column = {"held_snapshots": "payload", "held_checkpoints": "body"}[table]
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as sql, sql:
+        sql.execute(f"UPDATE {table} SET {column} = x'00' WHERE {column} IN (x'666f7572', x'626f6479')")
+    database = Database(tmp_path / "state.db")
+    assert not database.damages.counts, "the agent's own account is as it was"
+    held = HeldCopies(database)
+    if table == "held_checkpoints":
+        assert held.checkpoint("clicks", "10.0.0.2:1") is None
+        assert database.damages.counts == {"copy": 1}
+        assert held.checkpoints() == {}
+        assert held.snapshots() == SNAPSHOTS
+    else:
+        assert held.snapshots() == [SNAPSHOTS[0], SNAPSHOTS[2]]
+        assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
+    counted = dict(database.damages.counts)
+    assert set(counted) == {"copy"}
+    held.snapshots()
+    held.checkpoints()
+    assert database.damages.counts == counted, "it is gone"
+    database.close()
+
+
+def test_copies_move_to_the_successor_of_a_damaged_state_file(tmp_path: pathlib.Path) -> None:
+    database = filled(tmp_path)
+    Checkpoints(database).write(SourceState("clicks", b"[]", b"{}", 1), [])
+    first = database.agent_id
+    database.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as sql, sql:
+        sql.execute("UPDATE sources SET sequence = 99")
+    database = Database(tmp_path / "state.db")
+    assert database.agent_id != first
+    held = HeldCopies(database)
+    assert held.snapshots() == SNAPSHOTS
+    assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
+    database.close()
+
+
+def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.Path) -> None:
+    step = next(number for number, text in enumerate(STEPS) if "held_snapshots" in text)
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as old, old:
+        old.create_function("row_checksum", -1, row_checksum, deterministic=True)
+        for text in STEPS[:step]:
+            old.executescript(text)
+        for key, value in {"agent_id": "0123456789abcdef", "transactions": "3", "version": str(step)}.items():
+            old.execute("INSERT INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
+        old.execute(f"PRAGMA user_version = {step}")
+    database = Database(tmp_path / "state.db")
+    assert (database.agent_id, dict(database.damages.counts)) == ("0123456789abcdef", {})
+    held = HeldCopies(database)
+    assert (held.snapshots(), held.checkpoints()) == ([], {})
+    held.write(SNAPSHOTS, {}, 1, 0)
+    assert held.snapshots() == SNAPSHOTS
+    database.close()
+
+
+def test_a_checkpoint_is_read_whole_as_of_one_moment(tmp_path: pathlib.Path) -> None:
+    database = Database(tmp_path / "state.db")
+    checkpoints = Checkpoints(database)
+    assert checkpoints.whole("clicks", [TREE]) is None
+    source = SourceState("clicks", b"[1]", b"{}", 1)
+    worker = WorkerState(TREE, Progress(sealed=3), b"open", (Snapshot(2, b"two"), Snapshot(3, None)))
+    checkpoints.write(source, [worker, WorkerState(OTHER, Progress(), b"")])
+    assert checkpoints.whole("clicks", [TREE, b"n" * 20]) == Whole(source, [worker])
+    database.close()
