@@ -6,6 +6,7 @@ import pathlib
 import sqlite3
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 import agents.clock
@@ -294,3 +295,35 @@ def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_throug
     assert sealed[-1] == sealed[-2] + 1, "over a restart, too"
     assert list(site.rows().values()) == [1, 1], "each line is in what waits for its verdict, once"
     site.database.close()
+
+
+def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(site: Site) -> None:
+    """One log is still there, the other one went with the disk, after the checkpoint was copied."""
+    site.clock.now_ms += 1_500
+    site.write((NOW_MS - 500, "a"), (NOW_MS + 1_000, "b"))
+    site.write((NOW_MS + 1_100, "gone"), name="gone.log")
+    site.run()
+    assert site.rows() == {(NOW_MS // 2_000 - 1, "a"): 1}, "the others are open"
+    whole = site.checkpoints.whole("clicks", [PLAN.definition.app_id])
+    assert whole is not None
+    site.write((NOW_MS + 1_200, "lost"), name="gone.log")
+    site.write((NOW_MS + 1_300, "c"))
+    (site.folder / "gone.log").unlink()
+    site.database.close()
+    (site.folder / "state" / "state.db").unlink()
+
+    site.sealed, site.clock.now_ms = [], BASE_MS + NOW_MS + 8_500
+    site.start()
+    site.pump.detach(PLAN.definition.app_id)
+    open_only = msgspec.structs.replace(whole.workers[0], sealed=())
+    site.pump.adopt(whole.source, [Worker.restore(PLAN, "w2", open_only)])
+    assert site.pump.counters.read == 3
+    site.run()
+    interval = NOW_MS // 2_000
+    assert site.rows() == {(interval, "b"): 1, (interval, "gone"): 1, (interval, "c"): 1}
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    first = BASE_MS // 2_000 + interval
+    assert [gap for each in notes for gap in each.gaps] == [(first, first + 4)], "from what is copied until now"
+
+    site.crash_and_restart()
+    assert site.pump.counters.read == 4, "it is its own checkpoint now"
