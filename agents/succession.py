@@ -107,10 +107,14 @@ class Succession:
                 continue
             if not self._is_for_all(source):
                 return
-            workers = [
-                Worker.restore(plan, self._agent_id, taken_over(state, entry, plan))
-                for state, entry, plan in await self._enlist_for(source, found)
-            ]
+            able = await self._enlist_for(source, found)
+            try:
+                workers = [
+                    Worker.restore(plan, self._agent_id, taken_over(state, entry, plan)) for state, entry, plan in able
+                ]
+            except (PaoDecodeError, ArithmeticError, ValueError) as error:
+                log.warning("source %s: the copy of agent %s cannot be used: %s", source, found.agent, error)
+                continue
             if workers:
                 await intake.adopt(found.whole.source, workers)
                 self.adopted += 1
@@ -160,15 +164,7 @@ class Succession:
             whole = read_msgpack(copy.body, Whole)
             rotation.decode(whole.source.positions)
             msgspec.json.decode(whole.source.counters, type=SourceProgress)
-            for state in whole.workers:
-                job = self._catalogue.job_of_tree(state.tree)
-                if job is not None:
-                    schema = self._catalogue.plan(state.tree).schema
-                    decode(state.open_block, schema)
-                    for snapshot in state.sealed:
-                        if snapshot.payload is not None:
-                            unpack(snapshot.payload, schema)
-        except (ElfError, msgspec.MsgspecError, PaoDecodeError, ValueError) as error:
+        except (ElfError, msgspec.MsgspecError, ValueError) as error:
             log.warning("source %s: a neighbour's copy of a checkpoint cannot be used: %s", source, error)
             return []
         if copy.agent == self._agent_id or (whole.source.source, whole.source.sequence) != (source, copy.number):
@@ -221,7 +217,7 @@ def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
         plan: of the job.
 
     Raises:
-        PaoDecodeError: it is not of this job.
+        PaoDecodeError, ArithmeticError, ValueError: it is not of this job.
     """
     progress = state.progress
     counted = NEVER if entry.counted is None else entry.counted

@@ -53,6 +53,7 @@ async def test_an_agent_lost_before_it_was_counted_leaves_what_its_predecessor_l
         await committed(agent, second.counted + 1)
         third = await agent.masters.enlist(APP, "w3", ADDRESS)
         assert third.counted == second.counted
+        assert (second.of, third.of) == (("w1",), ("w2",)), "nobody else's checkpoint may be taken over"
         assert third.missed is not None and third.missed > second.counted + 1
         copy = agent.copies.get(APP)
         assert copy is not None
