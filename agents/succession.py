@@ -20,24 +20,21 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
-import polars as pl
 
 from agents.catalogue import Catalogue
 from agents.commands import Enlisted
 from agents.errors import ElfError
+from agents.inherited import taken_over
 from agents.intake import Intake
 from agents.jobs.plan import Plan
 from agents.keeping import KeepCheckpoint, Recall
-from agents.payload import unpack
 from agents.pump import SourceProgress
 from agents.requests import JobRecord, contact_at, encode, value_of
 from agents.sources import rotation
 from agents.sources.rotation import Position
-from agents.store.checkpoints import Checkpoints, Progress, Whole, WorkerState
+from agents.store.checkpoints import Checkpoints, Whole, WorkerState
 from agents.worker import Worker
-from cbt import INTERVAL, PaoDecodeError, decode
-from cbt import encode as encode_paos
-from overlay.contract import NEVER
+from cbt import PaoDecodeError
 from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError
 from overlay.ids import distance
@@ -201,57 +198,3 @@ def _is_there(place: Position) -> bool:
             return rotation.continues(place, os.fstat(file.fileno()).st_size, read_at)
     except OSError:
         return False
-
-
-def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
-    """Return what a successor's worker begins with: a lost agent's checkpoint without what it was counted with.
-
-    The agent was counted up to some interval. If it had sealed as much at the checkpoint, nothing that is still in
-    there was counted, late rows of older intervals included. Else only the rows of later intervals are known not to
-    have been; late rows of intervals that were sealed may have gone with a snapshot since: they are left out, and a gap
-    says so.
-
-    Args:
-        state: the lost agent's, with its snapshots that had no verdict.
-        entry: up to where it was counted.
-        plan: of the job.
-
-    Raises:
-        PaoDecodeError, ArithmeticError, ValueError: it is not of this job.
-    """
-    progress = state.progress
-    counted = NEVER if entry.counted is None else entry.counted
-    sealed = NEVER if progress.sealed is None else progress.sealed
-    # Where a job drops what was leapt, rows up to there may belong to runs that are dropped.
-    whole = sealed >= counted and plan.definition.options.straggler not in ("drop", "void")
-    frames, late, gaps = [decode(state.open_block, plan.schema)], 0, progress.gaps
-    owed = progress.owed if whole else ()
-    for snapshot in state.sealed:
-        if snapshot.through > counted and snapshot.payload is not None:
-            notes, frame = unpack(snapshot.payload, plan.schema)
-            frames.append(frame)
-            late, gaps = late + notes.late, (*gaps, *notes.gaps)
-            owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed
-    rows = pl.concat(frames)
-    if not whole:
-        doubtful = rows.filter(pl.col(INTERVAL) <= min(counted, sealed))[INTERVAL]
-        if doubtful.len():
-            gaps = (*gaps, (int(doubtful.min()), int(doubtful.max())))  # type: ignore[arg-type]  # whole numbers
-        rows = rows.filter(pl.col(INTERVAL) > counted)
-    if entry.missed is not None:
-        owed = (*owed, (counted, entry.missed))
-    own = None if counted == NEVER else counted
-    begins = Progress(
-        counted=progress.counted if whole else own,
-        sealed=own,
-        settled=own,
-        partial_before=progress.partial_before,
-        owed=owed,
-        dropped=progress.dropped,
-        early=progress.early,
-        volatile=progress.volatile,
-        lost=progress.lost,
-        late=late + (progress.late if whole else 0),
-        gaps=gaps,
-    )
-    return WorkerState(state.tree, begins, encode_paos(plan.schema.merge([rows])))

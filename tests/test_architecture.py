@@ -28,6 +28,7 @@ PURE = [
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/payload.py", "agents/results.py", "agents/catalogue.py",
     "agents/requests.py", "agents/part_requests.py", "agents/parts.py", "agents/due.py",
+    "agents/keeping.py", "agents/inherited.py",
     "agents/holds.py", "agents/labels.py", "agents/totals.py", "agents/merged.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from agents.commands import Enlisted
 from agents.errors import UnavailableError
+from agents.inherited import taken_over
 from agents.keeping import KeepCheckpoint, Recall
 from agents.payload import Notes, unpack
 from agents.pump import SourceProgress
@@ -22,7 +23,7 @@ from agents.sources.counters import Counters
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
 from agents.store.database import Database
-from agents.succession import Succession, is_all_there, taken_over
+from agents.succession import Succession, is_all_there
 from agents.worker import Worker
 from cbt import INTERVAL
 from cbt import encode as encode_paos
