@@ -50,7 +50,7 @@ class Service:
         self._locator = Locator(agent.node, agent.catalogue, agent.masters, self._rows)
         self._gathering = Gathering(self._ask, agent.catalogue)
         self._following = Following(self._ask, self._gathering)
-        self._parts = WholeJobs(self._ask, agent.copies, agent.masters)
+        self._parts = WholeJobs(self._ask, agent.copies, agent.masters, self._rows)
         self._retiring = Retiring(
             agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
         )
@@ -63,7 +63,7 @@ class Service:
 
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""
-        return [row for row in await self._rows() if not row["part"]]
+        return await self._parts.jobs()
 
     async def _rows(self) -> list[Json]:
         """List the jobs and all their parts."""

@@ -1,8 +1,9 @@
-"""What is said to a job as a whole, and concerns all its parts: describing it, stopping it, forcing it."""
+"""What is said to a job as a whole, and concerns all its parts: listing, describing, stopping, forcing it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from agents.copies import Copies
 from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
@@ -24,10 +25,11 @@ class WholeJobs:
         ask: asks a master.
         copies: the copies of masters kept here.
         masters: the jobs mastered here.
+        rows: lists the jobs of all agents we know and their parts, rows as `masters.summary` makes them.
     """
 
-    def __init__(self, ask: Ask, copies: Copies, masters: Masters) -> None:
-        self._ask, self._copies, self._masters = ask, copies, masters
+    def __init__(self, ask: Ask, copies: Copies, masters: Masters, rows: Callable[[], Awaitable[list[Json]]]) -> None:
+        self._ask, self._copies, self._masters, self._rows = ask, copies, masters, rows
 
     async def describe(self, creator: str, name: str) -> Answer:
         """Describe part 0 of a job; errors as `Locator.ask`."""
@@ -65,12 +67,28 @@ class WholeJobs:
             UnavailableError: a master cannot be reached; the job is stopped in part.
         """
         app, key = app_id(name, creator), f"{creator}/{name}"
-        trees = (await self.describe(creator, name))[0]["trees"]
+        try:
+            first, trees = True, (await self.describe(creator, name))[0]["trees"]
+        except UnknownJobError:
+            # Parts without the first one are left of a publication or a stop that was interrupted.
+            left = [row["trees"] for row in await self._rows() if row["part"] and _key(row) == key]
+            if not left:
+                raise
+            first, trees = False, max(left)
         others = [self._stop(f"{key}#{part}", Stop(partition_id(app, part))) for part in range(1, trees)]
         troubles = [trouble for trouble in await asyncio.gather(*others) if trouble is not None]
         if troubles:
             raise UnavailableError(f"{key} is stopped in part only, stop it again: {troubles[0]}")
-        await self._ask(key, Stop(app), ASK_MS)
+        if first:
+            await self._ask(key, Stop(app), ASK_MS)
+
+    async def jobs(self) -> list[Json]:
+        """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
+        rows = await self._rows()
+        whole = {_key(row): row for row in rows if not row["part"]}
+        for row in rows:
+            whole.setdefault(_key(row), {**row, "state": "in part"})
+        return [whole[key] for key in sorted(whole)]
 
     async def _stop(self, key: str, request: Stop) -> str | None:
         """Stop a part; one that is not there is stopped. Returns why it is not."""
@@ -101,3 +119,7 @@ class WholeJobs:
             await self._masters.force(app, key)
         elif len(refusals) == len(kept):
             raise refusals[0]
+
+
+def _key(row: Json) -> str:
+    return f"{row['creator']}/{row['name']}"

@@ -102,7 +102,8 @@ async def wait_for_truth(agents: Sequence[Agent], truth: Truth) -> None:
                 status = result["completeness"]["status"] if result else None
                 if result and status in ("final", "revised") and result["rows"] == rows_of(truth, start_ms):
                     break
-                assert time.monotonic() < end_s, result
+                wrong = result and (result["completeness"], result["rows"][:3], rows_of(truth, start_ms)[:3])
+                assert time.monotonic() < end_s, wrong
                 await asyncio.sleep(0.05)
 
 
@@ -153,9 +154,9 @@ async def test_an_agent_that_does_not_know_the_job_learns_from_its_master_that_t
 async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 2) as agents:
         await publish(agents)
-        before = {app: job_of(agents, app).instance for app in APPS}
+        before = await jobs_of(agents)
         await publish(agents)
-        assert {app: job_of(agents, app).instance for app in APPS} == before
+        assert {job.instance for job in (await jobs_of(agents)).values()} == {job.instance for job in before.values()}
         with pytest.raises(JobConflictError):
             await Service(agents[1]).publish(JOB.replace(f"trees = {TREES}", "trees = 2"), "sold.toml", None, None)
         await Service(agents[1]).stop("shop", "sold")
@@ -168,8 +169,14 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
         await wait_for_truth(agents, truth)
 
 
-def job_of(agents: Sequence[Agent], app: bytes) -> JobRecord:
-    return next(agent.masters.job(app) for agent in agents if app in agent.masters)
+async def master_of(agents: Sequence[Agent], app: bytes) -> Agent:
+    """Return the master of a part, once there is one."""
+    await wait_until(lambda: any(app in agent.masters for agent in agents), 30)
+    return next(agent for agent in agents if app in agent.masters)
+
+
+async def jobs_of(agents: Sequence[Agent]) -> dict[bytes, JobRecord]:
+    return {app: (await master_of(agents, app)).masters.job(app) for app in APPS}
 
 
 async def test_nothing_is_published_if_a_part_cannot_be_placed(
@@ -193,20 +200,40 @@ async def test_nothing_is_published_if_a_part_cannot_be_placed(
         await wait_for_truth(agents, truth)
 
 
+async def test_parts_without_the_first_one_are_listed_and_can_be_stopped(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 2) as agents:
+        await publish(agents)
+        await stop_parts(agents, [APPS[0]])
+        (row,) = await Service(agents[0]).jobs()
+        assert (row["creator"], row["name"], row["state"]) == ("shop", "sold", "in part")
+        with pytest.raises(UnknownJobError):
+            await Service(agents[1]).result("shop", "sold", "latest", None, None)
+        await Service(agents[1]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS), 30)
+        await wait_until(lambda: not any(agent.catalogue.running() for agent in agents), 30)
+        assert await Service(agents[1]).jobs() == []
+        with pytest.raises(UnknownJobError):
+            await Service(agents[1]).stop("shop", "sold")
+
+
+async def stop_parts(agents: Sequence[Agent], apps: Sequence[bytes]) -> None:
+    """Stop some parts, as a stop does that is interrupted."""
+    for app in apps:
+        master = await master_of(agents, app)
+        tombstone = await master.masters.begin_stop(app, master.now_ms())
+        await master.publisher.spread(tombstone)
+        await master.masters.stop(tombstone)
+        await wait_until(lambda app=app: all(agent.copies.get(app) is None for agent in agents), 30)  # type: ignore[misc]
+
+
 async def test_what_is_left_of_an_earlier_publication_is_not_mixed_in(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 2) as agents:
         await publish(agents)
         await push(agents[0], many(300, 100))
-        old = {app: job_of(agents, app) for app in APPS}
-        # A stop that reached part 0 and part 2 only.
-        for app in (APPS[0], APPS[2]):
-            master = next(agent for agent in agents if app in agent.masters)
-            tombstone = await master.masters.begin_stop(app, master.now_ms())
-            await master.publisher.spread(tombstone)
-            await master.masters.stop(tombstone)
-        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
+        old = await jobs_of(agents)
+        await stop_parts(agents, [APPS[0], APPS[2]])
         await publish(agents)
-        new = {app: job_of(agents, app) for app in APPS}
+        new = await jobs_of(agents)
         assert len({job.publication for job in new.values()}) == 1
         assert all(new[app].tree != old[app].tree for app in APPS)
         # What came before the job began is not in its results, and their labels say so; later windows are whole.
@@ -222,7 +249,7 @@ async def test_the_agent_that_masters_a_part_may_start_again(tmp_path: pathlib.P
         await publish(agents)
         truth = await push(agents[0], many(500, 200))
         for app in (APPS[1], APP):
-            at = next(number for number, agent in enumerate(agents) if app in agent.masters)
+            at = agents.index(await master_of(agents, app))
             truth += await push(agents[at], many(500, 150))
             await agents[at].stop()
             agents[at] = Agent(agents[at].config)
@@ -282,18 +309,20 @@ async def test_followers_are_sent_each_window_once_all_parts_have_closed_it(tmp_
 
         async def produce() -> None:
             nonlocal truth
-            while True:
+            while not followed.is_set():
                 for agent in agents:
                     truth += await push(agent, many(60, 30))
                 await asyncio.sleep(0.2)
 
+        followed = asyncio.Event()
         producer = asyncio.create_task(produce())
         try:
             told = await follow(agents[0], 4)
             # A lost connection goes on at another agent.
             told += await follow(agents[1], 3, told[-1])
         finally:
-            producer.cancel()
+            followed.set()
+            await producer
         closed = [result for result, _ in told if result["completeness"]["status"] != "open"]
         starts = [result["window"]["start_ms"] for result in closed]
         assert sorted(set(starts)) == list(range(min(starts), max(starts) + 1, 2_000))
@@ -320,7 +349,7 @@ async def test_an_agent_is_retired_from_all_parts(tmp_path: pathlib.Path) -> Non
         retired = await Service(others[0]).retire(str(gone.config.agent.name), "shop/sold")
         assert [job["job"] for job in retired["jobs"]] == ["shop/sold"] and retired["unreachable"] == []
         for app in APPS:
-            master = next(agent for agent in others if app in agent.masters)
+            master = await master_of(others, app)
             roster = master.masters.master(app).state
             gone_id = gone.agent_id
             assert gone_id in roster.retiring or gone_id not in roster.rollup.roster
