@@ -26,6 +26,7 @@ from overlay.effects import (
     ParentUp,
     PeerLost,
     Received,
+    Refused,
     RootChanged,
     Send,
     Tick,
@@ -176,6 +177,8 @@ class Application:
                 return self._spread(self.tree.on_looked_up(contacts, now_ms), now_ms)
             case Delivered(mark=mark):
                 return self.control.on_delivered(mark)
+            case Refused(mark=mark):
+                return self.control.on_refused(mark)
             case Tick():
                 return self._on_tick(now_ms)
         rollup = self.rollup

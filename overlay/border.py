@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from typing import Any
 
 from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
-from overlay.effects import Committed, Delivered, Input, Merged, Notified
+from overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
 from overlay.errors import OvertakenError
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Border:
         queue.append(joined or verdict)
 
     def deliver(self, app: bytes, entry: ControlEntry) -> None:
-        """Have a control entry handled durably; answers with `Delivered`."""
+        """Have a control entry handled durably; answers with `Delivered`, or `Refused`."""
         self._spawn(self._deliver(app, entry))
 
     async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
@@ -125,6 +125,8 @@ class Border:
         if await self._insist(app, f"control entry {entry.mark.position}", attempt):
             self.counters["control_entries"] += 1
             self._feed(app, Delivered(entry.mark))
+        else:
+            self._feed(app, Refused(entry.mark))
 
     async def _insist(self, app: bytes, what: str, attempt: Callable[[], Awaitable[None]]) -> bool:
         """Call the runtime until it succeeds: nothing may go on before this is durable.

@@ -64,7 +64,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Let the runtime handle a control entry durably; the answer is `Delivered`. One at a time per application."""
+    """Let the runtime handle a control entry durably; answered by `Delivered` or `Refused`. One at a time per tree."""
 
     entry: ControlEntry
 
@@ -170,4 +170,12 @@ class Delivered:
     mark: Mark
 
 
-Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Merged | Committed | Notified | Delivered
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The runtime left the control entry with this mark to another root: it will not be durable here."""
+
+    mark: Mark
+
+
+Answered: TypeAlias = Merged | Committed | Notified | Delivered | Refused
+Input: TypeAlias = Received | PeerLost | Tick | ContactsChanged | LookedUp | Answered

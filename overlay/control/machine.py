@@ -79,14 +79,17 @@ class Control:
     # ---- the runtime
 
     def enrol(self, state: ControlState | None) -> list[Effect]:
-        """Let the runtime have the entries from now on, first those after what it stored."""
-        if self._enrolled:
+        """Let the runtime have the entries from now on, first those after what it stored.
+
+        What it stored as a root's goes before what came by the tree: its group may have decided more than came down.
+        """
+        if state is not None and state.entries and state.entries[-1].mark >= self.log.last:
+            self.log, self._stored = ControlLog(state.floor, state.entries), state.floor
+        elif self._enrolled:
             return []
-        self._enrolled = True
-        if state is not None:
+        if not self._enrolled and state is not None:
             self.delivered = max(self.delivered, state.mark)
-            if state.entries and self.log.last == ORIGIN:
-                self.log, self._stored = ControlLog(state.floor, state.entries), state.floor
+        self._enrolled = True
         return [*self._report(), *self._deliver()]
 
     def withdraw(self) -> None:
@@ -114,6 +117,15 @@ class Control:
             self.log.append(self._pending.popleft())
             effects += self._push()
         return [*effects, *self._report(), *self._deliver()]
+
+    def on_refused(self, mark: Mark) -> list[Effect]:
+        """The runtime will never make an entry of ours durable: another root speaks now. Go on without it."""
+        if mark != self._delivering:
+            return []
+        self._delivering = None
+        if self._pending and self._pending[0].mark == mark:
+            self._pending.clear()
+        return self._deliver()
 
     # ---- edges
 

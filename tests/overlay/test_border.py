@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.border import Border
-from overlay.contract import Commit, ControlEntry, Record, Verdict
-from overlay.effects import Input, Notified
+from overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
+from overlay.effects import Input, Notified, Refused
+from overlay.errors import OvertakenError
 from tests.overlay.cluster import wait_until
 
 APP = b"j" * 20
@@ -52,6 +53,19 @@ async def test_verdicts_that_wait_for_a_slow_disk_are_made_durable_together() ->
     border.notify(APP, Verdict(1_000, 1_001, True))
     disk.turns.release()
     await wait_until(lambda: Notified(1_001) in answers, 5)
+    await border.stop()
+
+
+async def test_a_control_entry_that_the_runtime_leaves_to_another_root_is_refused_once() -> None:
+    class Deposed(SlowDisk):
+        async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+            raise OvertakenError("another agent leads")
+
+    answers = list[Input]()
+    border = Border(Deposed(), lambda app, answer: answers.append(answer), {APP})
+    border.deliver(APP, ControlEntry(Mark(1, 1), b"x"))
+    await wait_until(lambda: bool(answers), 5)
+    assert answers == [Refused(Mark(1, 1))]
     await border.stop()
 
 

@@ -119,6 +119,39 @@ def test_a_root_deposed_with_an_entry_half_stored_counts_it_as_handled() -> None
     assert root.delivered == entry.mark
 
 
+def test_a_root_goes_on_after_an_entry_that_its_runtime_refuses() -> None:
+    """The runtime's group has another leader: nobody decides the entry, and none must wait for it for ever."""
+    root, _ = make_root(b"a")
+    [entry] = handed(root.append(b"b", NOW)[1])
+    root.on_edge(RootChanged(False), NOW)
+    root.on_edge(ParentUp(UP, 9), NOW)
+    assert handed(root.on_refused(entry.mark)) == []
+    later = Mark(entry.mark.term + 1, 2)
+    after = root.log.last
+    effects = root.on_message(UP, ControlEntries(APP, 9, after, entries(later)), NOW)
+    assert [told.mark for told in handed(effects)] == [later]
+    assert root.on_refused(entry.mark) == [], "twice is once"
+
+
+def test_a_new_root_begins_with_what_its_group_decided_although_less_came_by_the_tree() -> None:
+    node = Control(APP, random.Random(1))
+    node.enrol(None)
+    node.on_edge(ParentUp(UP, 4), NOW)
+    one, two, three = Mark(1, 1), Mark(1, 2), Mark(1, 3)
+    node.on_message(UP, ControlEntries(APP, 4, ORIGIN, entries(one)), NOW)
+    node.on_delivered(one)
+    decided = ControlState(one, ORIGIN, tuple(entries(one, two, three)))
+    effects = node.enrol(decided) + node.on_edge(ParentDown(), NOW) + node.on_edge(RootChanged(True), NOW)
+    assert [told.mark for told in handed(effects)] == [two], "what it has not heeded itself it does now"
+    node.on_edge(ChildUp(DOWN, 5), NOW)
+    [down] = sent(node.on_message(DOWN, ControlAsk(APP, 5, one), NOW), ControlEntries)
+    assert [told.mark for told in down.entries] == [two, three]
+    node.on_delivered(two)
+    node.on_delivered(three)
+    [said] = handed(node.append(b"x", NOW)[1])
+    assert said.mark.position == 4
+
+
 # ---- the others
 
 
