@@ -83,8 +83,8 @@ class Agent:
         panes, logs = Panes(self.database), GroupLogs(self.database)
         self.publisher = Publisher(self.node, self.known_sources)
         self.copies = Copies(self.agent_id, self.node, panes, logs, self._controls, self.catalogue.learn)
-        self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self.copies)
-        self._pages = Pages(panes, self.copies)
+        self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self._controls, self.copies)
+        self._pages = Pages(panes, self._controls, self.copies)
         self._reigns = Reigns(
             self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, self.now_ms
         )
@@ -225,8 +225,8 @@ class Agent:
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
         """Note durably how far a tree's control log was handled; at a job's root, on its whole group."""
-        if not await self.masters.say(app, entry):
-            await asyncio.to_thread(self._controls.put, app, entry)
+        entry = await self.masters.say(app, entry)
+        await asyncio.to_thread(self._controls.put, app, entry)
 
     async def on_group_save(self, app: bytes, save: Save) -> None:
         """Make a root group's promises durable."""
@@ -240,9 +240,9 @@ class Agent:
         """Be a job's master, or be it no more."""
         self.copies.on_lead(app, leads)
 
-    def on_group_behind(self, app: bytes, leader: Contact) -> None:
+    def on_group_behind(self, app: bytes, leader: Contact, term: int) -> None:
         """Fetch a copy."""
-        self._spawn(self._fetcher.fetch(app, leader))
+        self._spawn(self._fetcher.fetch(app, leader, term))
 
     def on_group_gone(self, app: bytes) -> None:
         """Forget a copy."""

@@ -22,15 +22,16 @@ from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.master import Master, MasterState
 from agents.requests import JobRecord
-from agents.store.controls import Controls
+from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
 from agents.store.panes import Panes
 from cbt import PaoDecodeError
-from overlay.contract import ControlEntry
+from overlay.contract import ControlEntry, Mark
 from overlay.errors import NotJoinedError
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place, Seat, decode_seats
 from overlay.group.seating import SIZE
+from overlay.group.state import Role
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 
@@ -82,10 +83,18 @@ class Copies:
         """Return all copies."""
         return list(self._copies.values())
 
-    def has_member(self, tree: bytes, agent: str) -> bool:
-        """Tell whether an agent is a member of a job's group, or is one as soon as a decision under way is made."""
+    def serves(self, tree: bytes, agent: str) -> bool:
+        """Tell whether an agent may have our copy: we lead the group, and it is a member, or will be one.
+
+        Whether a majority lets us lead may be for that agent to say, once it has the copy.
+        """
         view = self._node.groups.view(tree)
-        return view is not None and any(seat.agent == agent for seat in view.seats)
+        return view is not None and view.role is Role.LEADER and any(seat.agent == agent for seat in view.seats)
+
+    def has_said(self, tree: bytes, mark: Mark) -> bool:
+        """Tell whether an entry of a tree's control log, or a later one, is decided."""
+        known = self._controls.state(decided_key(tree))
+        return known is not None and known.mark >= mark
 
     def is_grown(self, app: bytes) -> bool:
         """Tell whether a job led here has the members that it can have, as far as we know other agents."""
@@ -135,6 +144,18 @@ class Copies:
             self.apps.pop(copy.job.tree, None)
             await self._node.groups.close(copy.job.tree)
 
+    async def close_for(self, app: bytes, tree: bytes, leader: Contact, term: int, applied: Place) -> bool:
+        """Close a copy for that of a term's leader; False, and it stays open, if what is here may not go for that."""
+        copy = self._copies.get(app)
+        await self.close(app)
+        if copy is None or copy.job.tree != tree:
+            return self._logs.state(tree, Place(), ()).yields_to(term, applied)
+        own = copy.master.state
+        if self._logs.state(tree, own.applied, own.seats).yields_to(term, applied):
+            return True
+        self._open(copy.job, msgspec.msgpack.encode(own), leader)
+        return False
+
     async def forget(self, app: bytes) -> None:
         """Close a copy and drop it from disk."""
         copy = self._copies.get(app)
@@ -142,7 +163,8 @@ class Copies:
         await asyncio.to_thread(self._store.forget, app)
         if copy is not None:
             await asyncio.to_thread(self._logs.forget, copy.job.tree)
-            await asyncio.to_thread(self._controls.forget, copy.job.tree)
+            for key in (copy.job.tree, decided_key(copy.job.tree)):
+                await asyncio.to_thread(self._controls.forget, key)
 
     def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
         definition, app = job.definition, job.definition.app_id
@@ -228,7 +250,8 @@ class Copies:
                 await asyncio.to_thread(master.note, place)
             case Say(entry=entry, retain_above=retain_above):
                 said = ControlEntry(entry.mark, entry.body, retain_above=retain_above)
-                await asyncio.to_thread(self._controls.put, copy.job.tree, said)
+                # Apart from what this agent has heeded itself, which comes to it by the tree like to every other one.
+                await asyncio.to_thread(self._controls.put, decided_key(copy.job.tree), said)
                 await asyncio.to_thread(master.note, place)
             case End(tombstone=tombstone):
                 copy.job = tombstone

@@ -28,11 +28,12 @@ from agents.master import Master, MasterState
 from agents.reigns import JOB_KEY, Reigns
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
 from agents.results import Json
-from agents.retiring import counted_through, find_member
+from agents.retiring import find_member
 from agents.spans import resolve
 from overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from overlay.node import OverlayNode
+from overlay.rollup.succession import brought_through, counted_through
 
 log = logging.getLogger(__name__)
 
@@ -174,14 +175,10 @@ class Masters:
         """Never count an agent again; returns the last interval that it may have brought anything of."""
         copy = self._copies.get(app)
         assert copy is not None
-        rollup, options = copy.master.state.rollup, copy.job.definition.options
-        account = rollup.roster.get(old)
         floor = self._node.exclude(copy.job.tree, old, agent)
-        if floor > rollup.committed or account is None or options.straggler in ("drop", "void"):
+        if copy.job.definition.options.straggler in ("drop", "void"):
             return floor
-        # It was away: nothing of its later intervals was ever counted.
-        counted = counted_through(account, rollup.committed)
-        return NEVER if counted is None else counted
+        return brought_through(copy.master.state.rollup, old, floor)
 
     async def retire(self, app: bytes, named: str) -> Json | None:
         """Take an agent that is gone for good off a job's roster; returns its gap, None if it is not on the roster.
@@ -241,13 +238,23 @@ class Masters:
         if copy is None or copy.master.state.rollup != commit.state:
             raise OvertakenError("another commit was decided before")
 
-    async def say(self, tree: bytes, entry: ControlEntry) -> bool:
-        """Have an entry of a control log decided; False if this agent is not the master of the tree's job."""
+    async def say(self, tree: bytes, entry: ControlEntry) -> ControlEntry:
+        """Have an entry of a job's control log decided, at its root; return it as this agent itself is to keep it.
+
+        Raises:
+            OvertakenError: this agent leads the job no more; what becomes of the entry is another root's to say.
+        """
         app = self._copies.apps.get(tree)
-        if app is None or app not in self._rooted or entry.retain_above is None:
-            return False
-        await self._copies.propose(app, Say(entry.mark, entry.body, entry.retain_above))
-        return True
+        if app is None or entry.retain_above is None:
+            return entry
+        if app not in self._rooted:
+            raise OvertakenError("this agent leads the job no more")
+        if not self._copies.has_said(tree, entry.mark):
+            try:
+                await self._copies.propose(app, Say(entry.mark, entry.body, entry.retain_above))
+            except NotJoinedError as error:
+                raise OvertakenError(str(error)) from None
+        return msgspec.structs.replace(entry, retain_above=None)
 
     # ---- answers
 

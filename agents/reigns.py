@@ -18,7 +18,7 @@ import msgspec
 from agents.commands import Command, Count, End, Rename
 from agents.copies import Copies, Copy
 from agents.errors import ElfError
-from agents.group_care import GroupCare
+from agents.group_care import care
 from agents.requests import JobRecord
 from agents.store.controls import Controls
 from overlay.contract import Record
@@ -78,7 +78,7 @@ class Reigns:
         match command:
             case None if copy.leads:
                 self._begin(app, self._lead(app, copy))
-                self._begin(app, GroupCare(self._copies.agent_id, self._node, self._copies, copy).run())
+                self._begin(app, care(self._copies.agent_id, self._node, copy.job.tree))
             case None:
                 self._resign(app, copy)
             case Count() if app in self.rooted:
@@ -143,7 +143,7 @@ class Reigns:
             root=self._node.contact,
             state=master.state.rollup,
             leap_after_ms=master.plan.leap_after_ms,
-            control=self._controls.state(job.tree),
+            control=self._controls.rooted(job.tree),
             reign=job.stamp_ms,
         )
         at = {known.address: agent for agent, known in master.state.enlisted.items() if not known.lost}

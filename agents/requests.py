@@ -25,7 +25,9 @@ from agents.errors import (
 from agents.jobs.definition import TREES_MAX, Definition
 from agents.keeping import Keep, KeepCheckpoint, Recall, Request
 from agents.part_requests import Share, Watch
+from overlay.contract import ControlState
 from overlay.decoding import read_msgpack
+from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
@@ -150,11 +152,16 @@ class Fetch(Request, frozen=True, tag="fetch"):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks as (kind, interval, bytes) of a job; the last page has none, and the state that they belong to."""
+    """Blocks as (kind, interval, bytes) of a job; the last page has none, and the state that they belong to.
+
+    `applied`: how far the group's log is in all this. `control`: with the state, what the tree's control log holds.
+    """
 
     job: bytes
+    applied: Place
     blocks: list[tuple[int, int, bytes]] = []
     state: bytes = b""
+    control: ControlState | None = None
 
 
 class Describe(Request, frozen=True, tag="describe"):

@@ -17,7 +17,7 @@ from agents.catalogue import Catalogue, member_record
 from agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
 from agents.requests import Describe, Member, Retire, Spread, encode, value_of
 from agents.results import Json
-from overlay.contract import NEVER, Record, RosterEntry
+from overlay.contract import Record
 from overlay.errors import OverlayError
 from overlay.ids import app_id, partition_id, source_id
 from overlay.node import OverlayNode
@@ -26,20 +26,6 @@ from overlay.node import OverlayNode
 ASKED_MAX, DESCRIBED_MAX = 32, 8
 
 AskMaster = Callable[[str, str, Retire | Describe], Awaitable[tuple[Any, list[str]]]]
-
-
-def counted_through(entry: RosterEntry, committed: int) -> int | None:
-    """Return the last interval that a member was counted in; None if it never was.
-
-    Args:
-        entry: the root's account of it.
-        committed: the last commit that the account covers.
-    """
-    through = committed if entry.until is None else entry.until
-    for absence in sorted(entry.absences, key=lambda run: -run.through):
-        if absence.through == through:
-            through = absence.after
-    return through if through > max(entry.admitted, NEVER) else None
 
 
 def find_member(named: str, known: Mapping[str, tuple[str, str]]) -> str | None:

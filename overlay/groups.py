@@ -106,7 +106,7 @@ class Groups:
         elif isinstance(message, GroupAppend) and message.to == self.agent:
             self._send(sender, GroupAppended(message.app, message.term, self.agent, False, 0))
         elif isinstance(message, GroupBehind) and message.to == self.agent:
-            handler.on_group_behind(message.app, sender)
+            handler.on_group_behind(message.app, sender, message.term)
         elif isinstance(message, GroupVote) and handler.is_group_over(message.app):
             self._send(sender, GroupGone(message.app, message.term, message.candidate))
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from agents.store.checksums import verified
 from agents.store.database import Database
-from overlay.contract import ControlEntry, ControlState, LogEntry, Mark
+from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark
 
 _WHAT = "the control log of a tree"
+
+
+def decided_key(tree: bytes) -> bytes:
+    """Return the key of what a job's root group has decided of a tree's control log."""
+    return b"decided/" + tree
 
 
 class Controls:
@@ -55,6 +60,19 @@ class Controls:
             Mark(floor_term, floor_position),
             tuple(LogEntry(Mark(term, position), body) for term, position, body in entries),
         )
+
+    def rooted(self, tree: bytes) -> ControlState | None:
+        """Return what a job's root begins with: what its group has decided, and how far this agent has heeded that."""
+        decided, heeded = self.state(decided_key(tree)), self.state(tree)
+        if decided is None:
+            return heeded
+        return ControlState(heeded.mark if heeded is not None else ORIGIN, decided.floor, decided.entries)
+
+    def adopt(self, tree: bytes, state: ControlState) -> None:
+        """Store a whole log in the place of what there is."""
+        self.forget(tree)
+        for entry in state.entries:
+            self.put(tree, ControlEntry(entry.mark, entry.body, retain_above=state.floor))
 
     def forget(self, tree: bytes) -> None:
         """Drop what is kept of a stopped job's tree."""

@@ -130,7 +130,7 @@ class GroupRunner:
                 if isinstance(message, GroupGone):
                     self._handler.on_group_gone(self.machine.app)
                 else:
-                    self._handler.on_group_behind(self.machine.app, sender)
+                    self._handler.on_group_behind(self.machine.app, sender, message.term)
         elif self._inputs.qsize() < WAITING_MAX:
             self._inputs.put_nowait(lambda now_ms: self.machine.on_message(sender, message, now_ms))
 

@@ -35,6 +35,19 @@ class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...] = ()
     entries: tuple[Entry, ...] = ()
 
+    def yields_to(self, term: int, applied: Place) -> bool:
+        """Tell whether another member's copy, applied up to a place, may take the place of all this.
+
+        Only the copy of a leader whom we have not outlived, and nothing that we hold durably is later: what we have
+        acknowledged may be decided because of that, and must not be forgotten (Raft 5.4.1).
+
+        Args:
+            term: of the leader that told us to fetch it.
+            applied: up to where the copy goes.
+        """
+        last = self.entries[-1].place if self.entries else self.applied
+        return self.term <= term and last <= applied
+
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
@@ -66,8 +79,11 @@ class GroupHandler(Protocol):
         """We lead, and everything decided before is applied; or we do not lead any more."""
         ...
 
-    def on_group_behind(self, app: bytes, leader: Contact) -> None:
-        """Fetch a copy of everything from the leader and open the group with it: the log does not reach back so far."""
+    def on_group_behind(self, app: bytes, leader: Contact, term: int) -> None:
+        """Fetch a copy of everything from the leader and open the group with it: the log does not reach back so far.
+
+        Once the group is closed, see whether what is durable here may go for it (`GroupState.yields_to`).
+        """
         ...
 
     def on_group_gone(self, app: bytes) -> None:

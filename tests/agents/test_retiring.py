@@ -5,26 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.errors import BadRequestError
-from agents.retiring import counted_through, find_member
-from overlay.contract import NEVER, Absence, RosterEntry
-
-
-@pytest.mark.parametrize(
-    ("entry", "through"),
-    [
-        (RosterEntry(NEVER), 9),
-        (RosterEntry(3), 9),
-        (RosterEntry(9), None),
-        (RosterEntry(NEVER, (Absence(4, 6),)), 9),
-        (RosterEntry(NEVER, (Absence(4, 6), Absence(7, 9))), 7),
-        (RosterEntry(NEVER, (Absence(4, 7), Absence(7, 9, named=False))), 4),
-        (RosterEntry(4, (Absence(4, 9),)), None),
-        (RosterEntry(NEVER, (Absence(NEVER, 9),)), None),
-        (RosterEntry(NEVER, (Absence(4, 6),), until=6), 4),
-    ],
-)
-def test_the_gap_begins_after_the_last_interval_that_was_counted(entry: RosterEntry, through: int | None) -> None:
-    assert counted_through(entry, 9) == through
+from agents.retiring import find_member
 
 
 def test_an_agent_is_found_by_id_name_or_address() -> None:

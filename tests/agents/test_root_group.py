@@ -13,9 +13,16 @@ from agents import group_care
 from agents.agent import Agent
 from agents.commands import End, Rename
 from agents.errors import UnavailableError
-from agents.requests import JobRecord
+from agents.fetching import Pages
+from agents.requests import Fetch, JobRecord
 from agents.service import Service
+from agents.store.controls import Controls
+from agents.store.panes import Panes
+from overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
+from overlay.errors import OvertakenError
 from overlay.group import machine
+from overlay.group.care import CareTimes
+from overlay.group.messages import Place
 from overlay.ids import app_id, distance
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
@@ -111,13 +118,62 @@ async def test_nothing_begins_while_the_job_is_being_stopped_not_even_what_knows
         await wait_until(lambda: master.copies.get(APP) is None, 20)
 
 
+async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_master(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        other = next(agent for agent in agents if agent is not master)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        copy = master.copies.get(APP)
+        assert copy is not None
+        copy.leads = False
+        try:
+            page = await Pages(Panes(master.database), Controls(master.database), master.copies).answer(
+                Fetch(job.tree, other.agent_id, 0)
+            )
+        finally:
+            copy.leads = True
+        assert JobRecord.decode(page.job).tree == job.tree and page.applied > Place(1, 1)
+
+
+async def test_a_member_forgets_nothing_for_a_copy_that_is_older(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        other = next(agent for agent in agents if agent is not master)
+        await wait_until(lambda: other.copies.get(APP) is not None, 20)
+        for term, applied in [(0, Place(9, 9_999)), (9, Place())]:
+            assert not await other.copies.close_for(APP, job.tree, master.node.contact, term, applied)
+            assert other.node.groups.view(job.tree) is not None, "it goes on with what it has"
+        assert await other.copies.close_for(APP, job.tree, master.node.contact, 9, Place(9, 9_999))
+        assert other.node.groups.view(job.tree) is None
+
+
+async def test_what_a_root_says_is_decided_by_its_group_and_by_no_root_of_the_past(
+    tmp_path: pathlib.Path,
+) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        master.node.multicast(job.tree, b"x")
+        await wait_until(lambda: all(agent.node.control_mark(job.tree).position == 1 for agent in agents), 20)
+        said = master.node.control_mark(job.tree)
+        await wait_until(lambda: all(agent.copies.has_said(job.tree, said) for agent in agents), 20)
+        other = next(agent for agent in agents if agent is not master)
+        late = ControlEntry(Mark(said.term, 2), b"y", retain_above=ORIGIN)
+        with pytest.raises(OvertakenError):
+            await other.on_control(job.tree, late)
+        assert Controls(other.database).state(job.tree) == ControlState(said, said), "nobody ever said it"
+        rooted = Controls(other.database).rooted(job.tree)
+        assert rooted is not None and rooted.mark == said and [entry.body for entry in rooted.entries] == [b"x"]
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make groups take a second for what they give an agent half a minute for."""
     monkeypatch.setattr(machine, "SHOW_MS", 200)
     monkeypatch.setattr(machine, "SILENT_MS", 1_000)
-    for name, value in [("SILENT_MS", 1_500), ("STABLE_MS", 500), ("LOOK_MS", 500), ("REST_S", 0.2)]:
-        monkeypatch.setattr(group_care, name, value)
+    times = CareTimes(silent_ms=1_500, stable_ms=500, look_ms=500, rest_s=0.2)
+    monkeypatch.setattr(group_care, "TIMES", times)
 
 
 def voters(agents: list[Agent]) -> set[str]:

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
-from agents.store.controls import Controls
+from agents.store.controls import Controls, decided_key
 from agents.store.database import Database, StoreError
 from agents.store.panes import Kind, Panes
 from agents.store.records import Records
@@ -102,6 +102,23 @@ def test_a_control_entry_is_stored_once_and_a_root_retains_what_it_is_told(tmp_p
     assert controls.state(APP) is None
     assert controls.state(b"b" * 20) == ControlState(Mark(1, 1), ORIGIN, (LogEntry(Mark(1, 1), b"x"),))
     database.close()
+
+
+def test_a_root_begins_with_what_its_group_decided_and_heeds_what_it_has_not(tmp_path: pathlib.Path) -> None:
+    databases = [Database(tmp_path / name / "state.db") for name in ("one", "two")]
+    controls, other = map(Controls, databases)
+    assert controls.rooted(APP) is None
+    for position in (3, 4):
+        controls.put(decided_key(APP), ControlEntry(Mark(1, position), b"%d" % position, retain_above=Mark(1, 2)))
+    decided = controls.state(decided_key(APP))
+    assert decided is not None
+    controls.put(APP, ControlEntry(Mark(1, 3), b"3"))
+    assert controls.rooted(APP) == ControlState(Mark(1, 3), Mark(1, 2), decided.entries)
+    other.put(decided_key(APP), ControlEntry(Mark(9, 9), b"of another past", retain_above=ORIGIN))
+    other.adopt(decided_key(APP), decided)
+    assert other.rooted(APP) == ControlState(ORIGIN, Mark(1, 2), decided.entries), "as a member that fetched a copy"
+    for database in databases:
+        database.close()
 
 
 def test_a_checkpoint_is_written_whole_or_not_at_all(tmp_path: pathlib.Path) -> None:
