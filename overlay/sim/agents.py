@@ -20,9 +20,10 @@ from overlay.links.binding import Bound
 from overlay.network import Network
 from overlay.node import OverlayNode
 from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
+from overlay.sim.jobs import Heard, Job
 from overlay.sim.links import SimLinks
 from overlay.sim.loop import AGENT, Address, SimLoop
-from overlay.sim.rootlog import RootLog
+from overlay.sim.members import Member
 from overlay.sim.runtime import Runtime
 from overlay.sim.streams import Streams
 
@@ -45,7 +46,12 @@ class Machine:
         self.starting: asyncio.Task[None] | None = None
         self.is_paused = False
         self._lives = 0
+        #: Trees we take part in, with membership and recorded root; of the cluster's job the records say who that is.
         self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
+        #: The newest record of the cluster's job that we have heard of.
+        self.heard: Heard | None = None
+        #: How far the wall clock was set by hand, in ms.
+        self.wall_off_ms = 0
         self.context = contextvars.copy_context()
         self.context.run(AGENT.set, self)
 
@@ -68,6 +74,10 @@ class Machine:
         """Return this machine's time in ms, which nobody keeps in step."""
         return self._epoch_ms + round(self._now_s() * 1000)
 
+    def wall(self) -> int:
+        """Return what this machine's wall clock says, which somebody may set."""
+        return self.clock() + self.wall_off_ms
+
     def call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
         """Call something as this agent, so that whatever it starts is this agent's."""
         if AGENT.get() is self:
@@ -84,51 +94,31 @@ class Machine:
         self._enter(app)
 
     def _enter(self, app: bytes) -> None:
-        node, (member, root) = self.node, self.trees[app]
+        node, member, (is_member, root) = self.node, self.runtime.member, self.trees[app]
         if node is None:
             return
         runtime = self.runtime
-        state, control, is_root = None, runtime.control.get(app), root == self.contact
-        if is_root and runtime.root_term != runtime.root_log.term:
-            return  # another has been elected meanwhile: nobody lets us lead, and we shall hear who does
-        if is_root:
-            state = runtime.state
-            if not runtime.controls and runtime.root_log.controls:
-                runtime.take_over(app)  # a root without a disk
-            control = runtime.root_log.control
-        # Whoever succeeds another asks the root first what of it was counted; the root itself has to be one for that.
-        member = member and not runtime.succeeds
-        if not member and runtime.succeeds and not is_root:
+        if member is not None and app == member.app:
+            member.stand()
             return
-        self.call(node.join_tree, app, member=member, root=root, state=state, control=control)
-        if is_root:
-            for lost in runtime.root_log.lost:
-                self.call(node.exclude, app, lost)
-        if root is not None and member:
+        state = runtime.state if root == self.contact else None
+        control = runtime.control.get(app)
+        self.call(node.join_tree, app, member=is_member, root=root, state=state, control=control)
+        if member is not None and app == member.job.source and self.heard is not None:
+            self.call(node.add_record, app, self.heard.record)
+        if root is not None and is_member:
             for through in sorted(runtime.snapshots):
                 self.call(runtime.hand_over, node, app, through)
 
-    def lead(self, app: bytes, log: RootLog) -> None:
-        """Be the root of a job from now on, as the one that may add to its log."""
-        self.runtime.root_log, self.runtime.root_term = log, log.elect()
-        self.follow(app, self.contact)
+    @property
+    def is_root(self) -> bool:
+        """Whether this is the root of the cluster's job, as far as it knows."""
+        return self.runtime.member is not None and self.runtime.member.is_root
 
-    def follow(self, app: bytes, root: Contact) -> None:
-        """Hear, and remember on disk, who is the root of a job."""
-        if root != self.contact:
-            self.runtime.root_term = 0
-        if app in self.trees:
-            self.trees[app] = (self.trees[app][0], root)
-            view = self.node.tree(app) if self.node is not None else None
-            if view is not None and (root == self.contact or view.root != root or not view.member):
-                self._enter(app)
-        elif self.node is not None and self.node.tree(app).role != "out":
-            self.call(self.node.join_tree, app, member=False, root=root)
-
-    def succeed(self, app: bytes, counted: int) -> None:
-        """Hear up to where those were counted whose disk was lost, and begin to be a member after that."""
-        self.runtime.succeed(counted)
-        self._enter(app)
+    def hear(self, root: Contact, reign: int) -> None:
+        """Remember on disk who is the master of the cluster's job, unless a later one is known."""
+        if self.heard is None or reign > self.heard.reign:
+            self.heard = Heard(root, reign)
 
     def retire(self, app: bytes) -> None:
         """Leave a tree for good."""
@@ -161,11 +151,14 @@ class Machine:
         )
         rng = random.Random(cluster.rng.getrandbits(64))
         network = Network(
-            clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
+            clock=self.clock, wall=self.wall, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
         )
-        node = OverlayNode(settings, self.runtime, rng, network=network)
+        member = self.runtime.member = Member(self, cluster.job) if cluster.job is not None else None
+        node = OverlayNode(settings, self.runtime, rng, network=network, groups=member)
         await node.start()
         self.node = node
+        if member is not None:
+            member.restore(node)
         joined = not seeds or await node.join()
         if self.node is node:
             for app in list(self.trees):
@@ -197,6 +190,8 @@ class Machine:
             transport.close()
         if silent:
             self.cluster.streams.up.discard(self.address)
+        if self.runtime.member is not None:
+            self.runtime.member.die()
         # What is left are tasks without a network; the runtime hears of nothing any more.
         self.runtime = self.runtime.after_crash()
         self.cluster.loop.create_task(node.stop())
@@ -205,7 +200,7 @@ class Machine:
         """Lose the machine with all that the agent had on disk; the logs it reads come back, under another name."""
         self.crash(silent=True)
         self._lives += 1
-        self.runtime = self.runtime.without_disk(f"a{self.index}.{self._lives}")
+        self.runtime, self.heard = self.runtime.without_disk(f"a{self.index}.{self._lives}"), None
 
     def suspect(self, other: Machine) -> bool:
         """Take a peer for lost that lives, as a detector that errs does; tells whether there was a link to it."""
@@ -245,6 +240,8 @@ class Cluster:
     ) -> None:
         self.loop, self.dht_times, self.settings = loop, dht_times, settings
         self.streams = Streams(loop)
+        #: The job whose root is a group's; None while trees have lone roots.
+        self.job: Job | None = None
         self.machines: list[Machine] = []
         self.by_id: dict[bytes, Machine] = {}
         self.rng = random.Random(loop.rng.getrandbits(64))

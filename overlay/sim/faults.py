@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.loop import Address
+from overlay.sim.work import Work
 
 #: How long one fault lasts at least and at most: shorter and longer than a lease, so that both sides of it are seen.
 LASTS_S = (0.05, 8.0)
@@ -41,11 +42,11 @@ class Faults:
     Args:
         cluster: whom they befall.
         seed: decides all.
-        changes: what else may happen, by the names of the functions.
+        work: the job they befall, whose group's leader is a target of its own.
     """
 
-    def __init__(self, cluster: Cluster, seed: int, changes: Sequence[Callable[[], None]] = ()) -> None:
-        self.cluster, self._changes = cluster, changes
+    def __init__(self, cluster: Cluster, seed: int, work: Work) -> None:
+        self.cluster, self._work = cluster, work
         self.rng = random.Random(seed)
         self.counts: dict[str, int] = {}
         self._cuts: list[Cut] = []
@@ -57,7 +58,7 @@ class Faults:
         end_s = self.cluster.loop.time() + seconds
         kinds: list[Callable[[], None]] = [
             self.crash, self.crash, self.die, self.lose_disk, self.pause, self.partition, self.one_way, self.clog,
-            self.storm, self.suspect, *self._changes,
+            self.storm, self.suspect, self.kill_leader, self.cut_off_leader, self.set_clock, *self._work.changes(),
         ]  # fmt: skip
         while self.cluster.loop.time() < end_s:
             kind = self.rng.choice(kinds)
@@ -136,14 +137,32 @@ class Faults:
 
         self._later(end)
 
+    def kill_leader(self) -> None:
+        """Let the job's root die, with or without a reset."""
+        self._fell(silent=self.rng.random() < 0.5, machine=self._work.leader)
+
+    def cut_off_leader(self) -> None:
+        """Cut the job's root off with so few members of its group that they can decide nothing, or with nobody."""
+        leader = self._work.leader
+        if leader is None:
+            return
+        seats = [seat for seat in self._work.log.seats if seat.votes and seat.contact != leader.contact]
+        few = self.rng.sample(seats, self.rng.randint(0, max(0, (len(seats) - 1) // 2)))
+        apart = {leader.address, *((seat.contact.host, seat.contact.port) for seat in few)}
+        self._cut(apart, {machine.address for machine in self.cluster.machines} - apart, one_way=False)
+
+    def set_clock(self) -> None:
+        """Let somebody set a machine's wall clock wrong, by up to an hour."""
+        self.rng.choice(self.cluster.machines).wall_off_ms = self.rng.randint(-3_600_000, 3_600_000)
+
     # ---- inside
 
-    def _fell(self, *, silent: bool, disk: bool = True) -> None:
-        machine = self._victim()
+    def _fell(self, *, silent: bool, disk: bool = True, machine: Machine | None = None) -> None:
+        machine = machine or self._victim()
         down = sum(not each.is_up for each in self.cluster.machines)
         if machine is None or down + 1 > DOWN_SHARE_MAX * len(self.cluster.machines):
             return
-        if disk:
+        if disk or not self._work.may_lose_disk(machine):
             machine.crash(silent=silent)
         else:
             machine.lose_disk()
@@ -153,7 +172,10 @@ class Faults:
         addresses = [machine.address for machine in self.cluster.machines]
         self.rng.shuffle(addresses)
         at = self.rng.randint(1, len(addresses) - 1)
-        cut = Cut(frozenset(addresses[:at]), frozenset(addresses[at:]), one_way)
+        self._cut(addresses[:at], addresses[at:], one_way=one_way)
+
+    def _cut(self, these: Iterable[Address], those: Iterable[Address], *, one_way: bool) -> None:
+        cut = Cut(frozenset(these), frozenset(those), one_way)
         self._cuts.append(cut)
         self.cluster.loop.cut = self._is_cut
         self._later(lambda: self._cuts.remove(cut))

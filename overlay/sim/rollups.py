@@ -119,7 +119,7 @@ async def rollup(cluster: Cluster, outcome: Outcome, *, intervals: int = 10) -> 
     due = {item: item.partition("#")[0] in lived for item in job.produced}
     for runtime in lived.values():
         due.update(dict.fromkeys([*runtime.carry, *(i for items in runtime.snapshots.values() for i in items)], False))
-    outcome.failures += check_counted(job.root.runtime.root_log, due, complete=True)
+    outcome.failures += check_counted(job.root.runtime, due, complete=True)
 
 
 async def _calm(job: Job, outcome: Outcome, intervals: int) -> None:

@@ -1,7 +1,7 @@
 """A small agent runtime with a durable store, for simulations and tests of whole nodes.
 
-Owns what survives a crash (snapshots, carried data, commits with their state, verdicts handled) and the shape of
-payloads: lists of item names, so that whoever looks from outside can count each item. Knows nothing of the network.
+Owns what survives a crash (snapshots, carried data, verdicts handled, its part in a root group) and how payloads merge.
+Knows nothing of the network. A root without a group has the only copy of its job.
 """
 
 from __future__ import annotations
@@ -9,21 +9,36 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState, Verdict
+from overlay.group.messages import Entry
 from overlay.ids import Contact
 from overlay.node import OverlayNode
-from overlay.sim.rootlog import RootLog, read, unpack
+from overlay.sim.copies import Copy, Count, Say, version_in
+from overlay.sim.payloads import marks, pack, unpack
+
+if TYPE_CHECKING:
+    from overlay.sim.members import Member
+
+__all__ = ["GroupDisk", "Runtime", "pack", "unpack"]
 
 
-def pack(items: Sequence[str]) -> bytes:
-    """Return the payload that holds these items."""
-    return msgspec.msgpack.encode(list(items))
+@dataclass(slots=True)
+class GroupDisk:
+    """What an agent has on disk of a job's root group; no copy: it is no member."""
 
+    term: int = 0
+    vote: str = ""
+    entries: tuple[Entry, ...] = ()
+    copy: Copy | None = None
 
-__all__ = ["Runtime", "pack", "unpack"]
+    def detached(self) -> GroupDisk:
+        """Return a disk for a process that is dead and does not know it."""
+        return replace(self, copy=self.copy.detached() if self.copy is not None else None)
 
 
 class Runtime:
@@ -52,23 +67,33 @@ class Runtime:
         #: job's record says: for those who were told that something passed them by.
         self.versions: dict[int, int] = {}
         self.record: Mapping[int, int] = {}
-        #: As a root: its job's log, and the term in which it may add to it; 0 once it knows of another root.
-        self.root_log, self.root_term = RootLog(), 0
-        #: In which term each commit and control entry was first asked for, by its identity.
-        self._terms: dict[int, tuple[object, int]] = {}
+        #: Our part in the job's root group: what is on disk of it, and, while a process runs, the part itself.
+        self.group = GroupDisk()
+        self.member: Member | None = None
+        #: Whether we have begun to work on the job; a new name asks its root first where to begin.
+        self.enlisted = False
+        #: Through which interval whom we succeed had been counted; None if we succeed nobody, or do not know yet.
+        self.counted_before: int | None = None
 
     @property
     def commits(self) -> list[Commit]:
-        """As a root, the intervals it committed."""
-        return self.root_log.commits
+        """The intervals that our copy of the job knows as committed."""
+        return self.group.copy.commits if self.group.copy is not None else []
+
+    @property
+    def decided(self) -> list[ControlEntry]:
+        """The control entries that our copy of the job knows."""
+        return self.group.copy.controls if self.group.copy is not None else []
 
     @property
     def state(self) -> RollupState | None:
-        """As a root, the state of its last commit."""
-        return self.root_log.state
+        """As a root without a group, the state of its last commit."""
+        return self.group.copy.rollup if self.group.copy is not None else None
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
-        """Answer for the keys we own, point to the agent recorded for others."""
+        """Answer for the keys we own, point to the agent recorded for others; for ourselves, our part does."""
+        if self.member is not None and key == self.member.contact.id:
+            return await self.member.answer(body)
         if key in self.owned:
             return self.owned[key] + body
         return self.recorded.get(key)
@@ -76,40 +101,50 @@ class Runtime:
     def on_record(self, app: bytes, record: Record) -> None:
         """Keep it."""
         self.seen_records.append(record)
+        if self.member is not None:
+            self.member.on_record(app, record)
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
-        """Keep the commit and its state, in one step."""
-        term = self._term_of(commit)
-        await self._touch_disk()
-        self.root_log.commit(term, commit)
-        await self._touch_disk()
+        """Have the commit and its state decided by the group, or keep them, in one step."""
+        if self.member is not None:
+            await self.member.commit(commit)
+            return
+        await self.touch_disk()
+        self._own_copy().do(Count(commit))
+        await self.touch_disk()
 
-    def _term_of(self, wish: object) -> int:
-        """Return in which term a root first asked for something: it counts as said then, however often it is tried."""
-        return self._terms.setdefault(id(wish), (wish, self.root_term))[1]
+    def _own_copy(self) -> Copy:
+        if self.group.copy is None:
+            self.group.copy = Copy()
+        return self.group.copy
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
         """Let go of the snapshots that the verdict covers; carry their items if it did not count them."""
-        await self._touch_disk()
+        await self.touch_disk()
         self.verdicts.append(verdict)
         self.settled = verdict.through
         for through in [t for t in self.snapshots if t <= verdict.through]:
             items = self.snapshots.pop(through)
             if verdict.missing:
                 self.carry += [item for item in items if not item.startswith("=")]
-        await self._touch_disk()
+        await self.touch_disk()
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
-        """Keep the entry, and what the log begins with after a restart, in one step.
+        """Keep the entry, and what the log begins with after a restart, in one step; a root's group decides first."""
+        if self.member is not None and app == self.member.app:
+            if entry.retain_above is not None:
+                await self.member.say(entry)
+                entry = msgspec.structs.replace(entry, retain_above=None)
+            await self.touch_disk()
+        else:
+            await self.touch_disk()
+            if entry.retain_above is not None:
+                self._own_copy().do(Say(entry.mark, entry.body, entry.retain_above))
+        self.heed(app, entry)
+        await self.touch_disk()
 
-        A root that was deposed insists until it knows; what it wanted to say then never was.
-        """
-        term = self._term_of(entry.mark)
-        await self._touch_disk()
-        if entry.retain_above is not None and not self.root_log.has(entry.mark):
-            if term != self.root_log.term and term != self.root_term:
-                return
-            self.root_log.say(term, entry)
+    def heed(self, app: bytes, entry: ControlEntry) -> None:
+        """Do what an entry says, unless it or a later one was heeded before."""
         state = self.control.get(app, ControlState())
         if entry.mark > state.mark:
             self.controls.append((app, entry))
@@ -119,21 +154,20 @@ class Runtime:
                 _, version, since = entry.body.split()
                 self.versions[int(since)] = int(version)
             self.control[app] = state.after(entry)
-        await self._touch_disk()
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Put all items together; a root takes none of another version of the job than the interval's."""
-        marks = {item for payload in payloads for item in read(payload) if item.startswith("=")}
-        if len(marks) > 1:
-            raise ValueError(f"these cannot be merged: {sorted(marks)}")
-        for version, through in [mark[1:].split("@") for mark in marks]:
-            if self.root_term and self.root_log.version_at(int(through)) != int(version):
+        found = marks(payloads)
+        if len(found) > 1:
+            raise ValueError(f"these cannot be merged: {sorted(found)}")
+        for version, through in found.values():
+            if self.member is not None and self.member.is_root and self.member.version_at(through) != version:
                 raise ValueError(f"interval {through} has another version than {version}")
-        return pack([*marks, *(item for payload in payloads for item in unpack(payload))])
+        return pack([*found, *(item for payload in payloads for item in unpack(payload))])
 
     def version_at(self, through: int) -> int:
         """Return the version of a job at an interval, as far as we were told."""
-        return max((version for since, version in self.versions.items() if since <= through), default=0)
+        return version_in(self.versions, through)
 
     def seal(self, node: OverlayNode, app: bytes, through: int, items: Sequence[str]) -> None:
         """Store a snapshot, then hand it over; through is raised above the last verdict, as the contract says."""
@@ -150,33 +184,36 @@ class Runtime:
     def after_crash(self) -> Runtime:
         """Return a runtime with the same disk; the process that still holds this one writes to nowhere."""
         heir = copy.copy(self)
+        heir.member = None
         for name in ("verdicts", "controls", "control", "snapshots", "carry", "source", "versions"):
             setattr(self, name, copy.copy(getattr(self, name)))
-        self.root_log = self.root_log.detached()
+        self.group = self.group.detached()
         return heir
 
     def without_disk(self, name: str) -> Runtime:
         """Return a runtime under a new name that has the logs and nothing else; see `after_crash` for the old one."""
         heir = Runtime(name, self._disk)
-        heir.source, heir.succeeds = copy.copy(self.source), [*self.succeeds, self.name]
-        heir.root_log, heir.root_term, heir.record = self.root_log, self.root_term, self.record
+        heir.source, heir.record = copy.copy(self.source), self.record
+        heir.succeeds = [*self.succeeds, self.name]
         return heir
 
-    def take_over(self, app: bytes) -> None:
-        """As a root, know of every control entry in its log: the group handled them."""
-        self.controls = [(app, entry) for entry in self.root_log.controls]
-        self.control[app] = self.root_log.control
+    def begin(self, counted: int | None) -> None:
+        """Begin to work on a job; after an agent whose disk was lost, where that was last counted.
 
-    def succeed(self, counted: int) -> None:
-        """Begin where an agent whose disk was lost was last counted: everything later in the logs is ours to bring."""
+        Everything later in the logs is ours to bring.
+        """
         self.versions |= self.record
-        self.carry = [item for interval, items in sorted(self.source.items()) if interval > counted for item in items]
-        self.succeeds = []
+        if self.succeeds:
+            after = NEVER if counted is None else counted
+            self.carry = [item for interval, items in sorted(self.source.items()) if interval > after for item in items]
+        self.counted_before = counted if self.succeeds else None
+        self.succeeds, self.enlisted = [], True
 
-    async def _touch_disk(self) -> None:
+    async def touch_disk(self) -> None:
+        """Wait as long as a write may take before it is durable, or after."""
         if self._disk is not None:
             await self._disk()
 
     def counted(self) -> Counter[str]:
-        """Return how often each item is in a commit."""
-        return self.root_log.counted()
+        """Return how often each item is in a commit, as a root without a group."""
+        return self._own_copy().counted()

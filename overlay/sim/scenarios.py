@@ -89,7 +89,7 @@ async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> N
     outcome.note("ms until all are notified, mean", sum(took_ms) / times)
     outcome.note("ms until all are notified, most", max(took_ms), "<= 10")
     outcome.note("depth", measure(cluster, app).depth)
-    outcome.failures += check_multicast(cluster, app, root.runtime.root_log.controls, complete=True)
+    outcome.failures += check_multicast(cluster, app, root.runtime.decided, complete=True)
 
 
 async def _tell_all(cluster: Cluster, app: bytes, root: Machine, body: bytes) -> float:

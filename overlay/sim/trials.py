@@ -22,6 +22,7 @@ from overlay.sim.checkers import (
     is_attached,
 )
 from overlay.sim.faults import Faults
+from overlay.sim.jobs import Job
 from overlay.sim.report import Outcome, percentile
 from overlay.sim.scenarios import FAN_IN_MAX, enter
 from overlay.sim.work import Work
@@ -166,12 +167,11 @@ async def rush(cluster: Cluster, outcome: Outcome, *, keys: int = 50, present: i
 
 async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -> None:
     """Let faults of every kind rage over a working cluster, then heal it and demand that all is well."""
-    await cluster.grow(outcome.agents)
     job, source = cluster.keys(2)
-    work = Work(cluster, job)
-    for machine in cluster.machines:
-        machine.join_tree(source, member=True)
-    storm = Faults(cluster, cluster.rng.getrandbits(64), work.changes())
+    cluster.job = Job(job, source)
+    await cluster.grow(outcome.agents)
+    work = Work(cluster, cluster.job)
+    storm = Faults(cluster, cluster.rng.getrandbits(64), work)
     raging = cluster.loop.create_task(storm.rage(seconds))
     await work.go_on(seconds, items=True)
     await raging
@@ -179,11 +179,12 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
     outcome.failures += check_counted(log, work.due(), complete=False)
     outcome.failures += check_multicast(cluster, job, log.controls, complete=False)
     await storm.heal()
-    commits, began_s = len(log.commits), cluster.loop.time()
+    commits, reigns, began_s = len(log.commits), work.job.reigns, cluster.loop.time()
     settling = cluster.loop.create_task(work.go_on(30.0, items=False))
     try:
         await cluster.wait(lambda: len(log.commits) > commits, 60.0, LOOK_S)
         outcome.note("s until results flow again", cluster.loop.time() - began_s)
+        outcome.note("roots elected until then", work.job.reigns - reigns, "<= 2")
         await cluster.wait(lambda: not _unsettled(cluster, work, source), 60.0, LOOK_S)
         outcome.note("s until both trees are settled", cluster.loop.time() - began_s)
         await settling
@@ -194,18 +195,31 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
     outcome.failures += check_multicast(cluster, job, log.controls, complete=True)
     outcome.failures += check_counted(log, work.due(), complete=True)
     outcome.failures += check_versions(log.commits, log.version_at)
+    outcome.failures += work.job.truth.wrong
     missing = set(log.commits[-1].missing).intersection(work.names()) if log.commits else set[str]()
     outcome.failures += [f"{name} is a member, lives, and is missing from the last result" for name in sorted(missing)]
     for app in (job, source):
         outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
     outcome.note("faults", sum(storm.counts.values()))
-    for kind in ("lose_disk", "suspect", "move_root", "enter_late", "retire", "change_version"):
+    for kind in (
+        "lose_disk",
+        "suspect",
+        "kill_leader",
+        "cut_off_leader",
+        "move_root",
+        "enter_late",
+        "retire",
+        "change_version",
+    ):
         outcome.note(f"of these {kind}", storm.counts.get(kind, 0))
     outcome.note("items counted once each", len(log.counted()))
     outcome.note("items lost with a disk", len(work.excused.difference(log.counted())))
     outcome.note("commits", len(log.commits))
     outcome.note("control entries", len(log.controls))
+    outcome.note("roots elected", work.job.reigns)
 
 
 def _unsettled(cluster: Cluster, work: Work, source: bytes) -> list[str]:
-    return check_settled(cluster, work.app, work.root.contact) + check_settled(cluster, source)
+    leader = work.leader
+    root = leader.contact if leader is not None else None
+    return work.unsettled_group() + check_settled(cluster, work.app, root) + check_settled(cluster, source)

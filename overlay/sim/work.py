@@ -1,23 +1,21 @@
 """What agents do in a job while faults rage, and what changes meanwhile: members, roots, the job's definition.
 
-Owns the truth about what was produced and what of it must be counted in the end. Roots share a `RootLog`, which stands
-for their group; agents hear of a new root one by one, and may follow the old one for a while. OVERLAY 6.3 and 6.5.
+Owns the truth about what was produced and what of it must be counted in the end. The job's root is whoever its group
+elects; agents hear of it as real ones do, by records in the source's tree and by the job's own. OVERLAY 6.3 and 6.5.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 
-from overlay.contract import NEVER, ORIGIN
-from overlay.errors import NotJoinedError
+from overlay.contract import NEVER, RollupState, RosterEntry
+from overlay.group.log import quorum
+from overlay.group.messages import Kind, Seat, decode_seats
 from overlay.sim.agents import Cluster, Machine
-from overlay.sim.rootlog import FencedError, RootLog
+from overlay.sim.copies import Copy, Enlisted, Truth
+from overlay.sim.jobs import Job
 
-#: An agent hears of a new root after so long at most, if it runs then.
-HEARSAY_S = 5.0
-#: What has to be waited for is tried again after this.
-RETRY_S = 0.5
 #: A change of the definition takes effect so many intervals later: nobody has sealed them by then.
 AHEAD = 8
 #: Share of the agents that become members later, and least members that stay.
@@ -26,33 +24,65 @@ MEMBERS_MIN = 3
 
 
 class Work:
-    """A job with numbered items."""
+    """A job with numbered items.
 
-    def __init__(self, cluster: Cluster, app: bytes) -> None:
-        self.cluster, self.app = cluster, app
-        self.log = RootLog()
-        #: Items, and whether they may be lost: their agent lost its disk when later intervals had been committed.
+    Args:
+        cluster: all machines, which have grown up with the job.
+        job: it; in its source's tree everybody is a member.
+    """
+
+    def __init__(self, cluster: Cluster, job: Job) -> None:
+        self.cluster, self.job, self.app = cluster, job, job.app
+        #: Items, in the order in which they came.
         self.produced: dict[str, None] = {}
-        self.excused: set[str] = set()
-        self.intervals = 0
+        self.intervals = self._versions = 0
         machines = list(cluster.machines)
         cluster.rng.shuffle(machines)
         late = int(LATE_SHARE * len(machines))
         self._outside, self._leaving = machines[:late], list[Machine]()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._rng = cluster.rng
-        self.root = machines[-1]
+        first = machines[-1]
+        known = {machine.runtime.name: Enlisted(machine.contact.address) for machine in machines[late:]}
+        copy = Copy(
+            root=first.contact.address,
+            reign=first.wall(),
+            rollup=RollupState(roster={name: RosterEntry(admitted=NEVER) for name in known}),
+            enlisted=known,
+            seats=(Seat(first.runtime.name, first.contact.address, True),),
+        )
+        job.truth = Truth(copy)
         for machine in machines:
             machine.runtime.record = self.log.versions
+            machine.join_tree(job.source, member=True)
         for machine in machines[late:]:
-            machine.trees[app] = (True, self.root.contact)
-        self.root.lead(app, self.log)
-        for machine in machines[late:-1]:
-            machine.follow(app, self.root.contact)
+            machine.runtime.enlisted = True
+            machine.trees[job.app] = (True, None)
+        assert first.runtime.member is not None
+        first.runtime.member.create(copy)
+
+    @property
+    def log(self) -> Copy:
+        """What the job's group has decided."""
+        return self.job.truth.copy
+
+    @property
+    def leader(self) -> Machine | None:
+        """The machine that is the job's root, of several that take themselves for it the one elected last."""
+        roots = [machine for machine in self.cluster.up() if machine.is_root]
+        return max(roots, key=lambda machine: machine.heard.reign if machine.heard else 0, default=None)
+
+    @property
+    def excused(self) -> set[str]:
+        """Items that may be lost: their agent lost its disk when later intervals of it had been committed."""
+        runtimes = [machine.runtime for machine in self.cluster.machines]
+        begun = [(runtime.source, runtime.counted_before) for runtime in runtimes]
+        runs = [items for source, after in begun if after is not None for at, items in source.items() if at <= after]
+        return {item for items in runs for item in items}
 
     def due(self) -> dict[str, bool]:
         """Return every item and whether it must be counted."""
-        return {item: item not in self.excused for item in self.produced}
+        excused = self.excused
+        return {item: item not in excused for item in self.produced}
 
     # ---- what always goes on
 
@@ -63,16 +93,14 @@ class Work:
             if machine.is_paused or machine.is_starting or self.app not in machine.trees:
                 continue
             runtime = machine.runtime
-            busy = items and machine not in self._leaving and self._rng.random() < 0.67
+            begins = runtime.enlisted or bool(runtime.succeeds)
+            busy = items and begins and machine not in self._leaving and self._rng.random() < 0.67
             names = [f"{runtime.name}#{self.intervals}"] if busy else []
             self.produced.update(dict.fromkeys(names))
             runtime.source[self.intervals] = names
-            if not runtime.succeeds:
+            if runtime.enlisted:
                 machine.call(runtime.seal, machine.node, self.app, self.intervals, names)
         self._let_go()
-        self._enlist()
-        # Who was down when a root was elected, and forwards now, hears of it some time.
-        self._later(self._tell(self._rng.choice(self.cluster.machines), self.root))
         if items and self._rng.random() < 0.5:
             self._say(b"%d" % self.intervals)
 
@@ -89,7 +117,7 @@ class Work:
         return [
             f"{each.name}: {len(each.snapshots)} snapshots, {len(each.carry)} carried, succeeds {each.succeeds}"
             for each in members
-            if each.carry or any(each.snapshots.values()) or each.succeeds
+            if each.carry or any(each.snapshots.values()) or not each.enlisted
         ]
 
     def names(self) -> set[str]:
@@ -97,8 +125,8 @@ class Work:
         return {machine.runtime.name for machine in self.cluster.machines if self.app in machine.trees}
 
     def is_done(self) -> bool:
-        """Tell whether everything produced is counted, as far as agents know, and whoever wanted to leave has left."""
-        return not self.rest() and not self._leaving
+        """Tell whether all is counted, as agents know, and whoever wanted to leave has left, but for the root."""
+        return not self.rest() and all(machine.is_root for machine in self._leaving)
 
     # ---- changes
 
@@ -107,97 +135,81 @@ class Work:
         return (self.move_root, self.enter_late, self.retire, self.change_version)
 
     def move_root(self) -> None:
-        """Elect another root, mostly one that heard everything; the others hear of it one by one, the old one too."""
-        fit = [machine for machine in self.cluster.up() if self._may_lead(machine)]
-        if not fit:
-            return
-        self.root = self._rng.choice(fit)
-        self.root.lead(self.app, self.log)
-        for machine in self.cluster.machines:
-            if machine is not self.root:
-                self._later(self._tell(machine, self.root))
-
-    def _may_lead(self, machine: Machine) -> bool:
-        known = [entry.mark for app, entry in machine.runtime.controls if app == self.app]
-        knows_all = max(known, default=ORIGIN) >= self.log.control.mark
-        busy = machine.is_paused or machine.is_starting or machine in self._leaving
-        if not knows_all or busy or self.app not in machine.trees:
-            return False
-        # A root that was deposed and does not know it cannot be elected: it hears of the term first.
-        return machine.trees[self.app][1] != machine.contact
-
-    async def _tell(self, machine: Machine, root: Machine) -> None:
-        await asyncio.sleep(self._rng.uniform(0, HEARSAY_S))
-        if self.root is not root:
-            return
-        if machine.is_paused:
-            self._later(self._tell(machine, root))
-        else:
-            machine.follow(self.app, root.contact)
+        """Let the root hand over to another member of its group, if that has everything."""
+        leader = self.leader
+        if leader is not None and not leader.is_paused and leader.node is not None:
+            view = leader.node.groups.view(self.app)
+            others = [seat.agent for seat in view.seats if seat.votes] if view is not None else []
+            if others:
+                leader.call(leader.node.groups.hand_over, self.app, self._rng.choice(others))
 
     def enter_late(self) -> None:
         """Let one more agent become a member."""
         if self._outside:
-            machine = self._outside.pop()
-            machine.trees[self.app] = (True, self.root.contact)
-            machine.runtime.versions |= self.log.versions
-            machine.follow(self.app, self.root.contact)
+            self._outside.pop().join_tree(self.app, member=True)
 
     def retire(self) -> None:
         """Let a member stop: it goes once all it has is counted."""
         members = [machine for machine in self.cluster.machines if self.app in machine.trees]
-        able = [machine for machine in members if machine is not self.root and machine not in self._leaving]
+        able = [machine for machine in members if machine not in self._leaving]
         if len(members) - len(self._leaving) > MEMBERS_MIN and able:
             self._leaving.append(self._rng.choice(able))
 
     def _let_go(self) -> None:
         for machine in list(self._leaving):
             runtime = machine.runtime
-            has_rest = runtime.carry or runtime.succeeds or any(runtime.snapshots.values())
-            if machine.is_up and not machine.is_paused and not has_rest and machine is not self.root:
+            has_rest = runtime.carry or not runtime.enlisted or any(runtime.snapshots.values())
+            if machine.is_up and not machine.is_paused and not has_rest and not machine.is_root:
                 self._leaving.remove(machine)
                 machine.retire(self.app)
 
     def change_version(self) -> None:
         """Let the root change the job's definition from an interval on that nobody has sealed yet."""
-        self._say(b"version %d %d" % (len(self.log.versions) + 1, self.intervals + AHEAD))
+        self._versions += 1
+        self._say(b"version %d %d" % (self._versions, self.intervals + AHEAD))
 
     def _say(self, body: bytes) -> None:
-        node = self.root.node
-        if node is not None and not self.root.is_paused and node.tree(self.app).role == "root":
-            self.root.call(node.multicast, self.app, body)
+        leader = self.leader
+        node = leader.node if leader is not None else None
+        if leader is not None and node is not None and not leader.is_paused and node.tree(self.app).role == "root":
+            leader.call(node.multicast, self.app, body)
 
-    # ---- agents that lost their disk
+    # ---- the root group
 
-    def _enlist(self) -> None:
-        for machine in self.cluster.up():
-            if machine.runtime.succeeds and self.app in machine.trees and not machine.is_paused:
-                self._later(self._ask_for_place(machine))
+    def may_lose_disk(self, machine: Machine) -> bool:
+        """Tell whether the job outlives the loss of a disk: a majority of its group must have theirs still.
 
-    async def _ask_for_place(self, machine: Machine) -> None:
-        """Have the root exclude those whom an agent succeeds; the agent begins where they were counted."""
-        runtime, root, node = machine.runtime, self.root, self.root.node
-        if node is None or root.is_paused:
-            return
-        term = root.runtime.root_term
-        try:
-            counted = max(root.call(node.exclude, self.app, lost) for lost in runtime.succeeds)
-            # What is on its way to a commit has to get there: it may hold what is not asked for again.
-            while counted > (self.log.commits[-1].through if self.log.commits else NEVER):
-                await asyncio.sleep(RETRY_S / 10)
-                self.log.check(term)
-                if root.node is not node:
-                    return
-            for lost in runtime.succeeds:
-                self.log.exclude(term, lost, counted)
-        except (NotJoinedError, FencedError):
-            return
-        if machine.runtime is runtime and runtime.succeeds:
-            early = (items for interval, items in runtime.source.items() if interval <= counted)
-            self.excused.update(item for items in early for item in items)
-            machine.succeed(self.app, counted)
+        Without one nobody may go on but an operator with `force`, who gives up what only the lost ones knew.
+        """
+        intact = {
+            each.runtime.name
+            for each in self.cluster.machines
+            if each is not machine and each.runtime.group.copy is not None
+        }
+        return all(
+            sum(seat.votes and seat.agent in intact for seat in seats) >= quorum(seats) for seats in self._groups()
+        )
 
-    def _later(self, work: Coroutine[None, None, None]) -> None:
-        task = self.cluster.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _groups(self) -> list[Sequence[Seat]]:
+        """Return who the members are according to what is decided, and to whatever may yet be."""
+        applied = self.log.applied.index
+        entries = [entry for machine in self.cluster.machines for entry in machine.runtime.group.entries]
+        coming = [decode_seats(e.body) for e in entries if e.kind is Kind.SEATS and e.place.index > applied]
+        views = [machine.node.groups.view(self.app) for machine in self.cluster.up() if machine.node is not None]
+        return [self.log.seats, *coming, *(view.seats for view in views if view is not None and view.leader)]
+
+    def unsettled_group(self) -> list[str]:
+        """Check what holds of the group in the end: as large as it can be, all of the same mind, one leads."""
+        leader = self.leader
+        if leader is None:
+            return ["nobody leads the job's root group"]
+        wrong = list[str]()
+        names = {machine.runtime.name for machine in self.cluster.machines}
+        voters = [seat.agent for seat in self.log.seats if seat.votes and seat.agent in names]
+        if len(voters) < min(5, len(names)) - 1 + min(5, len(names)) % 2:
+            wrong.append(f"only {voters} have a vote in the job's root group")
+        for machine in self.cluster.machines:
+            copy = machine.runtime.group.copy
+            if copy is not None and copy.applied == self.log.applied and copy.commits != self.log.commits:
+                wrong.append(f"{machine.runtime.name} has another copy of the job than was decided")
+        return wrong

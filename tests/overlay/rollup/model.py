@@ -15,7 +15,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from overlay.contract import NEVER, Commit, Verdict
-from overlay.sim.rootlog import FencedError, read, unpack
+from overlay.sim.payloads import read, unpack
+
+
+class FencedError(RuntimeError):
+    """Another root has been elected since: what the old one says is not written (OVERLAY 6.4, M3)."""
 
 
 class BrokenPromise(AssertionError):

@@ -12,10 +12,9 @@ from overlay.application import Application
 from overlay.contract import NEVER, Commit, OverlaySettings, Verdict
 from overlay.effects import Committed, Notified
 from overlay.rollup.ledger import Ledger
-from overlay.sim.rootlog import FencedError, read
-from overlay.sim.runtime import pack, unpack
+from overlay.sim.payloads import pack, read, unpack
 from tests.overlay.harness import APP, Machine, Store, World
-from tests.overlay.rollup.model import Model, promise
+from tests.overlay.rollup.model import FencedError, Model, promise
 
 
 class ModelMachine(Machine):
