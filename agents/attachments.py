@@ -149,8 +149,10 @@ class Attachments:
             if self._trees.get(job.definition.app_id) == job.tree:
                 self._stand(job)  # it was taken up with another part meanwhile
                 return
-            await self.succession.settle(job.definition.source)
             jobs = self._with_new_parts(job)
+            if not jobs:
+                return
+            await self.succession.settle(job.definition.source)
             workers = await asyncio.gather(*(self._worker(each) for each in jobs))
             # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.
             await intake.attach(*workers)
@@ -167,8 +169,7 @@ class Attachments:
         parts = siblings(job, self._catalogue)
         if any(self._trees.get(each.definition.app_id, each.tree) != each.tree for each in parts):
             return []
-        new = [each for each in parts if each.definition.app_id not in self._trees]
-        return [each for each in new if self._checkpoints.worker(each.tree) is None]
+        return [each for each in parts if each.definition.app_id not in self._trees]
 
     async def _worker(self, job: JobRecord) -> Worker:
         """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import json
 import pathlib
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 
@@ -256,6 +257,33 @@ async def test_the_agent_that_masters_a_part_may_start_again(tmp_path: pathlib.P
             await agents[at].start()
             truth += await push(agents[at], many(500, 120))
         await wait_for_truth(agents, truth)
+
+
+async def test_an_agent_that_lost_its_disk_goes_on_with_all_parts(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 4) as agents:
+        await publish(agents)
+        masters = [await master_of(agents, app) for app in APPS]
+        struck = next((agent for agent in agents[1:] if agent not in masters), agents[-1])
+        at = agents.index(struck)
+        truth = await push(struck, many(400, 100))
+        truth += await push(agents[0], many(400, 100))
+        await wait_for_truth(agents, truth)
+        read, copied = struck.intakes["orders"].pump.counters.read, struck.replicas.copied
+        await wait_until(lambda: struck.replicas.copied > copied, 60)
+        await struck.stop()
+        shutil.rmtree(tmp_path / str(struck.config.agent.name))
+        agents[at] = Agent(struck.config)
+        await agents[at].start()
+        await wait_until(lambda: len(agents[at].attachments.progress()) == TREES, 60)
+        again = agents[at]
+        assert again.attachments.succession.adopted == 1 and again.intakes["orders"].pump.counters.read == read
+        # The window of the loss is labelled; later ones lack nothing.
+        later_ms = time.time_ns() // 1_000_000 + 2_000
+        await wait_until(lambda: again.now_ms() > later_ms)
+        await wait_for_truth(agents, await push(again, many(300, 80)))
+        for start_ms in {at_ms for at_ms, _ in truth}:
+            result = await ask(again, f"{start_ms}/{start_ms + 2_000}")
+            assert result is not None and result["rows"] == rows_of(truth, start_ms)
 
 
 async def test_while_a_part_has_no_master_results_say_so_and_its_keys_alone_are_not_to_be_had(
