@@ -32,6 +32,8 @@ from agents.reigns import JOB_KEY, Reigns
 from agents.replicas import Replicas
 from agents.requests import DescribeSource, JobRecord, Member
 from agents.results import Json
+from agents.sides.sides import Sides
+from agents.sides.words import SIDE_KEY
 from agents.source_setup import describe_columns, make_pump
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
@@ -95,6 +97,9 @@ class Agent:
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.sides = Sides(
+            self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
+        )
         self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._checkpoints, self._spawn)
         held = HeldCopies(self.database)
         self.holder = Holder(self.agent_id, self.node, self.catalogue, held, self._spawn, self.now_ms)
@@ -103,6 +108,7 @@ class Agent:
             self.node,
             self.catalogue,
             self.masters,
+            self.sides,
             self._pages,
             self._describe_source,
             self.add_record,
@@ -120,6 +126,7 @@ class Agent:
             self._controls,
             self.replicas,
             self.holder,
+            self.sides.partaking,
         )
 
     def introduce(self) -> Member:
@@ -156,6 +163,7 @@ class Agent:
             intake.start()
         self._spawn(self._join())
         self._spawn(self.replicas.run(self.attachments.attached))
+        self._spawn(self.sides.masters.watch())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""
@@ -191,6 +199,9 @@ class Agent:
 
     def on_record(self, app: bytes, record: Record) -> None:
         """Learn a job or a member; start or stop working on the job if it is of one of our sources."""
+        if record.key == SIDE_KEY:
+            self.sides.on_record(app, record)
+            return
         try:
             if record.key == JOB_KEY:
                 told = JobRecord.decode(record.body)
@@ -214,17 +225,22 @@ class Agent:
             self._introduce_to(app, record.version + 1)
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
-        """Make a commit durable."""
-        await self.masters.commit(app, commit)
+        """Make a commit durable; what only one side has counted is not."""
+        if not await self.sides.commit(app, commit):
+            await self.masters.commit(app, commit)
 
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
-        """Tell the worker what became of its snapshots."""
+        """Tell the worker what became of its snapshots; what a provisional master says of them settles nothing."""
+        if self.sides.on_verdict(app, verdict):
+            return
         job = self.catalogue.job_of_tree(app)
         if job is not None and job.definition.source in self.intakes:
             await self.intakes[job.definition.source].settle(app, verdict)
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
         """Note durably how far a tree's control log was handled; at a job's root, on its whole group."""
+        if self.sides.is_side(app):
+            return
         entry = await self.masters.say(app, entry)
         await asyncio.to_thread(self._controls.put, app, entry)
 
@@ -256,7 +272,7 @@ class Agent:
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""
-        return payload.merge(payloads, self.catalogue.plan(app).schema)
+        return payload.merge(payloads, self.catalogue.plan(self.sides.tree_of(app)).schema)
 
     # Own work.
 

@@ -36,6 +36,7 @@ from agents.requests import (
     Locate,
     Located,
     Member,
+    OfSide,
     Query,
     Reply,
     Retire,
@@ -49,6 +50,7 @@ from agents.requests import (
     reply_of_error,
 )
 from agents.shares import share, watch
+from agents.sides.sides import Sides
 from overlay.contract import Record
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
@@ -70,6 +72,7 @@ class Answers:
         node: the overlay.
         catalogue: jobs and members known here.
         masters: jobs mastered here.
+        sides: jobs that are answered for one side only.
         pages: copies that members of root groups read from here.
         describe_source: answers for this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
@@ -84,6 +87,7 @@ class Answers:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
+        sides: Sides,
         pages: Pages,
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
@@ -93,7 +97,7 @@ class Answers:
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
-        self._pages, self._holder, self._now_ms = pages, holder, now_ms
+        self._sides, self._pages, self._holder, self._now_ms = sides, pages, holder, now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -126,10 +130,15 @@ class Answers:
                 | Stop(app)
                 | Retire(app=app)
             ):
+                reads = isinstance(request, Describe | Query | Follow)
+                if reads and self._sides.holds(app):
+                    return (await self._master(request),)
                 if app not in self._masters:
                     job = self._elsewhere(app)
-                    return None if job is None else job.master
+                    return None if job is None else (self._sides.root_of(app) if reads else None) or job.master
                 return (await self._master(request),)
+            case OfSide(body) if here:
+                return (self._sides.answer(body),)
             case Locate():
                 return await self._locate(request)
             case Weigh() if here:
@@ -171,6 +180,8 @@ class Answers:
 
     async def _master(self, request: AnyRequest) -> Any:
         match request:
+            case Describe(app) | Query(app=app) | Follow(app=app) if self._sides.holds(app):
+                return await self._sides.result(request)
             case Describe(app):
                 return self._masters.describe(app)
             case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
@@ -204,11 +215,14 @@ class Answers:
 
     async def _locate(self, request: Locate) -> tuple[Any] | None:
         """Name a job's master; if that is us, answer the question too."""
-        if request.app in self._masters:
-            job = self._masters.job(request.app)
+        if request.app in self._masters or (self._sides.holds(request.app) and request.question is not None):
+            job = self._catalogue.job(request.app) or self._masters.job(request.app)
             answer = None if request.question is None else await self._master(request.question)
             return (msgspec.to_builtins(Located(job=job, answer=answer)),)
         known = self._elsewhere(request.app)
+        root = self._sides.root_of(request.app) if request.question is not None else None
+        if known is not None and root is not None:
+            known = msgspec.structs.replace(known, master_host=root.host, master_port=root.port)
         return None if known is None else (msgspec.to_builtins(Located(job=known)),)
 
     def _elsewhere(self, app: bytes) -> JobRecord | None:

@@ -26,6 +26,7 @@ from agents.parts import siblings
 from agents.reigns import JOB_KEY
 from agents.replicas import Replicas
 from agents.requests import Enlist, JobRecord, encode, value_of
+from agents.sides.partaking import Partaking
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
 from agents.succession import Succession
@@ -52,6 +53,7 @@ class Attachments:
         controls: how far control logs were handled.
         replicas: copies of snapshots at neighbours.
         holder: copies of others' here.
+        partaking: this agent's part in results of one side only.
     """
 
     def __init__(
@@ -65,10 +67,12 @@ class Attachments:
         controls: Controls,
         replicas: Replicas,
         holder: Holder,
+        partaking: Partaking,
     ) -> None:
         self._agent_id, self._node, self._intakes = agent_id, node, intakes
         self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
         self._controls, self._replicas, self._holder = controls, replicas, holder
+        self._partaking = partaking
         #: Taking over what an agent whose disk is lost has left at its neighbours.
         self.succession = Succession(agent_id, node, intakes, catalogue, checkpoints, self._enlist)
         self._locks: dict[bytes, asyncio.Lock] = {}
@@ -120,6 +124,7 @@ class Attachments:
         """
         if self._node.seal(tree, snapshot.through, snapshot.payload):
             self._replicas.offer(tree, snapshot)
+            self._partaking.on_sealed(tree, snapshot)
 
     async def _apply(self, job: JobRecord) -> None:
         app, intake = job.definition.app_id, self._intakes[job.definition.source]
@@ -137,6 +142,7 @@ class Attachments:
         await intake.detach(tree)
         self._replicas.forget(tree)
         self._holder.forget(tree)
+        self._partaking.forget(tree)
         await asyncio.to_thread(self._checkpoints.forget, tree)
         if not self._masters.has_tree(tree):
             self._node.leave_tree(tree)

@@ -7,11 +7,11 @@ sent while it is open, each time event time passes a multiple of that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from agents.jobs.query import Window
-from agents.results import Span
+from agents.results import Json, Span
 
 
 class Batch(NamedTuple):
@@ -77,6 +77,14 @@ def still_open(window: Window, through_ms: int) -> Span | None:
 def is_due(every_ms: int | None, before_ms: int | None, through_ms: int) -> bool:
     """Tell whether event time has passed a multiple of `every_ms`; without it, that nothing is due early."""
     return every_ms is not None and (before_ms is None or through_ms // every_ms > before_ms // every_ms)
+
+
+def note_rest(results: Sequence[Json], changed: Batch, closed: Batch) -> None:
+    """Say in the first of a follower's results how many older windows there are, which it is not sent one by one."""
+    for name, batch in (("also_revised", changed), ("also_closed", closed)):
+        if batch.rest is not None:
+            rest = {"start_ms": batch.rest.start_ms, "end_ms": batch.rest.end_ms, "windows": batch.rest_count}
+            results[0][name] = rest
 
 
 def _ending(window: Window, end_ms: int) -> Span:

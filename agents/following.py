@@ -63,13 +63,16 @@ class Following:
         """Ask a job's master again and again for what is newer; ends with the job's record if it has several trees.
 
         Of one answer with several results, those that changed come again to a follower that goes on in their midst.
+        Results of one side only do not move the position: what they were of comes again from the job's own master.
         """
         edition, after_ms = -1, _LATEST
+        side: tuple[str, int, int] | None = None
         if position is not None and isinstance(position[0], int):
             edition, after_ms = position[0], position[1]
         while True:
             try:
-                value, hops = await self._ask(key, Follow(app, edition, after_ms, FOLLOW_MS), FOLLOW_MS + 5_000)
+                follow = Follow(app, edition, after_ms, FOLLOW_MS, side)
+                value, hops = await self._ask(key, follow, FOLLOW_MS + 5_000)
             except UnavailableError:
                 if not asked:
                     raise
@@ -81,6 +84,14 @@ class Following:
                 return
             asked = True
             results = value["results"]
+            if "side" in value:
+                if after_ms == _LATEST:
+                    edition, after_ms = value["base"]
+                side = value["side"], value["edition"], _reached(value, side, after_ms)
+                for result in results:
+                    yield {**result, "hops": hops}, (edition, after_ms)
+                continue
+            side = None
             for number, result in enumerate(results, 1):
                 after_ms = _after(result, after_ms)
                 if number == len(results):
@@ -205,11 +216,20 @@ class _Parts:
             self._news.set()
 
 
+def _reached(value: Json, side: tuple[str, int, int] | None, after_ms: int) -> int:
+    """Return up to where a follower has all windows that a side has closed, after this answer of its."""
+    if side is not None and side[0] == value["side"]:
+        after_ms = side[2]
+    for result in value["results"]:
+        after_ms = _after(result, after_ms)
+    return after_ms
+
+
 def _after(result: Json, after_ms: int) -> int:
     """Return up to where a follower has all closed windows, after this result."""
     if result["window"] is None:
         return after_ms
-    is_open = result["completeness"]["status"] == "open"
+    is_open = result["through_ms"] is None or result["through_ms"] < result["window"]["end_ms"]
     # Before anything has closed, all that closes from now on is news.
     end_ms = result["through_ms"] or 0 if is_open else result["window"]["end_ms"]
     if after_ms == _LATEST:

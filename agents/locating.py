@@ -4,7 +4,8 @@ An agent that knows the job asks its master straight away. Any other asks toward
 who knows names the master, and the master itself answers on the spot, so two keys cost no more time than one, and one
 candidate that is down costs nothing. The next question goes toward the key that won, and toward the other one only if
 that brings nothing soon. Last come the agents we know, asked for the jobs they know: a newcomer nearer to the key than
-the master has not heard of it. Paper: §2.3 (a query is routed to the key of the job).
+the master has not heard of it. Who takes part in results of one side (`agents.sides`) asks its provisional master
+first; others ask for one when nothing else is left. Paper: §2.3 (a query is routed to the key of the job).
 """
 
 from __future__ import annotations
@@ -56,12 +57,21 @@ class Locator:
         catalogue: the jobs known here.
         masters: the jobs mastered here.
         jobs: lists the jobs of all agents we know, rows as `masters.summary` makes them.
+        side: the provisional master of a job, if one is known here.
+        sides: those that all agents we know know of.
     """
 
     def __init__(
-        self, node: OverlayNode, catalogue: Catalogue, masters: Masters, jobs: Callable[[], Awaitable[Sequence[Json]]]
+        self,
+        node: OverlayNode,
+        catalogue: Catalogue,
+        masters: Masters,
+        jobs: Callable[[], Awaitable[Sequence[Json]]],
+        side: Callable[[bytes], Contact | None],
+        sides: Callable[[bytes], Awaitable[Sequence[Contact]]],
     ) -> None:
         self._node, self._catalogue, self._masters, self._jobs = node, catalogue, masters, jobs
+        self._side, self._sides = side, sides
         #: Job -> salt of the key that led to its master last time; oldest first. Only a hint.
         self._salts: dict[bytes, int] = {}
 
@@ -79,6 +89,10 @@ class Locator:
             ElfError: what the master answered.
         """
         search = _Search(self._node, request, timeout_ms)
+        reads = isinstance(request, Describe | Query | Follow)
+        side = self._side(request.app) if reads else None
+        if side is not None and (found := await search.straight(side, [])) is not None:
+            return found
         known = self._known(request.app)
         if known is not None and (found := await search.straight(known, [])) is not None:
             return found
@@ -92,6 +106,12 @@ class Locator:
         master = next((row["master"] for row in jobs if row["app_id"] == request.app.hex()), None)
         if master is not None and (found := await search.straight(contact_at(master), [])) is not None:
             return found
+        job = self._catalogue.job(request.app)
+        may_be_split = master is not None if job is None else job.definition.options.availability == "partial"
+        if reads and may_be_split:
+            for root in await self._sides(request.app):
+                if (found := await search.straight(root, [])) is not None:
+                    return found
         if search.trouble is not None:
             raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
         if master is not None:

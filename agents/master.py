@@ -27,7 +27,7 @@ from agents.jobs.plan import Plan
 from agents.news import News
 from agents.past import Change
 from agents.payload import Notes, pack, unpack
-from agents.results import Label, Result, Runs, Span, label_of, result_of
+from agents.results import Label, Result, Runs, Span, is_awaited, label_of, result_of
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import NEVER, Commit, RollupState
@@ -95,6 +95,8 @@ class Found(NamedTuple):
     gaps: int
     through_ms: int | None
     edition: int
+    #: Agents that it lacks may still bring their data, and the job wants such results to say so.
+    awaited: bool
 
 
 class Master:
@@ -113,7 +115,7 @@ class Master:
         self._history = History(plan, store)
         self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         self._lock = threading.Lock()
-        self._cache: dict[Span | None, tuple[pl.DataFrame, Label]] = {}
+        self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
         self._news = News(plan, self._history.labels, self.state.edition)
 
     @property
@@ -227,7 +229,7 @@ class Master:
         found = self.find(span, key)
         rows = self.plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
         shown = rows if limit is None else rows.head(limit)
-        return result_of(self.plan, span, shown, found.label, found.gaps, found.through_ms, names)
+        return result_of(self.plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
 
     def find(self, span: Span | None, key: str | None) -> Found:
         """Return what a window, or the whole job so far for a query without window, is made of.
@@ -249,10 +251,10 @@ class Master:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
             through_ms, edition = self.through_ms, self.state.edition
-        paos, label = merged
+        paos, label, awaited = merged
         if key is not None and self.plan.schema.keys:
             paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
-        return Found(paos, label, self._gaps_in(span), through_ms, edition)
+        return Found(paos, label, self._gaps_in(span), through_ms, edition, awaited)
 
     def latest(self) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
@@ -285,7 +287,7 @@ class Master:
         first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
-    def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label]:
+    def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, first, last = self._history, 0, None
         if span is None:
             paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
@@ -295,7 +297,9 @@ class Master:
             paos = history.window(first, last)
             # Last: reading a damaged pane changes its label.
             labels = history.labels.joined(first, last)
-        return paos, label_of(labels, self.state.rollup.roster, self.state.partial_before, self.state.lost, first, last)
+        roster = self.state.rollup.roster
+        label = label_of(labels, roster, self.state.partial_before, self.state.lost, first, last)
+        return paos, label, is_awaited(self.plan, labels, roster)
 
     def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
         """Begin the commit's pane.

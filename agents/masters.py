@@ -14,6 +14,7 @@ import msgspec
 
 from agents.commands import Command, Count, Dismiss, End, Enlisted, Enrol, Rename, Say
 from agents.copies import Copies
+from agents.emission import note_rest
 from agents.errors import (
     AgentRunningError,
     ElfError,
@@ -279,7 +280,10 @@ class Masters:
 
     def describe(self, app: bytes) -> Json:
         """Describe a job and how far it has come."""
-        job, master = self.job(app), self.master(app)
+        return self.describe_copy(self.job(app), self.master(app))
+
+    def describe_copy(self, job: JobRecord, master: Master) -> Json:
+        """Describe a job as one of its masters knows it, provisional ones included."""
         definition, roster = job.definition, master.state.rollup.roster
         return {
             **summary(job),
@@ -331,16 +335,16 @@ class Masters:
         now = master.edition
         spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
         results = [self._render(app, master.result(span, None, None, self._names)) for span in spans]
-        for name, batch in (("also_revised", changed), ("also_closed", closed)):
-            if batch.rest is not None:
-                # Older windows, which a follower is not sent one by one.
-                rest = {"start_ms": batch.rest.start_ms, "end_ms": batch.rest.end_ms, "windows": batch.rest_count}
-                results[0][name] = rest
+        note_rest(results, changed, closed)
         return {"edition": now, "results": results}
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)
-        return {"job": self.job(app).definition.key, **body, "master": self._node.contact.address}
+        job = self.job(app)
+        if body["completeness"]["status"] == "partial":
+            view = self._node.groups.view(job.tree)
+            body["completeness"] |= {"side": self._names(self._copies.agent_id), "term": view.term if view else 0}
+        return {"job": job.definition.key, **body, "master": self._node.contact.address}
 
     def job(self, app: bytes) -> JobRecord:
         """Return a job mastered here; UnknownJobError if it is not."""

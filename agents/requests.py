@@ -190,6 +190,14 @@ class Follow(Request, frozen=True, tag="follow"):
     edition: int
     after_ms: int
     wait_ms: int
+    #: The side that sent results meanwhile, by its tree, and edition and event time as far as it sent them.
+    side: tuple[str, int, int] | None = None
+
+
+class OfSide(Request, frozen=True, tag="side"):
+    """A question between agents on one side of a split root group: one of `agents.sides.words`."""
+
+    body: bytes
 
 
 class Stop(Request, frozen=True, tag="stop"):
@@ -271,6 +279,7 @@ AnyRequest = (
     | Follow
     | Share
     | Watch
+    | OfSide
     | Stop
     | Retire
     | Keep

@@ -130,6 +130,14 @@ def label_of(
     return replace(label, previous=first - 1, missing=tuple(sorted({*partial, *within, *label.missing})))
 
 
+def is_awaited(plan: Plan, labels: Sequence[Label], roster: Collection[str]) -> bool:
+    """Tell whether panes lack data that the agents of one side may still bring; None of it is if the job drops it."""
+    options = plan.definition.options
+    if options.availability != "partial" or options.straggler in ("drop", "void"):
+        return False
+    return any(agent in roster for label in labels for agent in label.missing)
+
+
 def result_of(
     plan: Plan,
     span: Span | None,
@@ -138,12 +146,18 @@ def result_of(
     gaps: int,
     through_ms: int | None,
     names: Callable[[str], str],
+    awaited: bool = False,
 ) -> Result:
-    """Render rows, label and the number of gaps that touch the window as the API's Result; a lost pane is a gap."""
+    """Render rows, label and the number of gaps that touch the window as the API's Result; a lost pane is a gap.
+
+    `awaited`: the job wants results of one side only, and this is one: agents that it lacks may still bring their data.
+    """
     gaps += label.damaged
     closed = span is not None and through_ms is not None and span.end_ms <= through_ms
     lacking = bool(label.missing or label.shed or label.void or gaps)
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
+    if awaited and (closed or span is None):
+        status = "partial"
     completeness = {
         "expected": label.expected,
         "reported": 0 if through_ms is None else label.expected - len(label.missing),
@@ -175,7 +189,8 @@ def require_complete(job: str, completeness: Json) -> None:
     if status in ("final", "revised"):
         return
     reported = f"{completeness['reported']} of {completeness['expected']} agents reported"
-    facts = ["its window is open" if status == "open" else "its window is closed", reported]
+    states = {"open": "its window is open", "partial": "it is one side's of a job whose agents are split"}
+    facts = [states.get(status, "its window is closed"), reported]
     if completeness["missing"]:
         facts.append(f"missing: {', '.join(completeness['missing'])}")
     facts += [f"{what}: {completeness[what]}" for what in ("shed", "gaps", "void") if completeness.get(what)]

@@ -28,9 +28,10 @@ from agents.requests import (
     value_of,
 )
 from agents.retiring import Retiring
+from agents.sides.words import Seek, encode_question
 from agents.whole_jobs import WholeJobs
 from overlay.errors import OverlayError
-from overlay.ids import app_id, partition_id
+from overlay.ids import Contact, app_id, partition_id
 
 if TYPE_CHECKING:
     from agents.agent import Agent
@@ -47,7 +48,9 @@ class Service:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._locator = Locator(agent.node, agent.catalogue, agent.masters, self._rows)
+        self._locator = Locator(
+            agent.node, agent.catalogue, agent.masters, self._rows, agent.sides.root_of, self._sides_of
+        )
         self._gathering = Gathering(self._ask, agent.catalogue)
         self._following = Following(self._ask, self._gathering)
         self._parts = WholeJobs(self._ask, agent.copies, agent.masters, self._rows)
@@ -197,6 +200,15 @@ class Service:
 
     async def _ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
         return await self._locator.ask(key, request, timeout_ms)
+
+    async def _sides_of(self, app: bytes) -> list[Contact]:
+        """Return the provisional masters of a job that the agents we know know of, ourselves included."""
+        answers = await self._ask_all(encode_question(Seek(app)))
+        found: list[Contact] = []
+        for address in dict.fromkeys(answer for answer in answers if isinstance(answer, str)):
+            with contextlib.suppress(ValueError):
+                found.append(contact_at(address))
+        return found
 
     async def _ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""

@@ -30,6 +30,7 @@ PURE = [
     "agents/requests.py", "agents/part_requests.py", "agents/parts.py", "agents/due.py",
     "agents/keeping.py", "agents/inherited.py",
     "agents/holds.py", "agents/labels.py", "agents/totals.py", "agents/merged.py",
+    "agents/sides/words.py", "agents/sides/handed.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}

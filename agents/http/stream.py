@@ -32,14 +32,14 @@ _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X
 
 
 def identity_of(result: Json) -> str:
-    """Name one revision of one window, `END_MS.REVISION`, and of an open one how far it has come.
+    """Name one revision of one window, `END_MS.REVISION`, and of an open or partial one how far its master has come.
 
     A job without windows goes by how far it has counted.
     """
     window, through_ms = result.get("window") or {}, result.get("through_ms")
     known = result["completeness"]
     identity = f"{window.get('end_ms', through_ms) or 0}.{known['revision']}"
-    return f"{identity}.{through_ms or 0}" if known["status"] == "open" else identity
+    return f"{identity}.{through_ms or 0}" if known["status"] in ("open", "partial") else identity
 
 
 def cursor_of(result: Json, position: Position) -> str:

@@ -40,6 +40,7 @@ _DURATIONS = {
 _CHOICES: dict[str, tuple[str, ...]] = {
     "straggler": ("late", "drop", "void", "mirror"),
     "semantics": ("exactly-once", "at-least-once", "at-most-once"),
+    "availability": ("exact", "partial"),
 }
 
 
@@ -60,6 +61,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: How often an event is counted whatever crashes. at-least-once: snapshots leave before they are on disk, so the
     #: lines behind them may be counted again. at-most-once: PAOs are never on disk, so a crash loses them, by name.
     semantics: Literal["exactly-once", "at-least-once", "at-most-once"] = "exactly-once"
+    #: What is answered while the job's root group is split. exact: nothing by the side without a majority. partial
+    #: (for jobs of one tree): both sides answer, and say so; neither's results are final before the other's data come.
+    availability: Literal["exact", "partial"] = "exact"
     #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
     interval_ms: int | None = None
     #: How long past windows can be asked for; None means the agent's default.
@@ -218,6 +222,8 @@ def _options(place: _Places, table: object) -> Options:
     options = Options(**values)
     if options.straggler == "mirror" and not options.holders:
         raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
+    if options.availability == "partial" and options.trees > 1:
+        raise place.error("availability", 'availability = "partial" needs a job of one tree', section="options")
     return options
 
 

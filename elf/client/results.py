@@ -59,8 +59,11 @@ class Completeness(msgspec.Struct, frozen=True):
     void: int = 0
     #: Grows whenever this window's result changed after it was first published.
     revision: int = 0
-    #: open | final | final_incomplete | revised
+    #: open | final | final_incomplete | revised | partial
     status: str = "open"
+    #: Of a partial one: the agent that answers for its side, and the term of the job's root group that it knows of.
+    side: str = ""
+    term: int = 0
     #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
     semantics: str = "exactly-once"
 

@@ -85,10 +85,25 @@ class Site:
         self.overlay, self.catalogue = Overlay(), Catalogue()
         self.rows: list[dict[str, str]] = []
         self.mastered: set[bytes] = set()
-        self.locator = Locator(self.overlay, self.catalogue, self.mastered, self.jobs)  # type: ignore[arg-type]
+        #: The provisional master known here, those that others know, and how often they were asked.
+        self.side: Contact | None = None
+        self.others: list[Contact] = []
+        self.asked_around = 0
+        self.locator = Locator(
+            self.overlay,  # type: ignore[arg-type]
+            self.catalogue,
+            self.mastered,  # type: ignore[arg-type]
+            self.jobs,
+            lambda app: self.side,
+            self.sides,
+        )
 
     async def jobs(self) -> list[dict[str, str]]:
         return self.rows
+
+    async def sides(self, app: bytes) -> list[Contact]:
+        self.asked_around += 1
+        return self.others
 
     def ask(self, request: Query | Stop = QUERY) -> Awaitable[Found]:
         return self.locator.ask("shop/top", request, 2_000)
@@ -242,3 +257,55 @@ async def test_an_answer_that_is_no_location_is_trouble_not_a_crash(monkeypatch:
     monkeypatch.setattr(site.overlay, "route", nonsense)
     with pytest.raises(UnavailableError):
         await site.ask()
+
+
+PARTIAL = replace(
+    JOB, definition=replace(DEFINITION, options=replace(DEFINITION.options, availability="partial")), stamp_ms=6
+)
+
+
+async def test_a_provisional_master_that_is_known_here_is_asked_first() -> None:
+    site = Site()
+    site.catalogue.learn(PARTIAL)
+    site.side = OLD
+    site.overlay.masters[OLD] = "partial rows"
+    assert await site.ask() == ("partial rows", [OLD.address])
+    assert [contact for contact, _ in site.overlay.asked] == [OLD]
+
+
+async def test_once_it_is_one_no_more_the_master_is_asked() -> None:
+    site = Site()
+    site.catalogue.learn(PARTIAL)
+    site.side = OLD
+    assert (await site.ask())[0] == "rows"
+    assert [contact for contact, _ in site.overlay.asked] == [OLD, MASTER]
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_who_knows_of_no_provisional_master_asks_others_last(known: bool) -> None:
+    site = Site()
+    if known:
+        site.catalogue.learn(PARTIAL)
+    site.rows = [{"creator": "shop", "name": "top", "app_id": APP.hex(), "master": MASTER.address}]
+    site.others = [OLD]
+    site.overlay.masters = {MASTER: UnreachableError("the link closed"), OLD: "partial rows"}
+    assert await site.ask() == ("partial rows", [OLD.address])
+
+
+async def test_nobody_is_asked_for_a_provisional_master_of_a_job_that_has_none() -> None:
+    site = Site()
+    site.catalogue.learn(JOB)
+    site.overlay.masters[MASTER] = UnreachableError("the link closed")
+    with pytest.raises(UnavailableError):
+        await site.ask()
+    assert site.asked_around == 0
+
+
+async def test_a_stop_is_for_the_master_alone() -> None:
+    site = Site()
+    site.catalogue.learn(PARTIAL)
+    site.side, site.others = OLD, [OLD]
+    site.overlay.masters = {MASTER: UnreachableError("the link closed"), OLD: "partial rows"}
+    with pytest.raises(UnavailableError):
+        await site.ask(Stop(APP))
+    assert [contact for contact, _ in site.overlay.asked] == [MASTER]

@@ -1,0 +1,1 @@
+"""Results of one side while a job's root group is split (`availability = "partial"`), by provisional masters."""
