@@ -366,6 +366,8 @@ class Tree:
 
     def _drop_illegal_edges(self, now_ms: int) -> list[Effect]:
         """A new root is recorded: keep only edges that the ranks under it allow (M12)."""
+        if self.root is not None:
+            self.search.forgive(self.root)  # who sent us away before it was the root takes us in now
         effects: list[Effect] = []
         for edge in list(self.children.values()):
             if self._rank(self.me) > self._rank(edge.peer):

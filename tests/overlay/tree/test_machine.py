@@ -65,6 +65,17 @@ def test_joins_with_another_recorded_root_are_refused() -> None:
     assert sent(tree.on_join(FAR, Join(APP, 1, MIDDLE.address), NOW), Redirect) == [FAR]
 
 
+@pytest.mark.parametrize("told", ["by its runtime", "by others"])
+def test_whoever_refused_us_is_asked_at_once_when_it_is_the_root(told: str) -> None:
+    """A root that hands over asks its successor too early, and is to ask again before the time of a refusal is over."""
+    tree = make(NEAR, MIDDLE, root=NEAR)
+    tree.join(True, NEAR, NOW, reign=1)
+    assert sent(tree.join(True, NEAR, NOW, reign=1, rooted=False), Join) == []
+    tree.search.strike(MIDDLE, tree.root, NOW)
+    moved = tree.join(True, MIDDLE, NOW + 1, reign=2) if told == "by its runtime" else tree.move(MIDDLE, 2, NOW + 1)
+    assert sent(moved, Join) == [MIDDLE]
+
+
 def test_a_local_minimum_joins_the_recorded_root_and_never_becomes_it() -> None:
     tree = make(NEAR, root=LAST)
     assert sent(tree.join(True, LAST, NOW), Join) == [LAST]
