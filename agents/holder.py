@@ -83,6 +83,8 @@ class Holder:
         self._settled: dict[bytes, int] = {}
         self._settled_s = 0.0
         self._writing = self._watched = False
+        #: Whether the last write went well.
+        self._able = True
         self._asking: set[str] = set()
         #: Since this start: copies handed to the tree for others, copies taken, and those refused.
         self.answered = self.taken = self.skipped = 0
@@ -159,13 +161,16 @@ class Holder:
                 queue, self._queue = self._queue, []
                 settled, self._settled = self._settled, {}
                 copies, now_ms = [copy for copy, _ in queue], self._now_ms()
-                written = True
+                oldest_ms, written, trouble = now_ms - CHECKPOINT_MS_MAX, False, "the disk is almost full"
                 try:
-                    await asyncio.to_thread(self._store.write, copies, settled, now_ms, now_ms - CHECKPOINT_MS_MAX)
+                    written = await asyncio.to_thread(self._store.write, copies, settled, now_ms, oldest_ms)
                 except (OSError, sqlite3.Error) as error:
-                    # The owner finds another holder; what should have gone goes with the next start at the latest.
-                    log.warning("copies of other agents cannot be written: %s", error)
-                    written = False
+                    # What should have gone goes with the next start at the latest.
+                    trouble = str(error)
+                if self._able and not written:
+                    log.warning("no copies of other agents are kept now (%s): they ask others", trouble)
+                self._able = written
+                self.skipped += 0 if written else len(queue)
                 for _, done in queue:
                     if not done.done():
                         done.set_result(written)

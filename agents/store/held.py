@@ -6,12 +6,16 @@ When to take a copy, and when to let it go, is `agents.holder`'s.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agents.keeping import Keep, KeepCheckpoint
 from agents.store.checksums import is_whole
 from agents.store.database import Database
+
+#: What others must leave of our disk: it is for our own work first.
+ROOM_BYTES_MIN = 64 << 20
 
 
 class HeldCheckpoint(NamedTuple):
@@ -31,8 +35,8 @@ class HeldCopies:
 
     def write(
         self, copies: Sequence[Keep | KeepCheckpoint], settled: Mapping[bytes, int], now_ms: int, oldest_ms: int
-    ) -> None:
-        """Change everything in one transaction, durably.
+    ) -> bool:
+        """Change everything in one transaction, durably; returns False if there was no room for the copies.
 
         Args:
             copies: to be kept; a checkpoint takes the place of the one before of the same source and address, an empty
@@ -41,9 +45,13 @@ class HeldCopies:
             now_ms: wall clock, which says when a checkpoint was kept.
             oldest_ms: checkpoints kept before this are dropped.
         """
+        disk = os.statvfs(self._database.path.parent)
+        room_bytes = disk.f_bavail * disk.f_frsize - ROOM_BYTES_MIN
+        sizes = (len(copy.body if isinstance(copy, KeepCheckpoint) else copy.payload or b"") for copy in copies)
+        has_room = sum(sizes) <= room_bytes
         with self._database.transaction() as sql:
             sql.execute("DELETE FROM held_checkpoints WHERE kept_ms < ?", (oldest_ms,))
-            for copy in copies:
+            for copy in copies if has_room else ():
                 if isinstance(copy, KeepCheckpoint) and not copy.body:
                     place = (copy.source, copy.address)
                     sql.execute("DELETE FROM held_checkpoints WHERE source = ? AND address = ?", place)
@@ -61,6 +69,7 @@ class HeldCopies:
                     )
             # Last: a verdict may have come while its snapshot waited to be written.
             sql.executemany("DELETE FROM held_snapshots WHERE tree = ? AND through <= ?", settled.items())
+        return has_room
 
     def snapshots(self) -> list[Keep]:
         """Return all snapshots, those of an agent ascending; damaged ones are dropped."""

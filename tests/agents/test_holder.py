@@ -12,6 +12,7 @@ from agents import holder
 from agents.catalogue import job_record
 from agents.holder import Holder
 from agents.keeping import Keep, KeepCheckpoint
+from agents.store import held
 from agents.store.database import Database
 from agents.store.held import HeldCopies
 from tests.agents.neighbours import Neighbourhood, job_of, wait_for
@@ -148,7 +149,23 @@ async def test_a_full_disk_refuses_and_nothing_is_promised(tmp_path: pathlib.Pat
     site.store.write = full  # type: ignore[method-assign]
     assert not await site.holder.keep(site.keep(4))
     assert not await site.holder.keep_checkpoint(KeepCheckpoint("clicks", "10.0.0.2:1", "a2", 1, b"x"))
-    assert site.holder.taken == 0
+    assert (site.holder.taken, site.holder.skipped) == (0, 2)
+    await site.close()
+
+
+async def test_an_almost_full_disk_is_left_to_the_agent_itself(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, soon: Callable[[float], None]
+) -> None:
+    soon(1_000.0)
+    site = Site(tmp_path)
+    assert await site.holder.keep(site.keep(4))
+    monkeypatch.setattr(held, "ROOM_BYTES_MIN", 1 << 60)
+    assert not await site.holder.keep(site.keep(5))
+    assert not await site.holder.keep_checkpoint(checkpoint(1, b"x"))
+    assert [copy.through for copy in site.store.snapshots()] == [4]
+    site.node.verdicts = 5
+    await site.rest()
+    assert site.store.snapshots() == [], "what has its verdict makes room"
     await site.close()
 
 
