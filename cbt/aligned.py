@@ -35,10 +35,10 @@ def added(total: pl.DataFrame, rows: pl.DataFrame, keys: tuple[str, ...], later:
     Raises:
         AggregateOverflow: a sum leaves 64 bits.
     """
-    places = _places(total, rows, keys)
+    places = places_of(total, rows, keys)
     if later is not None and places.null_count() and leads(total, later, keys):
         total = _padded(total, later, keys)
-        places = _places(total, rows, keys)
+        places = places_of(total, rows, keys)
     known = places.is_not_null()
     at = places.drop_nulls().to_numpy()
     old, new = rows.filter(known), rows.filter(~known)
@@ -80,8 +80,8 @@ def subtracted(later: pl.DataFrame, earlier: pl.DataFrame, keys: tuple[str, ...]
     return found if changed.all() else found.filter(pl.Series(changed))
 
 
-def _places(total: pl.DataFrame, rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.Series:
-    """The row of the total that has each row's key; null where none has."""
+def places_of(total: pl.DataFrame, rows: pl.DataFrame, keys: tuple[str, ...]) -> pl.Series:
+    """Return the row of the total that has each row's key; null where none has. O(total + rows)."""
     numbered = total.select(keys).with_row_index(_AT)
     joined = rows.select(keys).join(numbered, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return joined[_AT]

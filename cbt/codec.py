@@ -34,7 +34,8 @@ _NUMPY: dict[type[pl.DataType], str] = {
     pl.Date: "<i4",
     pl.Datetime: "<i8",
 }
-_WIDTHS = ("|i1", "<i2", "<i4", "<i8")
+#: Codes of integers, narrow first.
+WIDTHS = ("|i1", "<i2", "<i4", "<i8")
 
 
 class _Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -76,7 +77,7 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         PaoDecodeError: anything about the bytes is not as `encode` of such a frame makes it.
     """
     try:
-        block = _decoder.decode(_decompress(data))
+        block = _decoder.decode(decompressed(data))
         if block.version != VERSION:
             raise PaoDecodeError(f"block version {block.version!r}, expected {VERSION}")
         if block.names != list(schema.columns) or len(block.columns) != len(block.names):
@@ -102,7 +103,8 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         raise PaoDecodeError(f"not a PAO block: {error}") from None
 
 
-def _decompress(data: bytes) -> bytes:
+def decompressed(data: bytes) -> bytes:
+    """Return what an lz4 frame holds; raises PaoDecodeError if that is too much or not all of it."""
     size = int(lz4.frame.get_frame_info(data)["content_size"])
     if size > BLOCK_BYTES_MAX:
         raise PaoDecodeError(f"a block of {size} bytes is over the limit of {BLOCK_BYTES_MAX}")
@@ -119,17 +121,17 @@ def _encode_column(series: pl.Series) -> list[Any]:
     if series.dtype in (pl.String, pl.Binary):
         filled = series.fill_null(b"" if series.dtype == pl.Binary else "")
         sizes, text = flat(filled)
-        return [validity, *_narrow(sizes.view(np.int64)), text]
+        return [validity, *narrow(sizes.view(np.int64)), text]
     code = _NUMPY[series.dtype.base_type()]
     values = series.to_physical().cast(pl.UInt8 if series.dtype == pl.Boolean else series.to_physical().dtype)
     array = values.fill_null(0).to_numpy().astype(code)
-    return [validity, *(_narrow(array.astype("<i8")) if code in ("<i4", "<i8") else (code, array.tobytes()))]
+    return [validity, *(narrow(array.astype("<i8")) if code in ("<i4", "<i8") else (code, array.tobytes()))]
 
 
-def _narrow(values: npt.NDArray[np.int64]) -> tuple[str, bytes]:
+def narrow(values: npt.NDArray[np.int64]) -> tuple[str, bytes]:
     """Cast integers to the smallest width that holds all of them."""
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    for code in _WIDTHS:
+    for code in WIDTHS:
         limits = np.iinfo(code)
         if limits.min <= low and high <= limits.max:
             return code, values.astype(code).tobytes()
@@ -141,11 +143,11 @@ def _decode_column(name: str, dtype: pl.DataType, column: _Column, height: int) 
     if (text is not None) != (dtype in (pl.String, pl.Binary)):
         raise PaoDecodeError(f"column {name!r} is no column of {dtype}")
     if text is not None:
-        series = _decode_text(_array(code, raw, height, _WIDTHS).astype(np.int64), text, dtype)
+        series = _decode_text(array_of(code, raw, height, WIDTHS).astype(np.int64), text, dtype)
     else:
         own = _NUMPY[dtype.base_type()]
-        allowed = _WIDTHS if own in ("<i4", "<i8") else (own,)
-        array = _array(code, raw, height, allowed)
+        allowed = WIDTHS if own in ("<i4", "<i8") else (own,)
+        array = array_of(code, raw, height, allowed)
         if dtype == pl.Boolean:
             series = pl.Series(array != 0)
         else:
@@ -159,7 +161,8 @@ def _decode_column(name: str, dtype: pl.DataType, column: _Column, height: int) 
     return series.alias(name)
 
 
-def _array(code: str, raw: memoryview, height: int, allowed: tuple[str, ...]) -> npt.NDArray[Any]:
+def array_of(code: str, raw: memoryview, height: int, allowed: tuple[str, ...]) -> npt.NDArray[Any]:
+    """Return a column's values, in place; raises PaoDecodeError for other codes than those allowed, or lengths."""
     if code not in allowed:
         raise PaoDecodeError(f"value type {code!r} is not one of {allowed}")
     array = np.frombuffer(raw, dtype=code)

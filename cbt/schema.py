@@ -100,7 +100,7 @@ class PaoSchema:
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""
-        return _without_interval(self.merge([self.at_zero(frame) for frame in frames]))
+        return without_interval(self.merge([self.at_zero(frame) for frame in frames]))
 
     def merge_alike(self, left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame | None:
         """Merge two frames of interval 0 that have the same keys in the same order, and numbers for states. O(rows).
@@ -148,7 +148,7 @@ class PaoSchema:
         O(rows log rows).
         """
         if leads(earlier, later, self.addressing):
-            left = _without_interval(subtracted(later, earlier, self.addressing))
+            left = without_interval(subtracted(later, earlier, self.addressing))
             return self.merge_window([left, *plus]) if plus else left
         return self._difference([later, *plus], [earlier])
 
@@ -160,8 +160,9 @@ class PaoSchema:
         for width, parts in sorted(mine.items()):
             before = sort(theirs[width], self.reduce) if width in theirs else iter(())
             left += map(self.format.to_frame, subtract(sort(parts, self.reduce), before, self.reduce))
-        return _without_interval(pl.concat([self.empty(), *left]))
+        return without_interval(pl.concat([self.empty(), *left]))
 
 
-def _without_interval(frame: pl.DataFrame) -> pl.DataFrame:
+def without_interval(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a frame without its `interval` column, if it has one. Not by `drop`, which is a query."""
     return pl.DataFrame([column for column in frame.get_columns() if column.name != INTERVAL])

@@ -18,7 +18,7 @@ PURE = [
     "cbt/aggregates/*.py", "cbt/folding.py", "cbt/schema.py", "cbt/codec.py", "cbt/frames.py", "cbt/words.py",
     "cbt/strings.py", "cbt/columns.py", "cbt/hashing.py", "cbt/rows.py", "cbt/reducing.py", "cbt/bits.py",
     "cbt/blocks.py", "cbt/patching.py", "cbt/root.py", "cbt/nodes.py", "cbt/arena.py", "cbt/settings.py",
-    "cbt/checks.py", "cbt/aligned.py", "cbt/partitions.py",
+    "cbt/checks.py", "cbt/aligned.py", "cbt/partitions.py", "cbt/placed.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/application.py",
     "overlay/routing.py", "overlay/pressure.py", "overlay/decoding.py", "overlay/placement.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py",

@@ -11,6 +11,7 @@ from agents.jobs.definition import Definition
 from agents.payload import Notes, pack, unpack
 from agents.worker import Worker
 from cbt import PaoSchema
+from cbt.placed import encode_placed, order_of, place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 QUERY = """
@@ -22,6 +23,11 @@ FROM clicks GROUP BY product, window(ts, '4 seconds', '2 seconds')
 """
 PLAN = plan_of(QUERY)
 SCHEMA: PaoSchema = PLAN.schema
+#: States of which there can be blocks without keys.
+NUMBERS = plan_of(
+    "SELECT product, count(*) AS n, avg(cents) AS mean, min(cents) AS low, approx_count_distinct(cents) AS about, "
+    "bool_or(cents > 1) AS any_dear FROM clicks GROUP BY product, window(ts, '4 seconds')"
+)
 
 
 def definitions() -> list[Definition]:
@@ -62,3 +68,17 @@ def blocks() -> list[bytes]:
 def bodies() -> list[bytes]:
     """Return the blocks without their compression."""
     return [lz4.frame.decompress(block) for block in blocks()]
+
+
+def placed_bodies() -> list[bytes]:
+    """Return the decompressed bodies of blocks of placed PAOs: of all keys of an order, and of some."""
+    found: list[bytes] = []
+    for count in (1, 40):
+        rows = events([(37 * i, f"p{i}", i * 1000) for i in range(count)])
+        frame = NUMBERS.schema.merge([NUMBERS.reduce(rows)])
+        order = order_of(frame, NUMBERS.schema)
+        for part in (frame, frame.head(count // 2 + 1)):
+            placed = place(part, order, NUMBERS.schema, 7)
+            assert placed is not None
+            found.append(lz4.frame.decompress(encode_placed(placed[0])[1:]))
+    return found

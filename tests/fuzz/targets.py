@@ -27,6 +27,7 @@ from agents.errors import ElfError
 from agents.jobs.definition import Definition
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
+from cbt.placed import MARK, Placing, decode_placed, encode_placed
 from overlay import messages
 from overlay.contract import LogEntry, Mark, Record, RollupState
 from overlay.dht import messages as dht_messages
@@ -45,7 +46,7 @@ from overlay.sim.loop import SimLoop
 from tests.fuzz import groups
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
-from tests.fuzz.pao_examples import SCHEMA, blocks, bodies, definitions, payloads
+from tests.fuzz.pao_examples import NUMBERS, SCHEMA, blocks, bodies, definitions, payloads, placed_bodies
 
 SECRET = Secret([b"k" * KEY_BYTES])
 NOW_MS = 1_700_000_000_000
@@ -287,6 +288,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("record of a member", partial(_learn, "member/"), records, (msgspec.DecodeError, ElfError, ValueError)),
         Target("block", lambda data: decode_block(data, SCHEMA), blocks(), (PaoDecodeError,), 0.2),
         Target("block, good compression", _block, bodies(), (PaoDecodeError,), 0.2),
+        Target("placed block, good compression", _placed, placed_bodies(), (PaoDecodeError,), 0.2),
         Target("payload", lambda data: payload.unpack(data, SCHEMA), payloads(), (PaoDecodeError,), 0.2),
         Target("payloads to merge", _merge, bodies(), (PaoDecodeError,), 0.1),
     ]
@@ -303,6 +305,14 @@ def _learn(prefix: str, body: bytes) -> None:
 
 def _block(body: bytes) -> None:
     decode_block(lz4.frame.compress(body, store_size=True), SCHEMA)
+
+
+def _placed(body: bytes) -> None:
+    placed = decode_placed(MARK + lz4.frame.compress(body, store_size=True), NUMBERS.schema)
+    again = decode_placed(encode_placed(placed), NUMBERS.schema)
+    assert (again.order, again.height, again.count) == (placed.order, placed.height, placed.count)
+    if placed.height < 1 << 16:
+        Placing(NUMBERS.schema, placed).add(placed)
 
 
 def _merge(body: bytes) -> None:
