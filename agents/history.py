@@ -15,8 +15,10 @@ from agents.past import Change, Past
 from agents.premerging import Premerging
 from agents.store.panes import Kind, Panes, Place
 from agents.summing import Summing
-from cbt import INTERVAL, encode
+from cbt import encode
 from cbt.merging import Merging
+from cbt.placed import Placed, encode_placed
+from cbt.schema import without_interval
 
 
 class History:
@@ -57,12 +59,13 @@ class History:
         past = self._past
         if first == last:
             # A pane has one row for each key of an interval.
-            return next(past.inside(first, last), past.schema.empty()).drop(INTERVAL)
-        parts = past.inside(first, last) if self._premerging is None else self._premerging.parts(first, last)
+            return without_interval(next(past.inside(first, last), past.schema.empty()))
+        if self._premerging is not None:
+            return without_interval(self._premerging.window(first, last))
         merging = Merging(past.schema)
-        for rows in parts:
+        for rows in past.inside(first, last):
             merging.add(rows)
-        return merging.result().drop(INTERVAL)
+        return without_interval(merging.result())
 
     def write(self, state: bytes, change: Change) -> None:
         """Write a change durably with the master's state, then remember it."""
@@ -72,9 +75,15 @@ class History:
         entries = past.entries(change)
         changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
         changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
-        changed |= {place: b"" if frame is None else encode(frame) for place, frame in change.made.items()}
+        changed |= {place: _block(made) for place, made in change.made.items()}
         gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
         past.store.commit(past.app, state, changed, [*gone, *sorted(change.dropped)])
         past.changed(change, entries)
         if serving is not None and change.frames:
             serving.changed(change)
+
+
+def _block(made: pl.DataFrame | Placed | None) -> bytes:
+    if made is None:
+        return b""
+    return encode_placed(made) if isinstance(made, Placed) else encode(made)

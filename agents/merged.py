@@ -4,9 +4,11 @@ Owns which blocks there are, which make up a window and which are to be made nex
 DESIGN section 4: any window is made of O(log n) of them.
 
 The block (level, index) holds the intervals [index * 2^level, (index + 1) * 2^level), whatever panes they lie in. It is
-made once all of these are committed, from the two blocks below it where there are such, else from panes. Only blocks
-that the run of no pane contains are made. Every pane's end is inside one smallest block, so there are fewer blocks
-than panes for each level's width: of n panes of an interval each there are at most n blocks, made of 2 n frames.
+made once all of these are committed, from the two blocks below it where there are such, else from panes. Above level 0
+only blocks that the run of no pane contains are made. Every pane's end is inside one smallest block, so there are fewer
+of them than panes for each level's width: of n panes of an interval each there are at most n, made of 2 n frames.
+
+A pane of one interval may also have a block of its own, of level 0, that takes less to read.
 
 Late rows make the blocks that hold their interval wrong, at most one of each level: these go with the commit, and are
 made anew as new ones are, a few at a time. Meanwhile windows are made of what lies below them.
@@ -40,9 +42,14 @@ def name_of(level: int, index: int) -> int:
     return index << _LEVEL_BITS | level
 
 
+def level_of(name: int) -> int:
+    """Return a block's level."""
+    return name & (_LEVELS - 1)
+
+
 def bounds_of(name: int) -> tuple[int, int]:
     """Return a block's first and last interval."""
-    level, index = name & (_LEVELS - 1), name >> _LEVEL_BITS
+    level, index = level_of(name), name >> _LEVEL_BITS
     return index << level, ((index + 1) << level) - 1
 
 
@@ -94,10 +101,13 @@ class Merged:
             begin, end = max(first, index << level), min(last, ((index + 1) << level) - 1)
             if end < begin:
                 continue
+            if begin == end:
+                level, index = 0, begin
             name = name_of(level, index)
-            if bounds_of(name) == (begin, end) and (index in self._kept.get(level, ()) or name in also):
+            whole = (index << level, ((index + 1) << level) - 1) == (begin, end)
+            if whole and (index in self._kept.get(level, ()) or name in also):
                 pieces.append(Piece(name, begin, end))
-            elif self._is_split(begin, end):
+            elif not whole or self._is_split(begin, end):
                 stack += [(level - 1, 2 * index + 1), (level - 1, 2 * index)]
             else:
                 if pieces and pieces[-1].block is None:
@@ -118,10 +128,14 @@ class Merged:
             for index in of[level].irange(maximum=oldest >> level)
         ]
 
-    def steps(self, oldest: int, late: Collection[int]) -> list[int]:
-        """Choose blocks to make next, small ones first; none that reaches back to `oldest` or holds a late interval."""
+    def steps(self, oldest: int, late: Collection[int], lowest: int = 0) -> list[int]:
+        """Choose blocks to make next, small ones first, of this level and above.
+
+        None of them reaches back to `oldest` or holds a late interval.
+        """
         self._due -= {(level, index) for level, index in self._due if index << level <= oldest}
-        fit = (at for at in self._due if not any(interval >> at[0] == at[1] for interval in late))
+        due = self._due.irange((lowest, -(1 << 62)))
+        fit = (at for at in due if not any(interval >> at[0] == at[1] for interval in late))
         return [name_of(level, index) for level, index in itertools.islice(fit, STEPS_MAX)]
 
     def want_around(self, ends: Iterable[int], oldest: int, through: int) -> None:
@@ -141,6 +155,15 @@ class Merged:
                 return
             self._due.update((level, index) for index in blocks if not self._knows(level, index))
 
+    def want(self, names: Iterable[int]) -> None:
+        """Have blocks made."""
+        places = ((level_of(name), name >> _LEVEL_BITS) for name in names)
+        self._due.update(place for place in places if not self._knows(*place))
+
+    def last_single(self) -> int | None:
+        """Return the last interval whose block of its own is kept or declined."""
+        return max((indexes[-1] for of in (self._kept, self._declined) if (indexes := of.get(0))), default=None)
+
     def add(self, name: int, worth: bool) -> None:
         """Note that a block has been made and is kept, or is declined; it is due no longer."""
         _add(self._kept if worth else self._declined, name)
@@ -148,12 +171,12 @@ class Merged:
 
     def forgo(self, name: int) -> None:
         """Do not try to make a block, until it is wanted again."""
-        self._due.discard((name & (_LEVELS - 1), name >> _LEVEL_BITS))
+        self._due.discard((level_of(name), name >> _LEVEL_BITS))
 
     def drop(self, names: Iterable[int]) -> None:
         """Note that blocks are wrong, damaged or no longer there; as far as their panes are there, they are due."""
         for name in names:
-            level, index = name & (_LEVELS - 1), name >> _LEVEL_BITS
+            level, index = level_of(name), name >> _LEVEL_BITS
             for of in (self._kept, self._declined):
                 of.get(level, SortedSet()).discard(index)
             self._due.add((level, index))
@@ -170,4 +193,4 @@ class Merged:
 
 
 def _add(levels: dict[int, SortedSet[int]], name: int) -> None:
-    levels.setdefault(name & (_LEVELS - 1), SortedSet()).add(name >> _LEVEL_BITS)
+    levels.setdefault(level_of(name), SortedSet()).add(name >> _LEVEL_BITS)

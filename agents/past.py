@@ -23,6 +23,7 @@ from agents.results import Label
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
 from cbt import INTERVAL, PaoDecodeError, decode, encode
+from cbt.placed import Placed
 
 log = logging.getLogger(__name__)
 
@@ -54,8 +55,8 @@ class Change:
         #: Panes that are no longer retained, and those whose run another pane now extends.
         self.expired: list[int] = []
         self.extended: list[int] = []
-        #: Blocks that serve long windows: frames made (None: a mark without content), and those there are no more.
-        self.made: dict[Place, pl.DataFrame | None] = {}
+        #: Blocks that serve long windows: those made (None: a mark without content), and those there are no more.
+        self.made: dict[Place, pl.DataFrame | Placed | None] = {}
         self.dropped: set[Place] = set()
 
     @property

@@ -67,7 +67,7 @@ class Summing:
             if kind == Kind.TOTAL:
                 self._totals.marks.pop(mark, None)
         for (kind, mark), frame in change.made.items():
-            if kind == Kind.TOTAL and frame is not None:
+            if kind == Kind.TOTAL and isinstance(frame, pl.DataFrame):
                 self._totals.marks[mark] = frame.height
 
     def _sum_up(self, change: Change) -> None:

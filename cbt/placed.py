@@ -19,7 +19,7 @@ import polars as pl
 from cbt.aligned import places_of
 from cbt.codec import COLUMNS_MAX, ROWS_MAX, WIDTHS, PaoDecodeError, array_of, decompressed, narrow
 from cbt.columns import Index
-from cbt.schema import PaoSchema
+from cbt.schema import INTERVAL, PaoSchema
 
 VERSION = 1
 #: First byte of a block of placed PAOs; other blocks begin with that of an lz4 frame.
@@ -89,14 +89,17 @@ def place(frame: pl.DataFrame, order: pl.DataFrame, schema: PaoSchema, name: int
     """Place a frame of one row per (keys, slots) in an order. O(frame + order).
 
     Args:
-        frame: the PAOs, all of one interval.
+        frame: the PAOs.
         order: the keys.
         schema: of both.
         name: the order's name.
 
     Returns:
-        The PAOs, and the order with their new keys behind the others; None where two rows would have one place.
+        The PAOs, and the order with their new keys behind the others; None where two rows would have one place, or
+        might, being of several intervals.
     """
+    if INTERVAL in frame.columns and frame[INTERVAL].min() != frame[INTERVAL].max():
+        return None
     found = places_of(order, frame, schema.addressing[1:])
     if len(found) != frame.height:
         return None

@@ -25,11 +25,13 @@ class Kind(enum.IntEnum):
     #: All rows of a run of intervals, and the mark of a run whose rows are better left where they are.
     MERGED = 4
     NOT_MERGED = 5
+    #: Keys that such rows are placed in the order of, so that they need not have them.
+    ORDER = 6
 
 
 Place = tuple[Kind, int]
 #: What is made of panes.
-_MADE = (Kind.TOTAL, Kind.MERGED, Kind.NOT_MERGED)
+_MADE = (Kind.TOTAL, Kind.MERGED, Kind.NOT_MERGED, Kind.ORDER)
 
 
 class Panes:

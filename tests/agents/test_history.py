@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import msgspec
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import frames, merged, summing, totals
+from agents import frames, key_orders, merged, summing, totals
 from agents.history import History
 from agents.jobs.plan import Plan
 from agents.master import Master
@@ -118,6 +118,7 @@ scripts = st.lists(st.tuples(st.integers(1, 2), st.lists(values, max_size=6)), m
     amended=st.integers(0, 3),
     panes_min=st.sampled_from([1, 4]),
     rows_max=st.sampled_from([3, 1 << 20]),
+    order_max=st.sampled_from([2, 1 << 12]),
     restart=st.booleans(),
 )
 def test_any_window_equals_a_direct_computation(
@@ -127,17 +128,21 @@ def test_any_window_equals_a_direct_computation(
     amended: int,
     panes_min: int,
     rows_max: int,
+    order_max: int,
     restart: bool,
 ) -> None:
-    """Late rows of all ages, totals that are amended, dropped, made again, or begun anew, nulls, restarts."""
+    """Late rows of all ages, totals that are amended, dropped, made again, or begun anew, orders too; restarts."""
     database = Database(tmp_path_factory.mktemp("state") / "state.db")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(totals, "AMENDED_MAX", amended)
         patch.setattr(totals, "PANES_MIN", panes_min)
         patch.setattr(summing, "ROWS_MAX", rows_max)
         patch.setattr(merged, "ROWS_MIN", panes_min)
+        patch.setattr(key_orders, "ROWS_MIN", order_max)
+        patch.setattr(key_orders, "ROWS_SHARE_MAX", min(order_max, 8))
         patch.setattr(merging, "WAITING_ROWS", 4)
         patch.setattr(frames, "CACHE_BYTES", 500)
+        patch.setattr(frames, "PLACED_CACHE_BYTES", 100)
         try:
             fed = Fed(PLANS[name], Panes(database))
             for number, (steps, rows) in enumerate(script):
@@ -307,8 +312,10 @@ def test_long_windows_without_an_inverse_are_made_of_few_merged_panes(
     for interval in range(300):
         fed.commit(1, [(interval * 2_000, product, interval) for product in "abcd"])
     app = fed.plan.definition.app_id
-    merged_panes = len(store.intervals(app, Kind.MERGED))
-    assert 250 < merged_panes < 300, "one for each pane but the first; the last ones come with the next commit"
+    levels = Counter(merged.level_of(name) for name in store.intervals(app, Kind.MERGED))
+    assert 250 < levels.total() - levels[0] < 300, "one for each pane but the first; the last come with the next commit"
+    assert 290 < levels[0] < 300, "and one of its own, once there is an order of keys"
+    assert len(store.intervals(app, Kind.ORDER)) == 1
     fed.restart()
     read: list[tuple[Kind, int]] = []
     block = store.block
@@ -319,7 +326,11 @@ def test_long_windows_without_an_inverse_are_made_of_few_merged_panes(
 
     monkeypatch.setattr(store, "block", watched)
     fed.check("none", 1, 290)
-    assert len(read) <= 2 * 9
+    assert len(read) <= 2 * 9 + 1
+    fed.restart()
+    read.clear()
+    fed.check("none", 5, 289)
+    assert {kind for kind, _ in read} == {Kind.MERGED, Kind.ORDER}, "no pane is read, whose keys take longest"
 
 
 def test_late_rows_make_merged_panes_anew(store: Panes) -> None:
@@ -330,7 +341,7 @@ def test_late_rows_make_merged_panes_anew(store: Panes) -> None:
     before = store.intervals(app, Kind.MERGED)
     fed.commit(1, [(20_000, "a", 1_000)])
     holding = [name for name in before if merged.bounds_of(name)[0] <= 10 <= merged.bounds_of(name)[1]]
-    assert len(holding) == 5 and not {*holding} & {*store.intervals(app, Kind.MERGED)}
+    assert len(holding) == 6 and not {*holding} & {*store.intervals(app, Kind.MERGED)}
     fed.check("none", 3, 30)
     for interval in range(41, 49):
         fed.commit(1, [(interval * 2_000, "a", 1)])
@@ -347,10 +358,10 @@ def test_damaged_merged_panes_are_made_anew_and_never_served(store: Panes) -> No
     store.replace(app, {(Kind.MERGED, name): b"damaged" for name in names}, [])
     fed.restart()
     fed.check("none", 0, 40)
-    for interval in range(40, 50):
+    for interval in range(40, 56):
         fed.commit(1, [(interval * 2_000, "a", 1)])
     assert all(store.block(app, Kind.MERGED, name) != b"damaged" for name in names)
-    fed.check("none", 0, 50)
+    fed.check("none", 0, 56)
 
 
 def test_keys_that_never_come_twice_are_not_merged(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,13 +377,103 @@ def test_keys_that_never_come_twice_are_not_merged(store: Panes, monkeypatch: py
 
 
 def test_a_job_from_before_there_were_merged_panes_gets_them(store: Panes) -> None:
+    """Not those of single panes: new blocks would have to wait for them."""
     fed = Fed(PLANS["none"], store)
     for interval in range(30):
         fed.commit(1, [(interval * 2_000, "a", 1)])
     app = fed.plan.definition.app_id
-    names = store.intervals(app, Kind.MERGED)
-    store.replace(app, {}, [(Kind.MERGED, name) for name in names])
+    names = {name for name in store.intervals(app, Kind.MERGED) if merged.level_of(name)}
+    orders = store.intervals(app, Kind.ORDER)
+    gone = [*((Kind.MERGED, name) for name in store.intervals(app, Kind.MERGED)), *((Kind.ORDER, n) for n in orders)]
+    store.replace(app, {}, gone)
     fed.restart()
     for interval in range(30, 40):
         fed.commit(1, [(interval * 2_000, "a", 1)])
-    assert {*names} <= {*store.intervals(app, Kind.MERGED)}
+    assert names <= {*store.intervals(app, Kind.MERGED)}
+    fed.check("none", 1, 38)
+
+
+def test_merged_panes_with_keys_of_their_own_are_used_beside_others(
+    store: Panes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = Fed(PLANS["none"], store)
+    with monkeypatch.context() as patch:
+        patch.setattr(key_orders, "is_placeable", lambda _: False)  # as it was before there were orders
+        fed.restart()
+        for interval in range(21):
+            fed.commit(1, [(interval * 2_000, product, interval) for product in "ab"])
+    app = fed.plan.definition.app_id
+    before = store.blocks(app, Kind.MERGED)
+    assert len(before) > 10 and not store.intervals(app, Kind.ORDER)
+    fed.restart()
+    for interval in range(21, 45):
+        fed.commit(1, [(interval * 2_000, product, interval) for product in "ac"])
+    after = store.blocks(app, Kind.MERGED)
+    assert store.intervals(app, Kind.ORDER) and all(after[name] == block for name, block in before.items())
+    for first in range(0, 44, 3):
+        fed.check("none", first, 44 - first)
+
+
+def test_new_keys_of_a_pane_of_several_intervals_are_merged(store: Panes) -> None:
+    """The newest panes are placed for a window although their keys are new; not those that have a key several times."""
+    fed = Fed(PLANS["none"], store)
+    for interval in range(20):
+        fed.commit(1, [(interval * 2_000, product, interval) for product in "ab"])
+    fed.commit(3, [(40_000 + 2_000 * each, product, each) for each in range(3) for product in "bc"])
+    fed.commit(1, [(46_000, product, 9) for product in "cd"])
+    for first in (3, 8, 16):
+        fed.check("none", first, 24 - first)
+
+
+def test_a_damaged_order_of_keys_costs_no_result(store: Panes) -> None:
+    fed = Fed(PLANS["none"], store)
+    for interval in range(40):
+        fed.commit(1, [(interval * 2_000, "a", interval)])
+    app = fed.plan.definition.app_id
+    (order,) = store.intervals(app, Kind.ORDER)
+    store.replace(app, {(Kind.ORDER, order): b"damaged"}, [])
+    fed.restart()
+    fed.check("none", 0, 40)
+    for interval in range(40, 60):
+        fed.commit(1, [(interval * 2_000, "a", interval)])
+    fed.check("none", 0, 60)
+    assert len(store.intervals(app, Kind.ORDER)) == 2, "another has begun"
+    fed.restart()
+    for first in (0, 1, 17, 33, 50):
+        fed.check("none", first, 59 - first)
+
+
+def test_orders_of_keys_that_nothing_is_placed_in_any_more_go(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_orders, "ROWS_MIN", 4)
+    monkeypatch.setattr(key_orders, "ROWS_SHARE_MAX", 1)
+    fed = Fed(plan_of(QUERIES["none"], options='retain = "80s"'), store)
+    app, most = fed.plan.definition.app_id, 0
+    for interval in range(160):
+        # Every 20 s other keys.
+        fed.commit(1, [(interval * 2_000, f"{interval // 10}-{each}", interval) for each in range(4)])
+        orders = store.intervals(app, Kind.ORDER)
+        most = max(most, len(orders))
+        begun = [order for order in orders if order > fed.master.state.expired]
+        assert len(orders) <= len(begun) + 1, "the one before the first that has begun since may be in use"
+    assert 3 <= most <= 8
+    fed.check("none", 125, 30)
+
+
+def test_an_order_of_keys_saves_disk(store: Panes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although panes are placed, too."""
+
+    def bytes_made(is_placed: bool) -> int:
+        with monkeypatch.context() as patch:
+            if not is_placed:
+                patch.setattr(key_orders, "is_placeable", lambda _: False)
+            fed = Fed(PLANS["none"], store)
+            for interval in range(33):
+                # Some keys are lacking in each pane.
+                keys = [f"product-{number:06}" for number in range(1_000) if (number * 7 + interval) % 50]
+                fed.commit(1, [(interval * 2_000, key, number % 97) for number, key in enumerate(keys)])
+        fed.check("none", 3, 28)
+        blocks = [store.blocks(fed.plan.definition.app_id, kind) for kind in (Kind.MERGED, Kind.ORDER)]
+        assert bool(blocks[1]) == is_placed
+        return sum(len(block) for each in blocks for block in each.values())
+
+    assert bytes_made(is_placed=True) < bytes_made(is_placed=False)

@@ -41,6 +41,11 @@ def make_all(blocks: Merged) -> set[int]:
     return made
 
 
+def singles_of(ends: list[int]) -> list[int]:
+    """The blocks of the panes of one interval; the first holds whatever came before its end."""
+    return [name_of(0, end) for before, end in pairwise(ends) if before == end - 1]
+
+
 def wanted(ends: list[int]) -> set[int]:
     """All blocks from the first to the last pane that hold the end of one and what comes after it."""
     found = set()
@@ -66,10 +71,12 @@ def test_the_blocks_made_are_those_that_several_panes_lie_in(ends: list[int]) ->
     assert make_all(at_once) == make_all(bit_by_bit) == wanted(ends)
 
 
-@given(ends_of_panes, st.data())
-def test_a_window_is_made_of_all_its_intervals_each_once(ends: list[int], data: st.DataObject) -> None:
+@given(ends_of_panes, st.booleans(), st.data())
+def test_a_window_is_made_of_all_its_intervals_each_once(ends: list[int], singles: bool, data: st.DataObject) -> None:
     blocks, _ = blocks_over(ends)
     blocks.want_around(ends, ends[0] - 1, ends[-1])
+    if singles:
+        blocks.want(singles_of(ends))
     made = sorted(make_all(blocks))
     dropped = set(data.draw(st.lists(st.sampled_from(made), max_size=8))) if made else set()
     blocks.drop(dropped)
@@ -95,6 +102,37 @@ def test_a_window_of_n_panes_takes_at_most_two_pieces_a_level(first: int, panes:
     end = data.draw(st.integers(begin, first + panes - 1))
     # One more on either side of interval zero, which no block holds both sides of.
     assert len(blocks.cover(begin, end)) <= 2 * (end - begin + 1).bit_length() + 2
+
+
+@given(st.integers(-300, 300), st.integers(1, 400), st.data())
+def test_where_panes_of_an_interval_have_blocks_of_their_own_no_pane_is_in_a_window(
+    first: int, panes: int, data: st.DataObject
+) -> None:
+    ends = list(range(first, first + panes))
+    blocks, _ = blocks_over(ends)
+    blocks.want_around(ends, ends[0] - 1, ends[-1])
+    blocks.want(name_of(0, end) for end in ends)
+    make_all(blocks)
+    begin = data.draw(st.integers(first, first + panes - 1))
+    end = data.draw(st.integers(begin, first + panes - 1))
+    pieces = blocks.cover(begin, end)
+    assert all(piece.block is not None for piece in pieces)
+    assert len(pieces) <= 2 * (end - begin + 1).bit_length() + 2
+
+
+def test_blocks_of_single_panes_are_made_first_where_they_can_be() -> None:
+    blocks, _ = blocks_over([0, 1, 2, 3])
+    assert blocks.last_single() is None
+    blocks.want_around([0, 1, 2, 3], -1, 3)
+    blocks.want([name_of(0, 1), name_of(0, 2)])
+    assert blocks.steps(NEVER, (), 1) == [name_of(1, 0), name_of(1, 1), name_of(2, 0)]
+    assert blocks.steps(NEVER, {2}) == [name_of(0, 1), name_of(1, 0)]
+    blocks.add(name_of(0, 2), worth=False)
+    blocks.add(name_of(0, 1), worth=True)
+    assert blocks.last_single() == 2
+    blocks.want([name_of(0, 1), name_of(0, 2)])
+    assert blocks.steps(NEVER, ()) == [name_of(1, 0), name_of(1, 1), name_of(2, 0)], "what is known is not made again"
+    assert [piece.block for piece in blocks.cover(1, 2)] == [name_of(0, 1), None]
 
 
 @given(ends_of_panes, st.integers(-45, 200))

@@ -142,6 +142,10 @@ def test_rows_of_one_place_are_not_placed() -> None:
     twice = pl.concat([frame, frame])
     assert place(twice, order_of(frame, SCHEMA), SCHEMA, 1) is None
     assert place(frame, order_of(twice, SCHEMA), SCHEMA, 1) is None
+    later = frame.with_columns(pl.lit(8, pl.Int64).alias(INTERVAL))
+    other = order_of(pao([("c", 1.0, 1.0, 1)]), SCHEMA)
+    assert place(pl.concat([frame, later]), other, SCHEMA, 1) is None, "new keys, each in two intervals"
+    assert place(later, other, SCHEMA, 1) is not None
 
 
 def test_text_and_what_has_no_keys_is_not_placed() -> None:
