@@ -310,6 +310,27 @@ def finals(told: list[tuple[Any, tuple[int, int]]]) -> set[int]:
     }
 
 
+async def test_a_side_that_holds_as_much_as_it_may_counts_no_further_and_still_answers(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provisional, "HELD_BYTES_MAX", 0)
+    async with shop(tmp_path, job_text()) as sold:
+        last = sold.up[-1]
+        await leave_one(sold, last)
+        first = await until(lambda: latest(sold), is_partial)
+        own = last.copies.get(APP)
+        assert own is not None
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + 3.0
+        while loop.time() < end_s:
+            again = await latest(sold)
+            assert is_partial(again) and again["through_ms"] == first["through_ms"] == own.master.through_ms
+            await asyncio.sleep(0.2)
+        since_ms = last.now_ms()
+        await sold.bring_back()
+        await until(lambda: exact(sold, since_ms), lambda wrong: wrong == [])
+
+
 async def test_a_job_without_windows_is_partial_on_both_sides(tmp_path: pathlib.Path) -> None:
     async with shop(tmp_path, job_text(window="")) as sold:
         last = sold.up[-1]

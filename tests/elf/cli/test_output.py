@@ -1,0 +1,30 @@
+"""What people read below a result."""
+
+import pytest
+
+from elf.cli.output import describe_completeness
+from elf.client.results import Completeness
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        (Completeness(expected=3, reported=3, status="final"), "final · 3 of 3 agents"),
+        (
+            Completeness(expected=3, reported=2, missing=["web3"], status="final_incomplete"),
+            "final, but incomplete · 2 of 3 agents · missing web3",
+        ),
+        (
+            Completeness(expected=3, reported=1, missing=["web2", "web3"], status="partial", side="web1", term=4),
+            "partial · side of web1, term 4 · 1 of 3 agents · missing web2, web3",
+        ),
+    ],
+)
+def test_the_line_below_a_result_says_whose_it_is_and_what_is_missing(known: Completeness, text: str) -> None:
+    assert describe_completeness(known) == text
+    assert known.complete == (known.status == "final")
+
+
+def test_names_cannot_rewrite_the_screen() -> None:
+    known = Completeness(expected=2, reported=1, missing=["\x1b[2J"], status="partial", side="\x1b[2J")
+    assert "\x1b" not in describe_completeness(known)
