@@ -102,9 +102,6 @@ class ProvisionalMasters:
     def __contains__(self, app: bytes) -> bool:
         return app in self._held
 
-    def __len__(self) -> int:
-        return len(self._held)
-
     # ---- when there is one
 
     async def watch(self) -> None:
