@@ -93,9 +93,27 @@ class Succession:
             if source in self._settled:
                 return
             # With a predecessor whose disk is this one, its files are here, too: its lines are read again.
-            if self._checkpoints.source(source) is None and self._checkpoints.predecessor is None:
+            fresh = self._checkpoints.source(source) is None and self._checkpoints.predecessor is None
+            if fresh and await self._succeeds(source):
                 await self._take_over(source)
             self._settled.add(source)
+
+    async def _succeeds(self, source: str) -> bool:
+        """Tell whether somebody was at our address before, as far as the masters of the source's jobs can be asked.
+
+        Most agents with an empty disk are new: they need not wait for what neighbours say.
+        """
+        answered, trouble = False, None
+        for job in self._catalogue.running(source):
+            try:
+                if (await self._enlist(job)).of:
+                    return True
+                answered = True
+            except (OverlayError, ElfError) as error:
+                trouble = error
+        if trouble is not None and not answered:
+            raise trouble
+        return False
 
     async def _take_over(self, source: str) -> None:
         intake = self._intakes[source]

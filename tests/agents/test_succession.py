@@ -314,6 +314,13 @@ async def test_an_agent_with_a_checkpoint_of_its_own_asks_nobody(tmp_path: pathl
     assert (await site.settle(), site.node.asked) == ([], [])
 
 
+async def test_an_agent_without_a_predecessor_asks_no_neighbour(tmp_path: pathlib.Path) -> None:
+    site = Site(tmp_path, "", "")
+    site.copies = dict.fromkeys(site.near(), site.copy(4))
+    site.entries = dict.fromkeys(site.entries, Enlisted("10.0.0.1:1"))
+    assert (await site.settle(), site.node.asked) == ([], [])
+
+
 async def test_a_state_file_that_was_replaced_beside_its_logs_needs_no_copy(tmp_path: pathlib.Path) -> None:
     """Only the disk's own mark knows the agent before us; the spool of pushes and the archive are as old as that."""
     Database(tmp_path / "state.db").close()
