@@ -218,8 +218,10 @@ class Agent:
         except (OSError, sqlite3.Error) as error:
             log.error("control record %s is not on disk yet: %s", record.key, error)
             self._spawn(self._remember(app, record))
-        if job is not None and job.definition.source in self.intakes:
-            self._spawn(self.attachments.follow(job))
+        if job is not None:
+            self._reigns.on_record(job)
+            if job.definition.source in self.intakes:
+                self._spawn(self.attachments.follow(job))
         if self.catalogue.is_gone(self.agent_id) and record.key == member_record(self.introduce(), 0).key:
             # Somebody took us for gone.
             self._introduce_to(app, record.version + 1)

@@ -33,6 +33,8 @@ JOB_KEY = "job"
 SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
 #: A stopped job's leader stays so long for members that have not heard of it.
 END_S = 2.0
+#: A member without a vote that its leader has not told of a job's end drops its copy so long after the job's record.
+DROP_S = 3 * END_S
 
 
 class Reigns:
@@ -89,16 +91,22 @@ class Reigns:
                 self._begin(None, self._end(app, tombstone, leads=copy.leads))
 
     def on_record(self, job: JobRecord) -> None:
-        """A job's record came by its source's tree; a copy that slept through the job's end is dropped."""
+        """A job's end came by its source's tree: a copy that the group's leader did not tell of it in time is dropped.
+
+        Only one without a vote: those with votes still have to decide the end, and ask when their leader is gone.
+        """
         app = job.definition.app_id
         copy = self._copies.get(app)
-        if copy is None or copy.leads or job.stamp_ms <= copy.job.stamp_ms:
+        if job.stopped and copy is not None and copy.job.tree == job.tree:
+            self._begin(None, self._drop_later(app, job.tree))
+
+    async def _drop_later(self, app: bytes, tree: bytes) -> None:
+        await asyncio.sleep(DROP_S)
+        copy, view = self._copies.get(app), self._node.groups.view(tree)
+        if copy is None or copy.job.tree != tree or copy.leads or view is None:
             return
-        view = self._node.groups.view(copy.job.tree)
-        if view is not None and view.leader:
-            return  # its leader will say so
-        if job.stopped or job.tree != copy.job.tree:
-            self._begin(None, self._copies.forget(app))
+        if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
+            await self._copies.forget(app)
 
     async def _lead(self, app: bytes, copy: Copy) -> None:
         """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""

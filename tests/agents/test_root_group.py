@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from agents import group_care
+from agents import group_care, reigns
 from agents.agent import Agent
 from agents.commands import End, Rename
 from agents.errors import UnavailableError
@@ -76,6 +76,25 @@ async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tm
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
         copies = [agent.copies.get(APP) for agent in agents]
         assert all(copy is not None and copy.job.instance != job.instance for copy in copies)
+
+
+async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reigns, "DROP_S", 3.0)
+    async with running(tmp_path, 4) as agents:
+        await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        deaf = next(agent for agent in agents if agent.agent_id not in voters(agents))
+
+        async def nothing(*_: object) -> None:
+            return
+
+        # Its disk is so slow that nothing more is applied.
+        monkeypatch.setattr(deaf, "on_group_apply", nothing)
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
 
 
 async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:
