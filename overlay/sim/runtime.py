@@ -194,7 +194,7 @@ class Runtime:
         """Return a runtime under a new name that has the logs and nothing else; see `after_crash` for the old one."""
         heir = Runtime(name, self._disk)
         heir.source, heir.record = copy.copy(self.source), self.record
-        heir.succeeds = [*self.succeeds, self.name]
+        heir.succeeds, heir.counted_before = [*self.succeeds, self.name], self.counted_before
         return heir
 
     def begin(self, counted: int | None) -> None:
@@ -206,7 +206,7 @@ class Runtime:
         if self.succeeds:
             after = NEVER if counted is None else counted
             self.carry = [item for interval, items in sorted(self.source.items()) if interval > after for item in items]
-        self.counted_before = counted if self.succeeds else None
+            self.counted_before = counted
         self.succeeds, self.enlisted = [], True
 
     async def touch_disk(self) -> None:
