@@ -33,9 +33,9 @@ from cbt.schema import INTERVAL, PaoSchema
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
-#: Bounds of how long a straggler is waited for when the job does not say: a neighbour that answers for it takes 2 s,
-#: and people do not wait for a minute because two long intervals are one.
-LEAP_MS_MIN, LEAP_MS_MAX = 3_000, 10_000
+#: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
+#: back within 3 s, and people do not wait for a minute because two long intervals are one.
+LEAP_MS_MIN, LEAP_MS_MAX = 5_000, 10_000
 #: Keys and slots of one PAO row: the tree notes which are null in one word.
 _KEY_COLUMNS_MAX = 64
 
