@@ -21,20 +21,20 @@ from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
 from agents.config import AgentConfig
-from agents.copies import Copies
 from agents.errors import ElfError
-from agents.fetching import Fetcher, Pages
-from agents.holder import Holder
-from agents.intake import Intake
-from agents.masters import Masters
-from agents.publishing import Publisher
-from agents.reigns import JOB_KEY, Reigns
-from agents.replicas import Replicas
+from agents.group.copies import Copies
+from agents.group.fetching import Fetcher, Pages
+from agents.group.reigns import JOB_KEY, Reigns
+from agents.intake.intake import Intake
+from agents.intake.source_setup import describe_columns, make_pump
+from agents.masters.masters import Masters
+from agents.masters.results import Json
+from agents.publishing.publishing import Publisher
+from agents.replication.holder import Holder
+from agents.replication.replicas import Replicas
 from agents.requests import DescribeSource, JobRecord, Member
-from agents.results import Json
 from agents.sides.sides import Sides
 from agents.sides.words import SIDE_KEY
-from agents.source_setup import describe_columns, make_pump
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
 from agents.store.database import Database

@@ -1,7 +1,7 @@
 """What this agent answers when another one asks: each request of `agents.requests` and who here knows the answer.
 
 A request about a job is answered by the job's master; any other agent that knows the job points there, and one that
-does not lets the overlay route on toward the candidate key (`agents.locating` asks toward both).
+does not lets the overlay route on toward the candidate key (`agents.publishing.locating` asks toward both).
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import polars as pl
 
 from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnavailableError
-from agents.fetching import Pages
-from agents.gathering import parted
-from agents.holder import Holder
-from agents.keeping import Keep, KeepCheckpoint, Recall
-from agents.masters import Masters, summary
-from agents.part_requests import Share, Watch
+from agents.group.fetching import Pages
+from agents.masters.masters import Masters, summary
+from agents.parts.gathering import parted
+from agents.parts.requests import Share, Watch
+from agents.parts.shares import share, watch
+from agents.replication.holder import Holder
+from agents.replication.keeping import Keep, KeepCheckpoint, Recall
 from agents.requests import (
     AnyRequest,
     Describe,
@@ -49,7 +50,6 @@ from agents.requests import (
     encode,
     reply_of_error,
 )
-from agents.shares import share, watch
 from agents.sides.sides import Sides
 from overlay.contract import Record
 from overlay.ids import Contact, source_id

@@ -17,19 +17,19 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.commands import Enlisted
 from agents.errors import ElfError
-from agents.holder import Holder
-from agents.intake import Intake
-from agents.masters import Masters
-from agents.parts import siblings
-from agents.reigns import JOB_KEY
-from agents.replicas import Replicas
+from agents.group.commands import Enlisted
+from agents.group.reigns import JOB_KEY
+from agents.intake.intake import Intake
+from agents.masters.masters import Masters
+from agents.parts.parts import siblings
+from agents.replication.holder import Holder
+from agents.replication.replicas import Replicas
+from agents.replication.succession import Succession
 from agents.requests import Enlist, JobRecord, encode, value_of
 from agents.sides.partaking import Partaking
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
-from agents.succession import Succession
 from agents.worker import Worker
 from overlay.contract import NEVER, Record, RollupState
 from overlay.errors import OverlayError

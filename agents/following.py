@@ -8,14 +8,14 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from agents.due import Due
 from agents.errors import JobError, UnavailableError, UnknownJobError
-from agents.gathering import Ask, Gathering, parted_job
 from agents.http.service import Position, Positioned
-from agents.part_requests import Watch
+from agents.masters.results import Json, Span
+from agents.parts.due import Due
+from agents.parts.gathering import Ask, Gathering, parted_job
+from agents.parts.requests import Watch
+from agents.parts.shares import Shared, Told
 from agents.requests import Follow, JobRecord
-from agents.results import Json, Span
-from agents.shares import Shared, Told
 
 #: How long a master may hold a follower's request; shorter than the usual idle timeouts on the way.
 FOLLOW_MS = 10_000

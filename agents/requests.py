@@ -23,8 +23,8 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import TREES_MAX, Definition
-from agents.keeping import Keep, KeepCheckpoint, Recall, Request
-from agents.part_requests import Share, Watch
+from agents.parts.requests import Share, Watch
+from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import ControlState
 from overlay.decoding import read_msgpack
 from overlay.group.messages import Place
@@ -130,8 +130,8 @@ class Install(Request, frozen=True, tag="install"):
 class Enlist(Request, frozen=True, tag="enlist"):
     """Say that a new worker begins at an agent; asked of the job's master.
 
-    The answer is an `agents.commands.Enlisted`: what an earlier agent at the same address, whose disk is lost, was
-    counted with must be left out of what the worker reads, and what that agent missed is the worker's to bring.
+    The answer is an `agents.group.commands.Enlisted`: what an earlier agent at the same address, whose disk is lost,
+    was counted with must be left out of what the worker reads, and what that agent missed is the worker's to bring.
     """
 
     app: bytes

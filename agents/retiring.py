@@ -15,8 +15,8 @@ import msgspec
 
 from agents.catalogue import Catalogue, member_record
 from agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from agents.masters.results import Json
 from agents.requests import Describe, Member, Retire, Spread, encode, value_of
-from agents.results import Json
 from overlay.contract import Record
 from overlay.errors import OverlayError
 from overlay.ids import app_id, partition_id, source_id

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import ElfError, JobError, UnknownSourceError
 from agents.following import Following
-from agents.gathering import Gathering, parted_job
 from agents.http.service import Json, Position, Positioned
 from agents.jobs.definition import load_definition
-from agents.locating import JobRequest, Locator
-from agents.masters import summary
+from agents.masters.masters import summary
 from agents.metrics import render_metrics
+from agents.parts.gathering import Gathering, parted_job
+from agents.parts.whole_jobs import WholeJobs
+from agents.publishing.locating import JobRequest, Locator
 from agents.requests import (
     AnyRequest,
     Describe,
@@ -29,7 +30,6 @@ from agents.requests import (
 )
 from agents.retiring import Retiring
 from agents.sides.words import Seek, encode_question
-from agents.whole_jobs import WholeJobs
 from overlay.errors import OverlayError
 from overlay.ids import Contact, app_id, partition_id
 

@@ -19,10 +19,10 @@ from collections.abc import Sequence
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from agents.intake.pump import Pump, Sealed  # noqa: E402
 from agents.jobs.definition import load_definition  # noqa: E402
 from agents.jobs.plan import Plan, compile_job  # noqa: E402
 from agents.jobs.types import SqlType  # noqa: E402
-from agents.pump import Pump, Sealed  # noqa: E402
 from agents.sources.format import make_format  # noqa: E402
 from agents.sources.rejected import RejectedLines  # noqa: E402
 from agents.sources.tail import Tail  # noqa: E402

@@ -23,9 +23,9 @@ import polars as pl
 from agents.jobs.definition import load_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
-from agents.master import Master
+from agents.masters.master import Master
+from agents.masters.results import Span
 from agents.payload import Notes, pack
-from agents.results import Span
 from agents.store.database import Database
 from agents.store.panes import Panes
 from overlay.contract import NEVER, Commit, RollupState

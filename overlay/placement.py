@@ -1,6 +1,6 @@
 """Which two agents may become a job's root, and which of them does.
 
-Owns the candidate keys and the choice; asking the candidates for their load is the publisher's (`agents.candidates`).
+Owns the candidate keys and the choice; asking the candidates for their load is the publisher's (`agents.publishing`).
 Pure. Paper: §2.3 takes the one agent closest to SHA-1(name, creator).
 
 Differs from the paper: with one key, chance gives some agents many roots (98.4 % of 1,280 agents root fewer than 3 of

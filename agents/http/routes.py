@@ -18,8 +18,8 @@ from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json
 from agents.http.stream import send_results
-from agents.results import require_complete
-from agents.windows import parse_window
+from agents.masters.results import require_complete
+from agents.masters.windows import parse_window
 
 SERVICE: web.AppKey[AgentService] = web.AppKey("service")
 STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")

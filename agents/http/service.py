@@ -80,7 +80,7 @@ class AgentService(Protocol):
         Args:
             creator: of the job.
             name: of the job.
-            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.windows` checked it).
+            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.masters.windows` checked it).
             key: only rows whose first group key has this text; None: all.
             limit: most rows to return; None: all.
 

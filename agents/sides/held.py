@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.copies import Copy
-from agents.emission import note_rest
 from agents.errors import UnknownJobError
-from agents.master import Master
-from agents.masters import FOLLOW_WINDOWS_MAX
+from agents.group.copies import Copy
+from agents.masters.emission import note_rest
+from agents.masters.master import Master
+from agents.masters.masters import FOLLOW_WINDOWS_MAX
+from agents.masters.results import Json
+from agents.masters.spans import resolve
 from agents.requests import Follow, JobRecord
-from agents.results import Json
 from agents.sides.borrowed import BorrowedPanes
-from agents.spans import resolve
 from overlay.contract import NEVER
 from overlay.ids import Contact
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Coroutine
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.copies import Copies, Copy
 from agents.errors import ElfError, UnknownJobError
+from agents.group.copies import Copies, Copy
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
-from agents.master import Master
-from agents.masters import Masters
+from agents.masters.master import Master
+from agents.masters.masters import Masters
+from agents.masters.results import Json
 from agents.requests import Describe, Follow, Query, contact_at, encode, value_of
-from agents.results import Json
 from agents.sides.borrowed import BorrowedPanes
 from agents.sides.held import Provisional
 from agents.sides.partaking import Partaking

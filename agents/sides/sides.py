@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.copies import Copies
 from agents.errors import BadRequestError
-from agents.masters import Masters
+from agents.group.copies import Copies
+from agents.masters.masters import Masters
+from agents.masters.results import Json
 from agents.requests import Describe, Follow, Query
-from agents.results import Json
 from agents.sides.partaking import Partaking
 from agents.sides.provisional import ProvisionalMasters
 from agents.sides.words import AskStand, Partake, Seek, decode_question

@@ -1,7 +1,7 @@
 """What this agent keeps for others on its disk: sealed snapshots without a verdict, and last checkpoints.
 
 Rows stand for themselves: one that is damaged costs that copy, which is counted, said and dropped, and nothing else.
-When to take a copy, and when to let it go, is `agents.holder`'s.
+When to take a copy, and when to let it go, is `agents.replication.holder`'s.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from agents.keeping import Keep, KeepCheckpoint
+from agents.replication.keeping import Keep, KeepCheckpoint
 from agents.store.checksums import is_whole
 from agents.store.database import Database
 

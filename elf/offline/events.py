@@ -11,7 +11,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.archive_layout import ArchivedFile, ArchiveError, check_file, list_files, source_folder
+from agents.archive.layout import ArchivedFile, ArchiveError, check_file, list_files, source_folder
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from agents.archive_layout import ArchivedFile
+from agents.archive.layout import ArchivedFile
 from agents.errors import JobError
 from agents.jobs.query import columns_read
 from elf.offline.compare import compare

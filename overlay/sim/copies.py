@@ -1,6 +1,6 @@
 """What every member of a simulated job's root group holds: its master's copy, and the commands it is made of.
 
-The counterpart of `agents.commands` and `agents.copies`, as thin as can be. `Truth` is the one who looks from outside:
+The counterpart of `commands` and `copies` in `agents.group`, as thin as can be. `Truth` looks from outside:
 it holds all members to one order, and is what was decided, whoever still has it. OVERLAY 6.5.
 """
 

@@ -1,6 +1,6 @@
 """One simulated agent's part in a job: its place in the tree, and its part in the job's root group.
 
-The counterpart of `agents.reigns`, `agents.fetching`, `agents.masters` and `agents.attachments`, without SQL and panes:
+The counterpart of `agents.group`, `agents.masters` and `agents.attachments`, without SQL and panes:
 what a leader does with its tree, how a copy is fetched, who begins where. The group itself is the real one. Lives as
 long as a process does; what must outlive it is on the runtime's disk and in the machine's memory of records.
 """

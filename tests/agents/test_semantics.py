@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import Plan
 from agents.payload import Notes, unpack
-from agents.pump import Pump, Sealed
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail

@@ -22,8 +22,8 @@ import msgspec
 
 from agents import payload, requests
 from agents.catalogue import Catalogue, job_record, member_record
-from agents.commands import Command, decode_command, encode_command
 from agents.errors import ElfError
+from agents.group.commands import Command, decode_command, encode_command
 from agents.jobs.definition import Definition
 from cbt import PaoDecodeError
 from cbt import decode as decode_block

@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from agents import masters
 from agents.agent import Agent
 from agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
 from agents.http.stream import cursor_of, identity_of, read_cursor
 from agents.jobs.definition import load_definition
+from agents.masters import masters
+from agents.masters.results import require_complete
 from agents.requests import OfSide, encode, value_of
-from agents.results import require_complete
 from agents.service import Service
 from agents.sides import provisional
 from agents.sides.words import Partake, encode_question
 from overlay.contract import Verdict
 from overlay.ids import app_id
-from tests.agents.test_root_group import running
+from tests.agents.group.test_root_group import running
 from tests.overlay.cluster import wait_until
 
 APP = app_id("sold", "shop")

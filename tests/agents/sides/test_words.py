@@ -20,7 +20,7 @@ from agents.sides.words import (
     side_tree,
 )
 from overlay.ids import Contact
-from tests.agents.test_locating import JOB
+from tests.agents.publishing.test_locating import JOB
 
 KEY = bytes(range(20))
 SIDE = KEY[:12] + bytes(8)

@@ -8,7 +8,7 @@ import sqlite3
 
 import pytest
 
-from agents.keeping import Keep, KeepCheckpoint
+from agents.replication.keeping import Keep, KeepCheckpoint
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
 from agents.store.checksums import row_checksum
 from agents.store.database import Database

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents.archive import Archive
+from agents.archive.archive import Archive
 from elf.demo.clicks import START_MS, generate
 
 COLUMNS = {

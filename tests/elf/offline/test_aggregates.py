@@ -9,7 +9,7 @@ import pytest
 
 from agents.jobs.definition import Definition
 from agents.jobs.plan import compile_job
-from agents.results import Label, result_of
+from agents.masters.results import Label, result_of
 from elf.offline.compare import GUESSED, compare
 from elf.offline.plan import SparkPlan
 from elf.offline.report import Difference

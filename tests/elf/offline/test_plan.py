@@ -203,7 +203,7 @@ def test_what_cannot_be_planned_is_refused_with_a_reason(events: DataFrame, quer
 def test_files_of_other_schemas_are_read_together(
     spark: SparkSession, shop: Shop, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    from agents.archive import Archive
+    from agents.archive.archive import Archive
 
     folder = tmp_path_factory.mktemp("other")
     archive = Archive(folder, "clicks", "web-3", rows_max=100)

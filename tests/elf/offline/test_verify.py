@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.archive import Archive, list_files
+from agents.archive.archive import Archive, list_files
 from agents.errors import JobError
 from elf.demo.clicks import START_MS
 from elf.offline.verify import JobText, OfflineError, run_verify, verify

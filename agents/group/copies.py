@@ -1,0 +1,268 @@
+"""The copies of masters that this agent keeps: one for each job whose root group it is a member of.
+
+A job's master is decided on by its root group (`overlay.group`): what one of the members, the leader, decides is
+applied to all copies in the same order, panes included. So whichever agent is lost, another one has everything and goes
+on. Only the leader's copy is the master that answers and commits (`agents.masters`); the others only keep up. Paper:
+§3.3 leaves the loss of a master open; OVERLAY 6.5 replicates what it decided, and not the panes.
+
+Differs from OVERLAY 6.5 in that the panes are replicated, too: snapshots are let go of once they are committed, so a
+master that took over without the panes could not answer for windows that were open, nor for any before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from agents.group.commands import Command, Count, Dismiss, End, Enrol, Rename, Say, decode_command, encode_command
+from agents.jobs.plan import compile_job
+from agents.jobs.types import SqlType
+from agents.masters.master import Master, MasterState
+from agents.requests import JobRecord
+from agents.store.controls import Controls, decided_key
+from agents.store.groups import GroupLogs
+from agents.store.panes import Panes
+from cbt import PaoDecodeError
+from overlay.contract import ControlEntry, Mark
+from overlay.errors import NotJoinedError
+from overlay.group.effects import Save
+from overlay.group.messages import Kind, Place, Seat, decode_seats
+from overlay.group.seating import SIZE
+from overlay.group.state import Role
+from overlay.ids import Contact
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+
+
+class Copy:
+    """One job's copy: its newest record and its master's state; `leads`: it is the master."""
+
+    def __init__(self, job: JobRecord, master: Master) -> None:
+        self.job, self.master = job, master
+        self.leads = False
+
+
+class Copies:
+    """All copies of this agent.
+
+    Args:
+        agent_id: this agent's name in groups.
+        node: the overlay.
+        store: where copies live on disk.
+        logs: where the groups' logs do.
+        controls: where the control logs of their trees do.
+        learn: told of each job, so that payloads of it can be merged here.
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        node: OverlayNode,
+        store: Panes,
+        logs: GroupLogs,
+        controls: Controls,
+        learn: Callable[[JobRecord], None],
+    ) -> None:
+        self.agent_id, self._node, self._store, self._logs = agent_id, node, store, logs
+        self._controls, self._learn = controls, learn
+        #: Told when a copy has applied a command, or has begun or ceased to lead (None).
+        self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
+        self._copies: dict[bytes, Copy] = {}
+        #: Tree -> job.
+        self.apps: dict[bytes, bytes] = {}
+
+    def get(self, app: bytes) -> Copy | None:
+        """Return the copy of a job, whoever leads."""
+        return self._copies.get(app)
+
+    def all(self) -> list[Copy]:
+        """Return all copies."""
+        return list(self._copies.values())
+
+    def serves(self, tree: bytes, agent: str) -> bool:
+        """Tell whether an agent may have our copy: we lead the group, and it is a member, or will be one.
+
+        Whether a majority lets us lead may be for that agent to say, once it has the copy.
+        """
+        view = self._node.groups.view(tree)
+        return view is not None and view.role is Role.LEADER and any(seat.agent == agent for seat in view.seats)
+
+    def has_said(self, tree: bytes, mark: Mark) -> bool:
+        """Tell whether an entry of a tree's control log, or a later one, is decided."""
+        known = self._controls.state(decided_key(tree))
+        return known is not None and known.mark >= mark
+
+    def is_grown(self, app: bytes) -> bool:
+        """Tell whether a job led here has the members that it can have, as far as we know other agents."""
+        copy = self._copies.get(app)
+        view = self._node.groups.view(copy.job.tree) if copy is not None else None
+        if copy is None or view is None:
+            return False
+        wanted = min(SIZE, 1 + len(self._node.contacts()))
+        return (
+            len(view.seats) >= wanted and sum(seat.votes for seat in copy.master.state.seats) >= wanted - 1 + wanted % 2
+        )
+
+    # ---- a copy's life
+
+    def restore(self) -> None:
+        """Take up the copies of the last run."""
+        self._store.sweep()
+        for app, body, state in self._store.masters():
+            job = JobRecord.decode(body)
+            if msgspec.msgpack.decode(state, type=MasterState).ended:
+                self._store.forget(app)
+                self._logs.forget(job.tree)
+            else:
+                self._open(job, state)
+        until_ms = self._store.uncertain_before_ms
+        if until_ms is not None:
+            for copy in self._copies.values():
+                copy.master.doubt(until_ms)
+            self._store.settle_doubts()
+
+    def create(self, job: JobRecord, state: MasterState) -> None:
+        """Begin a job's group with this agent alone, which leads it at once."""
+        app = job.definition.app_id
+        encoded = msgspec.msgpack.encode(msgspec.structs.replace(state, seats=(self._own_seat(),)))
+        self._logs.forget(job.tree)
+        self._store.create(app, job.encode(), encoded)
+        self._open(job, encoded)
+
+    def take(self, job: JobRecord, state: bytes, leader: Contact) -> None:
+        """Open a copy that was fetched from the group's leader and lies on disk already."""
+        self._open(job, state, leader)
+
+    async def close(self, app: bytes) -> None:
+        """Close a copy, which stays on disk."""
+        copy = self._copies.pop(app, None)
+        if copy is not None:
+            self.apps.pop(copy.job.tree, None)
+            await self._node.groups.close(copy.job.tree)
+
+    async def close_for(self, app: bytes, tree: bytes, leader: Contact, term: int, applied: Place) -> bool:
+        """Close a copy for that of a term's leader; False, and it stays open, if what is here may not go for that."""
+        copy = self._copies.get(app)
+        await self.close(app)
+        if copy is None or copy.job.tree != tree:
+            return self._logs.state(tree, Place(), ()).yields_to(term, applied)
+        own = copy.master.state
+        if self._logs.state(tree, own.applied, own.seats).yields_to(term, applied):
+            return True
+        self._open(copy.job, msgspec.msgpack.encode(own), leader)
+        return False
+
+    async def forget(self, app: bytes) -> None:
+        """Close a copy and drop it from disk."""
+        copy = self._copies.get(app)
+        await self.close(app)
+        await asyncio.to_thread(self._store.forget, app)
+        if copy is not None:
+            await asyncio.to_thread(self._logs.forget, copy.job.tree)
+            for key in (copy.job.tree, decided_key(copy.job.tree)):
+                await asyncio.to_thread(self._controls.forget, key)
+
+    def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
+        definition, app = job.definition, job.definition.app_id
+        plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        master = Master(plan, self._store, state)
+        self._learn(job)
+        seats = self._seats_of(master.state)
+        self._copies[app], self.apps[job.tree] = Copy(job, master), app
+        self._node.groups.open(job.tree, self._logs.state(job.tree, master.state.applied, seats), leader)
+
+    def _seats_of(self, state: MasterState) -> tuple[Seat, ...]:
+        """Return a group's members; of one whose only vote was ours under another name or address, ourselves.
+
+        Nobody else can have led such a group. A state from before there were groups has no members.
+        """
+        own = self._own_seat()
+        voters = [seat for seat in state.seats if seat.votes]
+        if len(voters) <= 1 and (not voters or voters[0].address == own.address or voters[0].agent == own.agent):
+            return (own, *(seat for seat in state.seats if not seat.votes and seat.agent != own.agent))
+        return state.seats
+
+    def _own_seat(self) -> Seat:
+        return Seat(self.agent_id, self._node.contact.address, True)
+
+    # ---- deciding
+
+    async def propose(self, app: bytes, command: Command) -> None:
+        """Have a command decided and applied here.
+
+        Raises:
+            NotJoinedError, OvertakenError: this agent does not lead the job, or no more.
+        """
+        copy = self._copies.get(app)
+        if copy is None:
+            raise NotJoinedError("this agent has no copy of the job any more")
+        await self._node.groups.propose(copy.job.tree, encode_command(command))
+
+    # ---- the overlay's GroupHandler
+
+    async def on_save(self, tree: bytes, save: Save) -> None:
+        """Make term, vote and entries durable."""
+        applied = self._copies[self.apps[tree]].master.state.applied
+        await asyncio.to_thread(self._logs.save, tree, save, applied.index)
+
+    async def on_apply(self, tree: bytes, place: Place, kind: Kind, body: bytes) -> None:
+        """Apply a decided entry durably; what every copy would refuse changes nothing on any."""
+        app = self.apps.get(tree)
+        copy = self._copies.get(app) if app is not None else None
+        if app is None or copy is None or place.index <= copy.master.state.applied.index:
+            return
+        if kind is not Kind.COMMAND:
+            seats = decode_seats(body) if kind is Kind.SEATS else None
+            await asyncio.to_thread(copy.master.note, place, seats)
+            return
+        try:
+            command = decode_command(body)
+        except msgspec.DecodeError as error:
+            log.error("job %s: a decision is not readable and counts nothing: %s", copy.job.definition.key, error)
+            await asyncio.to_thread(copy.master.note, place)
+            return
+        await self._apply(copy, command, place)
+        self.changed(app, command)
+
+    async def _apply(self, copy: Copy, command: Command, place: Place) -> None:
+        master = copy.master
+        match command:
+            case Count(commit=commit):
+                try:
+                    await asyncio.to_thread(master.commit, commit, place)
+                except PaoDecodeError as error:
+                    # Every copy refuses the same, and the agents will hear that it was counted: say what is missing.
+                    log.error("job %s: a commit holds nothing readable: %s", copy.job.definition.key, error)
+                    await asyncio.to_thread(master.commit, master.emptied(commit), place)
+            case Enrol(agent=agent, entry=entry, lost=lost):
+                await asyncio.to_thread(master.enlist, agent, entry, lost, place)
+            case Dismiss(agent=agent, last=last):
+                await asyncio.to_thread(master.retire, agent, last, place)
+            case Rename(job=job):
+                if job.tree == copy.job.tree and job.stamp_ms > copy.job.stamp_ms:
+                    await asyncio.to_thread(self._store.rename, master.app, job.encode())
+                    copy.job = job
+                    self._learn(job)
+                await asyncio.to_thread(master.note, place)
+            case Say(entry=entry, retain_above=retain_above):
+                said = ControlEntry(entry.mark, entry.body, retain_above=retain_above)
+                # Apart from what this agent has heeded itself, which comes to it by the tree like to every other one.
+                await asyncio.to_thread(self._controls.put, decided_key(copy.job.tree), said)
+                await asyncio.to_thread(master.note, place)
+            case End(tombstone=tombstone):
+                copy.job = tombstone
+                self._learn(tombstone)
+                # A start that comes before the copy is forgotten must not take it for a running job's.
+                await asyncio.to_thread(master.note, place, ended=True)
+
+    def on_lead(self, tree: bytes, leads: bool) -> None:
+        """This agent's copy is the master now, or is it no more."""
+        app = self.apps.get(tree)
+        copy = self._copies.get(app) if app is not None else None
+        if app is not None and copy is not None and copy.leads != leads:
+            copy.leads = leads
+            self.changed(app, None)

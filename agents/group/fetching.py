@@ -1,0 +1,125 @@
+"""A copy of a job's master on its way from the leader of its root group to a member that lacks it.
+
+The leader reads its copy as it was at one moment, page by page, while it goes on; what was decided since, the group's
+log brings. The member keeps the pages as they come, and makes a copy of them with the last one: a crash before that
+leaves blocks without a master, which the next start drops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+
+import msgspec
+
+from agents.errors import ElfError, UnavailableError
+from agents.group.copies import Copies
+from agents.masters.master import MasterState
+from agents.requests import Fetch, JobRecord, Page, encode, value_of
+from agents.store.controls import Controls, decided_key
+from agents.store.groups import GroupLogs
+from agents.store.panes import Kind, PaneReader, Panes
+from overlay.errors import OverlayError
+from overlay.ids import Contact
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+
+#: Bytes of blocks in one page, and how long one may take.
+PAGE_BYTES, PAGE_MS = 4 << 20, 20_000
+#: Copies read at a time on a leader; one that is not asked for this long is given up.
+READERS_MAX, READER_S = 8, 60.0
+
+
+class Pages:
+    """The leader's side: copies that members are reading."""
+
+    def __init__(self, store: Panes, controls: Controls, copies: Copies) -> None:
+        self._store, self._controls, self._copies = store, controls, copies
+        #: Job and member -> reader, the page it will give next, and when it was used last; oldest use first.
+        self._readers: dict[tuple[bytes, str], tuple[PaneReader, int, float]] = {}
+
+    async def answer(self, fetch: Fetch) -> Page:
+        """Return the next page. Raises UnavailableError where the member has to begin anew, or is none."""
+        app, who = self._copies.apps.get(fetch.tree), (fetch.tree, fetch.agent_id)
+        copy = self._copies.get(app) if app is not None else None
+        if app is None or copy is None or not self._copies.serves(fetch.tree, fetch.agent_id):
+            raise UnavailableError("this agent does not lead the job's root group, or the asker is no member of it")
+        now_s = asyncio.get_running_loop().time()
+        if fetch.number == 0:
+            old = [key for key, (_, _, used_s) in self._readers.items() if now_s - used_s > READER_S or key == who]
+            self._close(old)
+            self._close(list(self._readers)[: max(0, len(self._readers) + 1 - READERS_MAX)])
+            self._readers[who] = await asyncio.to_thread(self._store.reader, app), 0, now_s
+        reader, number, _ = self._readers.pop(who, (None, 0, 0.0))
+        if reader is None or number != fetch.number:
+            raise UnavailableError("this page is not there any more; begin anew")
+        self._readers[who] = reader, number + 1, now_s
+        blocks = await asyncio.to_thread(reader.page, PAGE_BYTES)
+        applied = msgspec.msgpack.decode(reader.state, type=MasterState).applied
+        if blocks:
+            return Page(job=reader.job, applied=applied, blocks=blocks)
+        self._close([who])
+        # Later than the rest, perhaps: what is decided twice counts once.
+        control = await asyncio.to_thread(self._controls.state, decided_key(fetch.tree))
+        return Page(job=reader.job, applied=applied, state=reader.state, control=control)
+
+    def close(self) -> None:
+        """Give up all."""
+        self._close(list(self._readers))
+
+    def _close(self, keys: list[tuple[bytes, str]]) -> None:
+        for key in keys:
+            entry = self._readers.pop(key, None)
+            if entry is not None:
+                entry[0].close()
+
+
+class Fetcher:
+    """The member's side: copies that this agent fetches, one of a job at a time."""
+
+    def __init__(
+        self, agent_id: str, node: OverlayNode, store: Panes, logs: GroupLogs, controls: Controls, copies: Copies
+    ) -> None:
+        self._agent_id, self._node = agent_id, node
+        self._store, self._logs, self._controls, self._copies = store, logs, controls, copies
+        self._busy: set[bytes] = set()
+
+    async def fetch(self, tree: bytes, leader: Contact, term: int) -> None:
+        """Fetch a job's copy from the leader of a term and open it; what fails is logged: the leader asks again."""
+        if tree in self._busy:
+            return
+        self._busy.add(tree)
+        try:
+            await self._fetch(tree, leader, term)
+        except (OverlayError, ElfError, OSError, sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
+            log.warning("a job's copy cannot be fetched from %s: %s", leader.address, error)
+        finally:
+            self._busy.discard(tree)
+
+    async def _fetch(self, tree: bytes, leader: Contact, term: int) -> None:
+        page = await self._page(tree, leader, 0)
+        job = JobRecord.decode(page.job)
+        if job.tree != tree:
+            raise UnavailableError("the copy is of another job")
+        app = job.definition.app_id
+        if not await self._copies.close_for(app, tree, leader, term, page.applied):
+            raise UnavailableError("what is here is later than the copy")
+        # Term and vote stay: what this agent has promised to candidates holds for the group, not for its log.
+        await asyncio.to_thread(self._logs.forget, tree, vote=False)
+        await asyncio.to_thread(self._store.forget, app)
+        number = 0
+        while not page.state:
+            changed = {(Kind(kind), interval): block for kind, interval, block in page.blocks}
+            await asyncio.to_thread(self._store.replace, app, changed, ())
+            number += 1
+            page = await self._page(tree, leader, number)
+        await asyncio.to_thread(self._store.adopt, app, page.job, page.state)
+        if page.control is not None:
+            await asyncio.to_thread(self._controls.adopt, decided_key(tree), page.control)
+        self._copies.take(JobRecord.decode(page.job), page.state, leader)
+
+    async def _page(self, tree: bytes, leader: Contact, number: int) -> Page:
+        answer = await self._node.ask(leader, encode(Fetch(tree, self._agent_id, number)), PAGE_MS)
+        return msgspec.convert(value_of(answer), Page)

@@ -1,0 +1,212 @@
+"""What follows when a job's root group chooses this agent, or another one, to lead: the tree's root moves.
+
+Whoever leads says so in the group's log, takes the root of the job's tree, and tells everyone: agents with the source
+by its tree, forwarders by the job's own. Whoever leads no more gives the root up at once; until the agents hear of the
+new one they keep what they have sealed. OVERLAY 6.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+
+import msgspec
+
+from agents.errors import ElfError
+from agents.group.care import care
+from agents.group.commands import Command, Count, End, Rename
+from agents.group.copies import Copies, Copy
+from agents.requests import JobRecord
+from agents.store.controls import Controls
+from overlay.contract import Record
+from overlay.errors import OverlayError
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+
+#: The key of the job's own record in its tree, for forwarders that do not have the source.
+JOB_KEY = "job"
+#: Pauses before everyone is told again of a new master.
+SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
+#: A stopped job's leader stays so long for members that have not heard of it.
+END_S = 2.0
+#: A member without a vote that its leader has not told of a job's end drops its copy so long after the job's record.
+DROP_S = 3 * END_S
+
+
+class Reigns:
+    """The jobs of which this agent is the root, as their groups decide.
+
+    Args:
+        node: the overlay.
+        copies: the copies of masters kept here; those that lead are the masters.
+        controls: where the control logs of their trees live.
+        learn: told of each job before its tree is joined, so that payloads of it can be merged here.
+        spread: puts a job's record into its source's tree, wherever that is.
+        now_ms: wall clock.
+    """
+
+    def __init__(
+        self,
+        node: OverlayNode,
+        copies: Copies,
+        controls: Controls,
+        learn: Callable[[JobRecord], None],
+        spread: Callable[[JobRecord], Awaitable[bool]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._node, self._copies, self._controls, self._learn = node, copies, controls, learn
+        self._spread, self._now_ms = spread, now_ms
+        #: Jobs of which the tree has its root here -> set when there is something new.
+        self.rooted: dict[bytes, asyncio.Event] = {}
+        #: What is done for jobs while we lead them; under None, what goes on whoever leads.
+        self._work: dict[bytes | None, list[asyncio.Task[None]]] = {}
+
+    async def stop(self) -> None:
+        """End what is done for the jobs; nothing is forgotten."""
+        tasks = [task for work in self._work.values() for task in work]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def on_changed(self, app: bytes, command: Command | None) -> None:
+        """A copy has applied a command, or has begun or ceased to lead."""
+        copy = self._copies.get(app)
+        if copy is None:
+            return
+        match command:
+            case None if copy.leads:
+                self._begin(app, self._lead(app, copy))
+                self._begin(app, care(self._copies.agent_id, self._node, copy.job.tree))
+            case None:
+                self._resign(app, copy)
+            case Count() if app in self.rooted:
+                self._tell(app)
+            case Rename(job=job) if not copy.leads:
+                self._node.move_root(job.tree, job.master, job.stamp_ms)
+            case End(tombstone=tombstone):
+                self._begin(None, self._end(app, tombstone, leads=copy.leads))
+
+    def on_record(self, job: JobRecord) -> None:
+        """A job's end came by its source's tree: a copy that the group's leader did not tell of it in time is dropped.
+
+        Only one without a vote: those with votes still have to decide the end, and ask when their leader is gone.
+        """
+        app = job.definition.app_id
+        copy = self._copies.get(app)
+        if job.stopped and copy is not None and copy.job.tree == job.tree:
+            self._begin(None, self._drop_later(app, job.tree))
+
+    async def _drop_later(self, app: bytes, tree: bytes) -> None:
+        await asyncio.sleep(DROP_S)
+        copy, view = self._copies.get(app), self._node.groups.view(tree)
+        if copy is None or copy.job.tree != tree or copy.leads or view is None:
+            return
+        if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
+            await self._copies.forget(app)
+
+    async def _lead(self, app: bytes, copy: Copy) -> None:
+        """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""
+        try:
+            if copy.job.master != self._node.contact:
+                me, stamp_ms = self._node.contact, max(self._now_ms(), copy.job.stamp_ms + 1)
+                job = msgspec.structs.replace(copy.job, master_host=me.host, master_port=me.port, stamp_ms=stamp_ms)
+                await self._copies.propose(app, Rename(job))
+        except OverlayError as error:
+            log.info("job %s: %s", copy.job.definition.key, error)
+            return
+        if copy.job.stopped:
+            await self._finish_stop(app, copy)
+            return
+        self._take_root(app, copy)
+        log.info("this agent is the master of job %s", copy.job.definition.key)
+        await self._tell_all(copy)
+
+    async def _finish_stop(self, app: bytes, copy: Copy) -> None:
+        """The master before us was stopping the job."""
+        await self._tell_all(copy)
+        with contextlib.suppress(OverlayError):
+            await self._copies.propose(app, End(copy.job))
+
+    async def _tell_all(self, copy: Copy) -> None:
+        """Put the job's record into its source's tree, until that is done or we lead no more."""
+        pause_s = SPREAD_RETRY_S
+        while copy.leads:
+            with contextlib.suppress(ElfError, OverlayError):
+                await self._spread(copy.job)
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, SPREAD_RETRY_S_MAX)
+
+    def _take_root(self, app: bytes, copy: Copy) -> None:
+        job, master = copy.job, copy.master
+        self._learn(job)
+        self.rooted.setdefault(app, asyncio.Event())
+        self._node.join_tree(
+            job.tree,
+            member=False,
+            root=self._node.contact,
+            state=master.state.rollup,
+            leap_after_ms=master.plan.leap_after_ms,
+            control=self._controls.rooted(job.tree),
+            reign=job.stamp_ms,
+        )
+        at = {known.address: agent for agent, known in master.state.enlisted.items() if not known.lost}
+        for agent, enlisted in master.state.enlisted.items():
+            if enlisted.lost:
+                self._node.exclude(job.tree, agent, at.get(enlisted.address))
+        for agent in master.state.retiring:
+            self._node.retire(job.tree, agent)
+        self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
+
+    def _resign(self, app: bytes, copy: Copy) -> None:
+        """Another agent leads, or nobody knows who: give the root up."""
+        self._cease(app)
+        news = self.rooted.pop(app, None)
+        if news is not None:
+            news.set()
+            job = copy.job
+            log.info("this agent is the master of job %s no more", job.definition.key)
+            self._node.join_tree(job.tree, member=False, root=job.master, reign=job.stamp_ms, rooted=False)
+
+    async def _end(self, app: bytes, tombstone: JobRecord, *, leads: bool) -> None:
+        """Forget a stopped job; its leader stays a little longer, until the other members have heard of it."""
+        tree = tombstone.tree
+        self._cease(app)
+        self._learn(tombstone)
+        news = self.rooted.pop(app, None)
+        if news is not None:
+            news.set()
+            # Forwarders know the job from its own tree only; the next publication may have another master.
+            self._node.add_record(tree, Record(JOB_KEY, tombstone.stamp_ms, tombstone.encode()))
+            self._node.leave_tree(tree)
+        if leads:
+            self._node.groups.show(tree)
+            await asyncio.sleep(END_S)
+        copy = self._copies.get(app)
+        if copy is not None and copy.job.tree == tree:
+            await self._copies.forget(app)
+
+    def _cease(self, app: bytes) -> None:
+        """End what is done for a job only while we lead it."""
+        for task in self._work.pop(app, ()):
+            task.cancel()
+
+    def _tell(self, app: bytes) -> None:
+        news, self.rooted[app] = self.rooted[app], asyncio.Event()
+        news.set()
+
+    def _begin(self, app: bytes | None, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._work.setdefault(app, []).append(task)
+        task.add_done_callback(functools.partial(self._done, app))
+
+    def _done(self, app: bytes | None, task: asyncio.Task[None]) -> None:
+        work = self._work.get(app, [])
+        if task in work:
+            work.remove(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("work for a job failed", exc_info=task.exception())

@@ -1,0 +1,89 @@
+"""What a master keeps of a job's past: panes with their labels, and what long windows are made of; frames lie on disk.
+
+Windows are made of running totals where the aggregates have an inverse (`summing`), else of pre-merged panes
+(`premerging`). A change is described first, written with the commit that it belongs to, and only then taken into
+memory: a disk that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import polars as pl
+
+from agents.history.past import Change, Past
+from agents.history.premerging import Premerging
+from agents.history.summing import Summing
+from agents.jobs.plan import Plan
+from agents.store.panes import Kind, Panes, Place
+from cbt import encode
+from cbt.merging import Merging
+from cbt.placed import Placed, encode_placed
+from cbt.schema import without_interval
+
+
+class History:
+    """The past of one job.
+
+    Args:
+        plan: the compiled job.
+        store: where it is durable.
+    """
+
+    def __init__(self, plan: Plan, store: Panes) -> None:
+        past = self._past = Past(plan, store)
+        self._summing = Summing(past) if past.summed else None
+        self._premerging = Premerging(past) if past.windowed and not past.summed else None
+        self.labels = past.labels
+
+    def mend(self, expired: int, committed: int, expected: int) -> None:
+        """Put labels that say so where those of some panes are lost."""
+        self._past.mend(expired, committed, expected)
+
+    def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
+        """Return a pane's rows; with a change, as they will be after it."""
+        return self._past.pane(key, change)
+
+    def is_empty(self, key: int) -> bool:
+        """Tell whether a pane has no rows."""
+        return not self._past.rows[key]
+
+    def window(self, first: int, last: int) -> pl.DataFrame:
+        """Merge all rows of these intervals, both ends included, without the `interval` column.
+
+        O(rows of two totals) where the aggregates have an inverse, else O(rows of O(log n) blocks).
+        """
+        if self._summing is not None:
+            found = self._summing.window(first, last)
+            if found is not None:
+                return found
+        past = self._past
+        if first == last:
+            # A pane has one row for each key of an interval.
+            return without_interval(next(past.inside(first, last), past.schema.empty()))
+        if self._premerging is not None:
+            return without_interval(self._premerging.window(first, last))
+        merging = Merging(past.schema)
+        for rows in past.inside(first, last):
+            merging.add(rows)
+        return without_interval(merging.result())
+
+    def write(self, state: bytes, change: Change) -> None:
+        """Write a change durably with the master's state, then remember it."""
+        past, serving = self._past, self._summing or self._premerging
+        if serving is not None and change.frames:
+            serving.prepare(change)
+        entries = past.entries(change)
+        changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
+        changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
+        changed |= {place: _block(made) for place, made in change.made.items()}
+        gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
+        past.store.commit(past.app, state, changed, [*gone, *sorted(change.dropped)])
+        past.changed(change, entries)
+        if serving is not None and change.frames:
+            serving.changed(change)
+
+
+def _block(made: pl.DataFrame | Placed | None) -> bytes:
+    if made is None:
+        return b""
+    return encode_placed(made) if isinstance(made, Placed) else encode(made)

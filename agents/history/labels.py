@@ -1,0 +1,103 @@
+"""The labels of a job's panes, and what they say together of any window, however long. Pure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+
+from sortedcontainers import SortedDict
+
+from agents.masters.results import Label, join
+
+#: Runs of so many intervals have their labels joined once and kept until one of them changes; the longest first.
+BLOCKS = (4_096, 256, 16)
+
+
+class Labels:
+    """Labels by key, the last interval of the pane's run; runs follow each other and never overlap."""
+
+    def __init__(self, labels: Mapping[int, Label]) -> None:
+        self._labels: SortedDict[int, Label] = SortedDict(labels)
+        #: (length, number) of a run -> its labels joined, where somebody asked; None where there are none.
+        self._blocks: dict[tuple[int, int], Label | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, key: int) -> Label:
+        label: Label = self._labels[key]
+        return label
+
+    def get(self, key: int) -> Label | None:
+        """Return a pane's label, if there is such a pane."""
+        label: Label | None = self._labels.get(key)
+        return label
+
+    def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
+        """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
+        self._labels.update(changed)
+        for key in gone:
+            self._labels.pop(key, None)
+        for key in (*changed, *gone):
+            for length in BLOCKS:
+                self._blocks.pop((length, key // length), None)
+
+    def all(self) -> list[Label]:
+        """Return all labels, ascending."""
+        return list(self._labels.values())
+
+    def oldest(self) -> int:
+        """Return the first key; there has to be one."""
+        return int(self._labels.keys()[0])
+
+    def newest(self) -> int:
+        """Return the last key; there has to be one."""
+        return int(self._labels.keys()[-1])
+
+    def ends(self, first: int, last: int) -> Iterator[int]:
+        """Yield the keys from one interval to another, both included, ascending."""
+        return iter(self._labels.irange(first, last))
+
+    def before(self, key: int) -> int | None:
+        """Return the last key before this one."""
+        return next(self._labels.irange(maximum=key - 1, reverse=True), None)
+
+    def between(self, first: int | None, last: int) -> list[int]:
+        """Return the keys from one interval to another, both included; without the first, all up to the last."""
+        return list(self._labels.irange(first, last))
+
+    def holding(self, first: int, last: int) -> Iterator[int]:
+        """Yield the keys of panes that hold any of these intervals, both ends included, ascending."""
+        return itertools.takewhile(lambda key: self._labels[key].previous < last, self._labels.irange(first))
+
+    def joined(self, first: int, last: int) -> list[Label]:
+        """Return labels that say together what those of the panes of these intervals say. O(log intervals)."""
+        found: list[Label] = []
+        # The run of the last pane may go on beyond the window.
+        end = next(self._labels.irange(last), None)
+        if end is not None and self._labels[end].previous < last:
+            last = end
+        begin = first
+        while begin <= last:
+            length = next((n for n in BLOCKS if begin % n == 0 and begin + n - 1 <= last), 1)
+            label = self._block(length, begin // length)
+            if label is not None:
+                found.append(label)
+                begin += length
+                continue
+            # A run of intervals without the end of a pane, which may be a long one.
+            following = next(self._labels.irange(begin + length), None)
+            begin = last + 1 if following is None else max(begin + length, following // length * length)
+        return found
+
+    def _block(self, length: int, number: int) -> Label | None:
+        """Join the labels of the panes that end in a run."""
+        if length == 1:
+            return self.get(number)
+        at = length, number
+        if at not in self._blocks:
+            below = next((n for n in BLOCKS if n < length), 1)
+            numbers = range(number * length // below, (number + 1) * length // below)
+            labels = [label for each in numbers if (label := self._block(below, each)) is not None]
+            self._blocks[at] = join(labels) if labels else None
+        return self._blocks[at]

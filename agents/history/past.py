@@ -1,0 +1,189 @@
+"""A job's panes at its master: labels and sizes in memory, frames on disk; and what a commit changes of them.
+
+A pane is what one commit brought: the PAOs of a run of intervals, named by the last of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import polars as pl
+from msgspec.structs import replace
+from sortedcontainers import SortedDict, SortedSet
+
+from agents.history.frames import Frames
+from agents.history.labels import Labels
+from agents.history.mending import holes, stand_ins
+from agents.jobs.plan import Plan
+from agents.masters.results import Label
+from agents.store.checksums import DamagedError
+from agents.store.panes import Kind, Panes, Place
+from cbt import INTERVAL, PaoDecodeError, decode, encode
+from cbt.placed import Placed
+
+log = logging.getLogger(__name__)
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A pane as memory and disk keep it beside its frame.
+
+    `blank`: some row's states are all zero (a key of nulls only), which a difference could not tell from no row.
+    """
+
+    label: Label
+    rows: int
+    blank: bool
+
+
+class _LabelledPane(msgspec.Struct, frozen=True, array_like=True):
+    label: Label
+    block: bytes
+
+
+class Change:
+    """What a commit changes of the past; what serves long windows is filled in last, when the panes are known."""
+
+    def __init__(self) -> None:
+        self.labels: dict[int, Label] = {}
+        self.frames: dict[int, pl.DataFrame] = {}
+        #: Rows of intervals that had been committed before.
+        self.late: list[tuple[int, pl.DataFrame]] = []
+        #: Panes that are no longer retained, and those whose run another pane now extends.
+        self.expired: list[int] = []
+        self.extended: list[int] = []
+        #: Blocks that serve long windows: those made (None: a mark without content), and those there are no more.
+        self.made: dict[Place, pl.DataFrame | Placed | None] = {}
+        self.dropped: set[Place] = set()
+
+    @property
+    def gone(self) -> list[int]:
+        """The panes that there are no more."""
+        return [*self.expired, *self.extended]
+
+
+class Past:
+    """The panes of one job.
+
+    Args:
+        plan: the compiled job.
+        store: where they are durable.
+    """
+
+    def __init__(self, plan: Plan, store: Panes) -> None:
+        self.schema, self.store, self.app = plan.schema, store, plan.definition.app_id
+        self.windowed = plan.window is not None
+        #: Whether windows are differences of running totals.
+        self.summed = self.windowed and plan.schema.invertible
+        self.frames = Frames(plan.schema, store, self.app)
+        self._split_labelled_panes()
+        blocks = store.blocks(self.app, Kind.LABEL).items()
+        entries = {key: msgspec.msgpack.decode(block, type=Entry) for key, block in blocks}
+        self.labels = Labels({key: entry.label for key, entry in entries.items()})
+        #: Key -> rows of each pane.
+        self.rows: SortedDict[int, int] = SortedDict({key: entry.rows for key, entry in entries.items()})
+        self.blank = SortedSet(key for key, entry in entries.items() if entry.blank)
+        #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
+        self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
+
+    def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
+        """Return a pane's rows, or what is left of them; with a change, as they will be after it."""
+        changed = change.frames.get(key) if change is not None else None
+        if changed is not None:
+            return changed
+        try:
+            return self.frames.read((Kind.PANE, key))
+        except (DamagedError, PaoDecodeError):
+            self._stand_in(key, replace(self.labels[key], damaged=1), self.schema.empty())
+            return self.frames.read((Kind.PANE, key))
+
+    def inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
+        """Yield the rows of these intervals, both ends included, pane by pane."""
+        for key in list(self.labels.holding(first, last)):
+            rows, label = self.pane(key), self.labels[key]
+            whole = first <= label.previous + 1 and label.through <= last
+            yield rows if whole else rows.filter(pl.col(INTERVAL).is_between(first, last))
+
+    def entries(self, change: Change) -> dict[int, Entry]:
+        """Return what is to be kept beside the frames of the panes that a change touches."""
+        for key in self._damaged.intersection(change.labels):
+            change.labels[key] = replace(change.labels[key], damaged=1)
+        found: dict[int, Entry] = {}
+        for key, label in change.labels.items():
+            frame = change.frames.get(key)
+            if frame is None:
+                found[key] = Entry(label, self.rows[key], key in self.blank)
+            else:
+                found[key] = self._entry(label, frame)
+        return found
+
+    def changed(self, change: Change, entries: dict[int, Entry]) -> None:
+        """Take into memory what has become durable."""
+        self.labels.replace(change.labels, change.gone)
+        for key in change.gone:
+            self.rows.pop(key, None)
+            self.blank.discard(key)
+            self._damaged.discard(key)
+            self.frames.forget((Kind.PANE, key))
+        for key, entry in entries.items():
+            self.rows[key] = entry.rows
+            (self.blank.add if entry.blank else self.blank.discard)(key)
+        for key, frame in change.frames.items():
+            self.frames.keep((Kind.PANE, key), frame)
+        for place in (*change.dropped, *change.made):
+            # Not the frames made: read back, they hold no more memory than they need.
+            self.frames.forget(place)
+
+    # ---- damage
+
+    def mend(self, expired: int, committed: int, expected: int) -> None:
+        """Put labels that say so where those of some panes are lost; see `agents.history.mending`."""
+        for hole in holes(self.labels.all(), expired, committed):
+            for label in stand_ins(hole, self.store.intervals(self.app, Kind.PANE), expected):
+                key = label.through if self.windowed else 0
+                self.store.note(Kind.LABEL, key)
+                frame = self.schema.empty()
+                with contextlib.suppress(DamagedError, PaoDecodeError):
+                    frame = self.frames.read((Kind.PANE, key))
+                self._stand_in(key, label, frame)
+
+    def _stand_in(self, key: int, label: Label, frame: pl.DataFrame) -> None:
+        """Take what is left of a damaged pane for the pane, in memory even where the disk refuses."""
+        entry = self._entry(label, frame)
+        self._damaged.add(key)
+        self.labels.replace({key: label}, ())
+        self.rows[key] = entry.rows
+        (self.blank.add if entry.blank else self.blank.discard)(key)
+        self.frames.keep((Kind.PANE, key), frame)
+        blocks = {(Kind.LABEL, key): msgspec.msgpack.encode(entry), (Kind.PANE, key): encode(frame)}
+        try:
+            self.store.replace(self.app, blocks, [])
+        except (OSError, sqlite3.Error) as error:
+            log.error("what is left of a damaged pane is not on disk: %s", error)
+
+    def _entry(self, label: Label, frame: pl.DataFrame) -> Entry:
+        return Entry(label, frame.height, self.summed and _is_blank(frame, self.schema.states))
+
+    def _split_labelled_panes(self) -> None:
+        """Bring panes of an older release into the present form."""
+        changed: dict[Place, bytes] = {}
+        old = self.store.intervals(self.app, Kind.LABELLED_PANE)
+        for key in old:
+            try:
+                block = self.store.block(self.app, Kind.LABELLED_PANE, key)
+                kept = msgspec.msgpack.decode(block, type=_LabelledPane)
+                frame = decode(kept.block, self.schema)
+            except (DamagedError, PaoDecodeError, msgspec.DecodeError):
+                continue  # `mend` finds that it is lacking
+            changed[Kind.LABEL, key] = msgspec.msgpack.encode(self._entry(kept.label, frame))
+            changed[Kind.PANE, key] = kept.block
+        if old:
+            self.store.replace(self.app, changed, [(Kind.LABELLED_PANE, key) for key in old])
+
+
+def _is_blank(frame: pl.DataFrame, states: Iterable[str]) -> bool:
+    """Tell whether some row's states, numbers all of them, are zero."""
+    return bool(frame.height) and bool(frame.select(pl.all_horizontal(pl.col(*states) == 0).any()).item())

@@ -1,0 +1,173 @@
+"""The loop around one source's pump: when to read, when to rest, and what leaves for the overlay.
+
+The pump runs in a thread of its own, so the event loop stays free while frames are parsed and synced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from agents.errors import ElfError
+from agents.intake.pump import Pump, Sealed
+from agents.intake.push import PushLog
+from agents.store.checkpoints import SourceState
+from agents.worker import Worker
+from overlay.contract import Verdict
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: Pause between looks at files that had nothing new, soon enough for windows of seconds, and once they had nothing new
+#: for so many looks: a look costs an idle agent more than anything else. A push wakes the loop at once.
+POLL_S, POLL_IDLE_S, IDLE_LOOKS = 0.1, 0.25, 10
+#: Pause after a disk error before the same work is tried again.
+RETRY_S = 1.0
+
+
+class Intake:
+    """One source of this agent, running.
+
+    Args:
+        pump: what does the work.
+        push: the spool behind `/v1/ingest/{source}`.
+        hand_over: gives sealed snapshots to the overlay, on the event loop.
+        congested: tells whether a tree takes less than it is given; while one of this source's does, nothing is read.
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        push: PushLog,
+        hand_over: Callable[[Sealed], None],
+        congested: Callable[[bytes], bool],
+    ) -> None:
+        self.pump, self.push = pump, push
+        #: Reading rests because a tree of this source is congested: lines wait in their files, none is dropped.
+        self.resting = False
+        #: Why nothing moves, while nothing moves; for `/readyz`.
+        self.trouble: str | None = None
+        self._hand_over, self._congested = hand_over, congested
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
+        self._broken = False
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._task = asyncio.create_task(self._run(), name=f"intake-{self.pump.source}")
+
+    async def stop(self) -> None:
+        """Stop reading and make a last checkpoint, so that the next start reads nothing again."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        try:
+            if not self._broken:
+                self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
+        except (OSError, sqlite3.Error) as error:
+            log.error("source %s: no last checkpoint: %s", self.pump.source, error)
+        self._thread.shutdown()
+
+    async def attach(self, *workers: Worker) -> None:
+        """Feed workers from the next line on, all from the same one; new ones are durable when this returns.
+
+        Otherwise an agent that falls before its next checkpoint would not know how much a worker was promised: it
+        would begin again with whatever line comes next then.
+
+        Raises:
+            OSError, sqlite3.Error: they are not durable yet; they are fed nevertheless, and may be attached again.
+        """
+        new = any(worker.new for worker in workers)
+        await self._in_thread(lambda: self.pump.attach(*workers))
+        while new:
+            # A checkpoint that was held up does not have the newcomer.
+            new, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))
+            self._give(sealed)
+        self._wake.set()
+
+    async def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
+        """Go on where another agent's checkpoint ends; durable when this returns.
+
+        Raises:
+            OSError, sqlite3.Error: nothing has changed.
+        """
+        await self._in_thread(lambda: self.pump.adopt(source, workers))
+        self._wake.set()
+
+    async def detach(self, tree: bytes) -> None:
+        """Stop feeding a worker."""
+        await self._in_thread(lambda: self.pump.detach(tree))
+
+    async def settle(self, tree: bytes, verdict: Verdict) -> None:
+        """Pass a verdict on to the worker; one that we were missing from is durable when this returns.
+
+        The root forgets an absence once we have taken note of it, so a crash must not make us forget it as well. That
+        a commit had us need not be durable: after a crash the root says so again.
+        """
+        done = self.pump.settle(tree, verdict)
+        self._wake.set()
+        if verdict.missing:
+            await asyncio.wrap_future(done)
+
+    async def ingest(self, ndjson: bytes) -> int:
+        """Append pushed lines durably; return how many."""
+        count = await asyncio.to_thread(self.push.append, ndjson)
+        self._wake.set()
+        return count
+
+    async def _run(self) -> None:
+        progressed, looks = True, 0
+        while True:
+            try:
+                self.resting = any(self._congested(tree) for tree in tuple(self.pump.workers))
+                # One trip to the thread a round: an idle agent does little else than this.
+                work = functools.partial(self._round, trim=not progressed)
+                progressed, sealed = await self._in_thread(work)
+                self._give(sealed)
+                self._note_troubles(self.pump.troubles)
+            except (OSError, sqlite3.Error, ElfError) as error:
+                if self.trouble is None:
+                    log.error("source %s stands still, will try again: %s", self.pump.source, error)
+                self.trouble, progressed = str(error), False
+                await asyncio.sleep(RETRY_S)
+            except Exception as error:
+                # A bug of ours. What was read since the last checkpoint may be half done, so no other is made: the next
+                # start reads it again.
+                log.exception("source %s has stopped: restart the agent", self.pump.source)
+                self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
+                return
+            looks = 0 if progressed else looks + 1
+            if not progressed:
+                self._wake.clear()
+                # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if it is woken at the same time.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S):
+                        await self._wake.wait()
+
+    def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
+        """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
+        if trim:
+            self.push.trim(self.pump.saved_offset(str(self.push.path)))
+        progressed = False if self.resting else self.pump.step()
+        return progressed, self.pump.checkpoint()
+
+    def _note_troubles(self, troubles: Sequence[str]) -> None:
+        """Show, and say once, why lines of this source may be out of our sight."""
+        trouble = "; ".join(troubles) or None
+        if trouble is not None and trouble != self.trouble:
+            log.warning("source %s: %s; its intervals stay open until that is mended", self.pump.source, trouble)
+        self.trouble = trouble
+
+    def _give(self, sealed: Sequence[Sealed]) -> None:
+        for one in sealed:
+            self._hand_over(one)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)

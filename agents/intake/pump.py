@@ -1,0 +1,387 @@
+"""One source at one agent: lines read, parsed once for all jobs, handed on, and checkpointed (DESIGN 3.1 to 3.4).
+
+Runs in the agent's data thread, one call at a time; the event loop only awaits it. A checkpoint is one transaction:
+positions, counters, open PAOs and sealed snapshots of all jobs on this source. A checkpoint that could not be written
+(disk full) is tried again before anything else happens, so nothing is sealed twice and nothing is read past it.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+import polars as pl
+
+from agents.archive.archive import Archive
+from agents.intake.poison import insert_whatever, parse_whatever
+from agents.jobs.types import SqlType
+from agents.parts.kin import takers
+from agents.sources.counters import Counters, Oddities, Parsed
+from agents.sources.format import Format
+from agents.sources.rejected import RejectedLines
+from agents.sources.rotation import Position
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
+from agents.worker import Worker
+from overlay.contract import Verdict
+
+log = logging.getLogger(__name__)
+#: Logs with waiting lines are read in turn; one that was not read for this long has none.
+TURN_MS_MAX = 5_000
+#: Event times further ahead than a day are nonsense, not a clock that runs fast.
+AHEAD_MS_MAX = 86_400_000
+#: Corrections of the clock that events are late by anyway, and how far ahead one is noted at a time that lasts.
+SET_BACK_MS_MIN, SET_BACK_MS_NOTED = 500, 60_000
+#: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
+CHECKPOINT_SPACING = 20
+#: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
+CHECKPOINTS_LATE = 5
+
+
+class SourceProgress(msgspec.Struct, frozen=True):
+    """What a source's checkpoint holds besides positions."""
+
+    counters: Counters
+    newest_ms: int | None
+    seen_ms: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sealed:
+    """A durable snapshot, ready to roll up."""
+
+    tree: bytes
+    snapshot: Snapshot
+
+
+_Settling = tuple[bytes, Verdict, concurrent.futures.Future[None]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pending:
+    source: SourceState
+    places: list[Position]
+    workers: tuple[WorkerState, ...]
+    sealed: Mapping[bytes, Sequence[Snapshot]]
+
+
+class Pump:
+    """Drives one source.
+
+    Args:
+        source: its name.
+        tail: its files, not yet restored.
+        format: how its lines become events.
+        columns: types of the columns that are always parsed (declared, or the format's own), for the archive.
+        checkpoints: where progress becomes durable.
+        archive: the Parquet copy, or None when off.
+        rejected: where lines that do not parse are kept.
+        now_ms: wall clock.
+        chunk_bytes: bytes of lines per step.
+        checkpoint_ms: longest time between checkpoints while events flow.
+        from_end: files that were never read begin at their end.
+        ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
+        advance_to: lets `now_ms` show a time at least.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        tail: Tail,
+        format: Format,
+        columns: Mapping[str, SqlType],
+        checkpoints: Checkpoints,
+        archive: Archive | None,
+        rejected: RejectedLines,
+        now_ms: Callable[[], int],
+        chunk_bytes: int,
+        checkpoint_ms: int,
+        from_end: bool = False,
+        ahead_ms: Callable[[], int] = lambda: 0,
+        advance_to: Callable[[int], None] = lambda at_ms: None,
+    ) -> None:
+        self.source, self.format, self.columns = source, format, columns
+        self.tail = tail
+        self.counters = Counters()
+        #: Since this start; unlike `counters` they are not part of the checkpoint.
+        self.oddities = Oddities()
+        #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
+        self.newest_ms: int | None = None
+        self._seen_ms: int | None = None
+        #: Why lines may be out of sight, as of the last step.
+        self.troubles: list[str] = []
+        self.workers: dict[bytes, Worker] = {}
+        self.progressed_ms = now_ms()
+        self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
+        self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
+        self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
+        #: Up to here it is noted that the machine's clock was set back; None while it is right.
+        self._doubtful_until_ms: int | None = None
+        self._looked_ms = now_ms()
+        self._idle_since_ms: int | None = None
+        #: Logs read since the last time all were at their end: newest event, and when it was read.
+        self._behind: dict[str, tuple[int, int]] = {}
+        self._behind_since_ms = now_ms()
+        self._sequence = 0
+        self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
+        self._pending: _Pending | None = None
+        self._saved: list[Position] = []
+        self._verdicts: collections.deque[_Settling] = collections.deque()
+        self._applied: list[concurrent.futures.Future[None]] = []
+        #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.
+        self._awaited = False
+        self._restore()
+
+    def _restore(self) -> None:
+        state = self._checkpoints.source(self.source)
+        if state is not None:
+            self.tail.restore(state.positions)
+            progress = msgspec.json.decode(state.counters, type=SourceProgress)
+            self.counters, self._sequence = progress.counters, state.sequence
+            self.newest_ms, self._seen_ms = progress.newest_ms, progress.seen_ms
+        if self._archive is not None:
+            recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
+            for _ in range(recovery.damaged):
+                self._checkpoints.damages.note(
+                    "archive",
+                    f"source {self.source}: a file of the archive is damaged and set aside as _damaged-...: "
+                    "its events are in the results but not in the archive",
+                )
+
+    def stalled_ms(self) -> int:
+        """Return for how long lines have been waiting while none was read; 0 when none wait."""
+        waiting = bool(self.workers) and self._idle_since_ms is None
+        return self._now_ms() - self.progressed_ms if waiting else 0
+
+    def attach(self, *workers: Worker) -> None:
+        """Feed workers from the next line on; a new one learns from which interval on it will have all events.
+
+        If a worker of this tree is fed already, it stays: what it was given since the last checkpoint is only there.
+        """
+        attached = [worker for worker in workers if worker.tree not in self.workers]
+        for worker in attached:
+            if worker.new:
+                worker.begin(self._partial_before(worker.plan.interval_ms))
+        for worker in attached:
+            self._feed(worker)
+
+    def _feed(self, worker: Worker) -> None:
+        if worker.progress.sealed is not None:
+            # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
+            closed_ms = (worker.progress.sealed + 1) * worker.plan.interval_ms
+            self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
+        self._doubtful_until_ms = None
+        worker.resume(self._now_ms())
+        self.workers[worker.tree] = worker
+        self.progressed_ms = self._now_ms()
+
+    def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
+        """Go on, durably, where another agent's checkpoint ends; before any line is read, with all its workers."""
+        assert not self.workers and self._sequence == 0
+        self._checkpoints.write(source, [worker.state(last=True) for worker in workers])
+        self._restore()
+        self.attach(*workers)
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a checkpoint waits that could not be written; the next one writes it as it was."""
+        return self._pending is not None
+
+    def detach(self, tree: bytes) -> None:
+        """Stop feeding a worker."""
+        self.workers.pop(tree, None)
+
+    def saved_offset(self, path: str) -> int:
+        """Return how far a file was read at the last checkpoint."""
+        return next((place.offset for place in self._saved if place.path == path), 0)
+
+    def settle(self, tree: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
+        """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._verdicts.append((tree, verdict, done))
+        return done
+
+    def step(self) -> bool:
+        """Read and process one chunk; return whether there was one. Without workers nothing is read."""
+        if self._pending is not None or not self.workers:
+            return False
+        before_ms = self._now_ms()
+        chunk = self.tail.read(self._chunk_bytes)
+        for _ in self.tail.take_gaps():
+            # What vanished was written after the last line we read, and before now.
+            for worker in self.workers.values():
+                worker.note_gap(self.newest_ms, before_ms)
+        self._note_set_back(before_ms)
+        self.troubles = self.tail.troubles
+        if chunk is None:
+            self._idle_since_ms = before_ms if self.tail.at_end else None
+            self._behind.clear()
+            return False
+        self._idle_since_ms = None
+        self.progressed_ms = before_ms
+        wanted = dict(self.columns) if self._archive is not None else {}
+        for worker in self.workers.values():
+            wanted |= worker.plan.columns
+        literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
+        for parsed in parse_whatever(self.format, chunk.data, wanted, literals):
+            self._take(parsed, chunk.stream, before_ms)
+        return True
+
+    def _note_set_back(self, now_ms: int) -> None:
+        """Label the time that a clock set back lives through again: its intervals are closed, its events to come."""
+        ahead_ms, looked_ms, self._looked_ms = self._ahead_ms(), self._looked_ms, now_ms
+        if ahead_ms < SET_BACK_MS_MIN:
+            self._doubtful_until_ms = None
+            return
+        until_ms = self._doubtful_until_ms
+        if until_ms is not None and now_ms < until_ms:
+            return
+        if until_ms is None:
+            log.warning(
+                "source %s: the clock of this machine was set back by %d s; until it is there again, its events are "
+                "late, and all windows say that something may be missing",
+                self.source,
+                ahead_ms // 1000,
+            )
+        self._doubtful_until_ms = now_ms + SET_BACK_MS_NOTED
+        # It was set back since the last look, and goes at half its pace since.
+        since_ms = now_ms - ahead_ms - 2 * (now_ms - looked_ms) if until_ms is None else until_ms
+        for worker in self.workers.values():
+            worker.note_gap(since_ms, self._doubtful_until_ms)
+
+    def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
+        self.counters += parsed.counters
+        self.oddities += parsed.oddities
+        try:
+            self._rejected.keep(parsed.rejects)
+        except OSError as error:
+            # A sample for people; the counters have every line. The chunk's events must not go with it.
+            log.error("source %s: rejected lines cannot be kept: %s", self.source, error)
+        events = parsed.events
+        if not events.height:
+            return
+        # Times are in milliseconds already; `dt.epoch` would be a query of its own.
+        self._note_newest(stream, events["ts"].cast(pl.Int64), now_ms)
+        for taker in takers(self.workers.values()):
+            insert_whatever(taker, events)
+        if self._archive is not None:
+            self._archive.append(events)
+
+    def watermark_ms(self) -> int | None:
+        """Return the event time before which no more events are expected; None before there is any sign of it.
+
+        While lines wait to be read it follows the newest event of the log that is furthest behind. At the end of every
+        file it follows the wall clock, so that an idle source closes its intervals too. While a file is out of sight it
+        stands still: the master then names this agent missing, rather than taking silence for "no events".
+        """
+        if self.troubles:
+            return None
+        now_ms = self._now_ms()
+        if self._idle_since_ms is not None:
+            return self._idle_since_ms
+        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if now_ms - read_ms <= TURN_MS_MAX]
+        unread = self.tail.waiting - self._behind.keys()
+        if not behind or (unread and now_ms - self._behind_since_ms <= TURN_MS_MAX):
+            return None
+        return min(behind)
+
+    def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
+        """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
+
+        With `force`, at once, and with all there is whatever the jobs' semantics: before a stop, or a job is taken up.
+        """
+        if self._pending is None:
+            self._apply_verdicts()
+            now_ms = self._now_ms()
+            since_ms = now_ms - self._checkpointed_ms
+            pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
+            if not force and since_ms < pause_ms:
+                return ()
+            watermark_ms = self.watermark_ms()
+            sealed = {
+                tree: [] if watermark_ms is None else worker.seal(watermark_ms) for tree, worker in self.workers.items()
+            }
+            overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
+            early = [
+                Sealed(tree, snapshot)
+                for tree, snapshots in sealed.items()
+                if self.workers[tree].sends_early and not force
+                for snapshot in snapshots
+            ]
+            waits = sum(map(len, sealed.values())) > len(early)
+            if early and not waits:
+                return early  # on disk with the next checkpoint
+            if not (force or overdue or self._awaited or waits):
+                return ()
+            self._pending = self._collect(sealed, last=force)
+        started = time.monotonic()
+        pending = self._pending
+        if self._archive is not None:
+            self._archive.prepare(pending.source.sequence)
+        self._checkpoints.write(pending.source, pending.workers)
+        self._pending, self._saved = None, pending.places
+        if self._archive is not None:
+            self._archive.commit(pending.source.sequence)
+        for done in self._applied:
+            done.set_result(None)
+        self._applied.clear()
+        self._awaited = False
+        self._checkpointed_ms = self._now_ms()
+        self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
+        return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
+
+    def _partial_before(self, interval_ms: int) -> int | None:
+        """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
+        if self.counters.read == 0 and not self.from_end:
+            return None
+        seen_ms = self._seen_ms
+        if seen_ms is None or self.counters.filtered or not self.workers:
+            # Lines were passed over without a look at their time, or came and went while no job wanted them; none was
+            # newer than now.
+            seen_ms = max(seen_ms or 0, self._now_ms())
+        return seen_ms // interval_ms + 1
+
+    def _note_newest(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
+        """Move the watermark; a time ahead of our clock must not, or all that comes after it would be late."""
+        seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
+        if isinstance(seen_ms, int):
+            self._seen_ms = seen_ms if self._seen_ms is None else max(self._seen_ms, seen_ms)
+        newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
+        if not isinstance(newest_ms, int):
+            return
+        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+        if not self._behind:
+            self._behind_since_ms = now_ms
+        before_ms = self._behind.get(stream, (newest_ms, 0))[0]
+        self._behind[stream] = (max(before_ms, newest_ms), now_ms)
+
+    def _apply_verdicts(self) -> None:
+        while self._verdicts:
+            tree, verdict, done = self._verdicts.popleft()
+            self._applied.append(done)
+            self._awaited = self._awaited or verdict.missing
+            worker = self.workers.get(tree)
+            if worker is not None:
+                # The run's own snapshots only: earlier ones may be stored still though a commit has them.
+                run: Sequence[Snapshot] = ()
+                if verdict.missing and worker.is_exact:
+                    run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through)
+                elif verdict.missing:
+                    run = worker.unsettled(verdict)
+                worker.settle(verdict, run)
+
+    def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
+        self._sequence += 1
+        states = []
+        for tree, worker in self.workers.items():
+            if worker.dirty or sealed[tree] or (last and not worker.is_exact):
+                states.append(worker.state(sealed[tree], last=last))
+                worker.dirty = False
+        progress = msgspec.json.encode(SourceProgress(self.counters, self.newest_ms, self._seen_ms))
+        source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
+        return _Pending(source, self.tail.places(), tuple(states), sealed)

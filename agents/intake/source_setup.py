@@ -1,0 +1,118 @@
+"""From a source's settings to the parts that run it, and what its columns are."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+
+from agents.archive.archive import Archive
+from agents.clock import Clock
+from agents.config import AgentConfig, SourceConfig
+from agents.errors import ConfigError
+from agents.intake.pump import Pump
+from agents.intake.push import PushLog
+from agents.jobs.types import SqlType
+from agents.masters.results import Json
+from agents.sources.format import Format, make_format
+from agents.sources.inference import infer_columns
+from agents.sources.rejected import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints
+
+#: Newest bytes of a source's newest file from which the types of undeclared columns are inferred.
+SAMPLE_BYTES = 1 << 20
+
+
+def make_pump(
+    name: str,
+    source: SourceConfig,
+    config: AgentConfig,
+    data: pathlib.Path,
+    agent_id: str,
+    checkpoints: Checkpoints,
+    clock: Clock,
+) -> tuple[Pump, PushLog]:
+    """Build the pump of a source and the spool behind its `/v1/ingest` route.
+
+    Raises:
+        ConfigError: the format or a column type is not one of ours.
+    """
+    format = source_format(name, source)
+    push = PushLog(data / "push" / f"{name}.log")
+    patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
+    archive = None
+    if config.archive.enabled:
+        folder = pathlib.Path(config.archive.path) if config.archive.path else data / "archive"
+        archive = Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
+    pump = Pump(
+        name,
+        Tail(patterns, start=source.start, limits={os.path.abspath(push.path): push.readable}),
+        format,
+        declared_columns(name, source, format),
+        checkpoints,
+        archive,
+        RejectedLines(data / "rejected" / f"{name}.log"),
+        clock,
+        chunk_bytes=config.agent.chunk_bytes,
+        checkpoint_ms=config.agent.checkpoint_ms,
+        from_end=source.start == "end",
+        ahead_ms=clock.ahead_ms,
+        advance_to=clock.advance_to,
+    )
+    return pump, push
+
+
+def source_format(name: str, source: SourceConfig) -> Format:
+    """Return a source's format; raises ConfigError when it is none of ours."""
+    try:
+        return make_format(source.format, time=source.time)
+    except ValueError as error:
+        raise ConfigError(f"sources.{name}.format: {error}") from None
+
+
+def declared_columns(name: str, source: SourceConfig, format: Format) -> Mapping[str, SqlType]:
+    """Return the column types known without looking at any line."""
+    if format.columns is not None:
+        return format.columns
+    try:
+        return {column: SqlType.parse(kind) for column, kind in source.columns.items()}
+    except ValueError as error:
+        raise ConfigError(f"sources.{name}.columns: {error}") from None
+
+
+def describe_columns(name: str, source: SourceConfig, push_log: pathlib.Path, names: Sequence[str]) -> Json:
+    """Tell the types of a source's columns, as far as they are declared or its lines show them.
+
+    Returns:
+        `columns`: name -> type of the columns asked for; `fields`: every name the source is seen to have.
+    """
+    format = source_format(name, source)
+    declared = declared_columns(name, source, format)
+    if format.columns is not None:
+        return {"columns": {column: kind.ddl for column, kind in declared.items()}, "fields": list(declared)}
+    asked = [column for column in names if column.lower() not in {known.lower() for known in declared}]
+    inferred = infer_columns(_sample([source.path, glob.escape(str(push_log))]), asked)
+    known = {**inferred.columns, **declared}
+    return {
+        "columns": {column: kind.ddl for column, kind in known.items()},
+        "fields": sorted({*inferred.fields, *declared}),
+    }
+
+
+def _sample(patterns: Iterable[str]) -> bytes:
+    """Return the last whole lines of the newest file that has any."""
+    found = {path for pattern in patterns if pattern for path in glob.glob(pattern, recursive=True)}
+    paths = [pathlib.Path(path) for path in found if not path.endswith(".gz")]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(max(0, size - SAMPLE_BYTES))
+            tail = file.read(SAMPLE_BYTES)
+        if size > SAMPLE_BYTES:
+            tail = tail[tail.find(b"\n") + 1 :]
+        lines = tail[: tail.rfind(b"\n") + 1]
+        if lines:
+            return lines
+    return b""

@@ -1,0 +1,91 @@
+"""What those who follow a job are sent, and when: windows that close, windows that change, windows still open. Pure.
+
+A window is sent when it closes, and again whenever late data has changed it: nothing that was sent as final changes
+unsaid. Who has been away for many windows is sent the newest and told of the others. With `emit_every` a window is also
+sent while it is open, each time event time passes a multiple of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from agents.jobs.query import Window
+from agents.masters.results import Json, Span
+
+
+class Batch(NamedTuple):
+    """Windows to be sent: the newest ones ascending, and how many older ones are not, all within `rest`."""
+
+    spans: list[Span]
+    rest: Span | None = None
+    rest_count: int = 0
+
+
+def closed(window: Window, after_ms: int, through_ms: int, most: int) -> Batch:
+    """Return the `most` newest windows that closed after one event time and by another, ascending."""
+    last, before = through_ms // window.slide_ms, after_ms // window.slide_ms
+    first = max(before, last - most) + 1
+    spans = [_ending(window, end * window.slide_ms) for end in range(first, last + 1)]
+    if first == before + 1:
+        return Batch(spans)
+    rest = Span(_ending(window, (before + 1) * window.slide_ms).start_ms, (first - 1) * window.slide_ms)
+    return Batch(spans, rest, first - 1 - before)
+
+
+def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, until_ms: int, most: int) -> Batch:
+    """Return the windows that hold some of these runs of event time, [start_ms, end_ms), newest and older ones.
+
+    Args:
+        window: the job's.
+        runs: in which something changed.
+        since_ms: windows begin no earlier.
+        until_ms: windows end no later.
+        most: how many to return one by one.
+    """
+    slide = window.slide_ms
+    earliest, latest = -(-(since_ms + window.size_ms) // slide), until_ms // slide
+    # The ends of windows, as multiples of the slide.
+    ends: list[tuple[int, int]] = []
+    for start_ms, end_ms in sorted(runs):
+        first = max(start_ms // slide + 1, earliest)
+        last = min((end_ms + window.size_ms - 1) // slide, latest)
+        if ends and first <= ends[-1][1] + 1:
+            ends[-1] = ends[-1][0], max(ends[-1][1], last)
+        elif first <= last:
+            ends.append((first, last))
+    newest: list[int] = []
+    while ends and len(newest) < most:
+        first, last = ends.pop()
+        cut = max(first, last - (most - len(newest)) + 1)
+        newest += range(last, cut - 1, -1)
+        if cut > first:
+            ends.append((first, cut - 1))
+    rest = None
+    if ends:
+        rest = Span(_ending(window, ends[0][0] * slide).start_ms, ends[-1][1] * slide)
+    spans = [_ending(window, end * slide) for end in reversed(newest)]
+    return Batch(spans, rest, sum(last - first + 1 for first, last in ends))
+
+
+def still_open(window: Window, through_ms: int) -> Span | None:
+    """Return the window that closes next, if some of it is committed."""
+    span = _ending(window, (through_ms // window.slide_ms + 1) * window.slide_ms)
+    return span if span.start_ms < through_ms else None
+
+
+def is_due(every_ms: int | None, before_ms: int | None, through_ms: int) -> bool:
+    """Tell whether event time has passed a multiple of `every_ms`; without it, that nothing is due early."""
+    return every_ms is not None and (before_ms is None or through_ms // every_ms > before_ms // every_ms)
+
+
+def note_rest(results: Sequence[Json], changed: Batch, closed: Batch) -> None:
+    """Say in the first of a follower's results how many older windows there are, which it is not sent one by one."""
+    for name, batch in (("also_revised", changed), ("also_closed", closed)):
+        if batch.rest is not None:
+            rest = {"start_ms": batch.rest.start_ms, "end_ms": batch.rest.end_ms, "windows": batch.rest_count}
+            results[0][name] = rest
+
+
+def _ending(window: Window, end_ms: int) -> Span:
+    return Span(end_ms - window.size_ms, end_ms)

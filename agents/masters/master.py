@@ -1,0 +1,392 @@
+"""A job's master: panes in, results out (paper: section 3.1, "Job master"; DESIGN 3.6).
+
+A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
+label. Late rows find the pane of their own interval and raise its revision. A window is made of panes, or of running
+totals where there are some (`agents.history`), whenever it is asked for, so any whole number of intervals is a window.
+Every commit is durable before the overlay may tell the agents to forget their snapshots.
+
+Methods may be called from worker threads; a lock keeps commits and answers apart.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+
+from agents.errors import JobError
+from agents.group.commands import Enlisted
+from agents.history.history import History
+from agents.history.past import Change
+from agents.jobs.plan import Plan
+from agents.masters.emission import Batch
+from agents.masters.news import News
+from agents.masters.results import Label, Result, Runs, Span, is_awaited, label_of, result_of
+from agents.payload import Notes, pack, unpack
+from agents.store.panes import Panes
+from cbt import INTERVAL, PaoDecodeError
+from overlay.contract import NEVER, Commit, RollupState
+from overlay.group.messages import Place, Seat
+
+#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
+RETAIN_MS = 86_400_000
+#: Gaps remembered one by one.
+GAPS_MAX = 1_000
+#: The key of a cumulative job's only pane.
+_TOTAL = 0
+#: Before any event time.
+_ALWAYS_MS = -(2**62)
+#: Merged windows kept until the next commit: most questions are for the latest one.
+CACHED_MAX = 16
+
+
+class MasterState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a master must remember besides its panes."""
+
+    rollup: RollupState = RollupState()
+    enlisted: Mapping[str, Enlisted] = {}
+    #: Agents being retired -> last interval whose commit still has them on its roster.
+    retiring: Mapping[str, int] = {}
+    #: agent id -> first interval it has all events of.
+    partial_before: Mapping[str, int] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
+    lost: Mapping[str, Runs] = {}
+    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
+    gaps: tuple[tuple[int, int], ...] = ()
+    #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
+    too_late: int = 0
+    #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
+    newest: int = NEVER
+    #: Panes up to this interval are no longer retained.
+    expired: int = NEVER
+    #: Rises with every commit; followers compare it.
+    edition: int = 0
+    #: The place of the root group's last entry that all this is made of, and the group's members as of it.
+    applied: Place = Place(1, 1)
+    seats: tuple[Seat, ...] = ()
+    #: The job is stopped, and nothing of it is needed any more.
+    ended: bool = False
+
+
+def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
+    extra = len(gaps) - GAPS_MAX
+    if extra <= 0:
+        return gaps
+    joined = gaps[: extra + 1]
+    return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
+
+
+def _with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
+    """Add the runs that agents tell of, several times each; bounded like gaps."""
+    return {**known, **{agent: _bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
+
+
+class Found(NamedTuple):
+    """What a window is made of: merged PAOs, label, gaps that touch it, and how far the job was then."""
+
+    paos: pl.DataFrame
+    label: Label
+    gaps: int
+    through_ms: int | None
+    edition: int
+    #: Agents that it lacks may still bring their data, and the job wants such results to say so.
+    awaited: bool
+
+
+class Master:
+    """The root's side of one job.
+
+    Args:
+        plan: the compiled job.
+        store: where commits become durable, and have been.
+        state: None for a new job, else what the store had.
+    """
+
+    def __init__(self, plan: Plan, store: Panes, state: bytes | None) -> None:
+        self.plan = plan
+        self.app = plan.definition.app_id
+        self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
+        self._history = History(plan, store)
+        self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
+        self._lock = threading.Lock()
+        self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
+        self._news = News(plan, self._history.labels, self.state.edition)
+
+    @property
+    def edition(self) -> int:
+        """Rises with every commit, and goes on where it was after a restart."""
+        return self.state.edition
+
+    @property
+    def through_ms(self) -> int | None:
+        """End of the last committed interval; None before the first commit."""
+        committed = self.state.rollup.committed
+        return None if committed == NEVER else (committed + 1) * self.plan.interval_ms
+
+    def commit(self, commit: Commit, place: Place) -> None:
+        """Take one commit into the panes, durably; nothing changes if another one overtook it.
+
+        Raises PaoDecodeError on bytes that are not this job's.
+        """
+        if commit.previous != self.state.rollup.committed or commit.through <= commit.previous:
+            self.note(place)
+            return
+        with self._lock:
+            notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
+            state = msgspec.structs.replace(
+                self.state,
+                edition=self.state.edition + 1,
+                applied=place,
+                rollup=commit.state,
+                retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
+                partial_before={**self.state.partial_before, **notes.partial_before},
+                gaps=_bounded((*self.state.gaps, *notes.gaps)),
+                lost=_with_lost(self.state.lost, notes.lost),
+            )
+            change = Change()
+            self._open_pane(commit, notes, change)
+            self._settle(notes, change)
+            if rows is not None:
+                try:
+                    state = self._add_rows(rows, change, state)
+                except (ArithmeticError, ValueError) as error:
+                    # States of our own making always merge.
+                    raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+                newest = max([state.newest, *rows[INTERVAL].unique()])
+                state = msgspec.structs.replace(state, newest=newest)
+            change.expired = self._expired(state.newest)
+            for key in change.expired:
+                change.labels.pop(key, None)
+                change.frames.pop(key, None)
+            oldest = max([state.expired, *change.expired])
+            gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
+            lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
+            state = msgspec.structs.replace(state, expired=oldest, gaps=gaps, lost=lost)
+            self._news.stamp(change, state.edition, self._told(notes))
+            self._history.write(msgspec.msgpack.encode(state), change)
+            before_ms, self.state = self.through_ms, state
+            self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
+            self._cache.clear()
+
+    def emptied(self, commit: Commit) -> Commit:
+        """Return a commit without its rows, whose run of intervals counts as a gap: they cannot be read."""
+        first = commit.through if commit.previous == NEVER else commit.previous + 1
+        notes = Notes(gaps=((first, commit.through),))
+        return msgspec.structs.replace(commit, payload=pack(notes, self.plan.schema.empty()))
+
+    def doubt(self, until_ms: int) -> None:
+        """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
+        with self._lock:
+            gap = (max(self.state.expired + 1, 0), until_ms // self.plan.interval_ms)
+            if gap not in self.state.gaps:
+                self.state = msgspec.structs.replace(self.state, gaps=_bounded((*self.state.gaps, gap)))
+                self._history.write(msgspec.msgpack.encode(self.state), Change())
+
+    def note(self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False) -> None:
+        """Remember durably how far the group's log is applied, and its members if these have changed."""
+        with self._lock:
+            seats = self.state.seats if seats is None else seats
+            state = msgspec.structs.replace(self.state, applied=place, seats=seats, ended=ended)
+            self._history.write(msgspec.msgpack.encode(state), Change())
+            self.state = state
+
+    def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str], place: Place) -> None:
+        """Remember durably that an agent begins, and which ones it takes the place of."""
+        with self._lock:
+            known = {
+                old: msgspec.structs.replace(was, lost=was.lost or old in lost)
+                for old, was in self.state.enlisted.items()
+            }
+            state = msgspec.structs.replace(self.state, applied=place, enlisted={**known, agent: entry})
+            self._history.write(msgspec.msgpack.encode(state), Change())
+            self.state = state
+
+    def retire(self, agent: str, last: int, place: Place) -> None:
+        """Remember durably that an agent leaves the roster with the first commit after interval `last`."""
+        if self.state.rollup.committed > last:
+            self.note(place)
+            return
+        with self._lock:
+            state = msgspec.structs.replace(self.state, applied=place, retiring={**self.state.retiring, agent: last})
+            self._history.write(msgspec.msgpack.encode(state), Change())
+            self.state = state
+
+    def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
+        """Answer one window, or the whole job so far for a query without window.
+
+        Args:
+            span: see `find`.
+            key: see `find`.
+            limit: most rows.
+            names: turns an agent id into a name for people.
+        """
+        found = self.find(span, key)
+        rows = self.plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
+        shown = rows if limit is None else rows.head(limit)
+        return result_of(self.plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
+
+    def find(self, span: Span | None, key: str | None) -> Found:
+        """Return what a window, or the whole job so far for a query without window, is made of.
+
+        Args:
+            span: half-open window in event time, whole intervals; None for a cumulative job.
+            key: only PAOs whose first key has this text.
+
+        Raises:
+            JobError: the window begins before the oldest pane still retained.
+        """
+        if span is not None and span.start_ms // self.plan.interval_ms <= self.state.expired:
+            oldest_ms = (self.state.expired + 1) * self.plan.interval_ms
+            raise JobError(f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains")
+        with self._lock:
+            merged = self._cache.get(span)
+            if merged is None:
+                if len(self._cache) >= CACHED_MAX:
+                    self._cache.clear()
+                merged = self._cache[span] = self._merge(span)
+            through_ms, edition = self.through_ms, self.state.edition
+        paos, label, awaited = merged
+        if key is not None and self.plan.schema.keys:
+            paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
+        return Found(paos, label, self._gaps_in(span), through_ms, edition, awaited)
+
+    def latest(self) -> Span | None:
+        """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
+        window = self.plan.window
+        if window is None:
+            return None
+        slides = (self.through_ms or 0) // window.slide_ms
+        end_ms = slides * window.slide_ms
+        return Span(end_ms - window.size_ms, end_ms)
+
+    def news(self, edition: int, after_ms: int, most: int) -> tuple[list[Span | None], Batch, Batch]:
+        """Return what a follower is to be sent; see `agents.masters.news`."""
+        with self._lock:
+            latest, through_ms = self.latest(), self.through_ms
+            if through_ms is None:
+                return [latest], Batch([]), Batch([])
+            since_ms = _ALWAYS_MS if self.state.expired == NEVER else (self.state.expired + 1) * self.plan.interval_ms
+            known = edition if 0 <= edition <= self.state.edition else None
+            return self._news.of(known, after_ms, most, latest, (since_ms, through_ms))
+
+    def _told(self, notes: Notes) -> list[tuple[int, int]]:
+        """Return the runs of intervals, both ends included, that agents say only now may lack something."""
+        known = self.state.lost
+        lost = [run for agent, runs in notes.lost.items() for run in runs if run not in known.get(agent, ())]
+        return [*notes.gaps, *((after + 1, through) for after, through in lost)]
+
+    def _gaps_in(self, span: Span | None) -> int:
+        if span is None:
+            return len(self.state.gaps)
+        first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
+
+    def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
+        history, first, last = self._history, 0, None
+        if span is None:
+            paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
+            labels = [history.labels[_TOTAL]] if history.labels else []
+        else:
+            first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+            paos = history.window(first, last)
+            # Last: reading a damaged pane changes its label.
+            labels = history.labels.joined(first, last)
+        roster = self.state.rollup.roster
+        label = label_of(labels, roster, self.state.partial_before, self.state.lost, first, last)
+        return paos, label, is_awaited(self.plan, labels, roster)
+
+    def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
+        """Begin the commit's pane.
+
+        A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
+        that one's run, so that an idle job does not pile up panes.
+        """
+        label = Label(
+            previous=commit.previous,
+            through=commit.through,
+            expected=len(commit.reported) + len(commit.missing),
+            missing=commit.missing,
+            late=notes.late,
+            shed=notes.shed,
+            void=self._voided(commit),
+        )
+        rows, history = self.plan.schema.empty(), self._history
+        if history.labels:
+            key = history.labels.newest()
+            last = history.labels[key]
+            if self.plan.window is None:
+                label, rows = last.extended(label), history.pane(key)
+            elif history.is_empty(key) and commit.payload is None and last.alike(label):
+                label = last.extended(label)
+                change.extended.append(key)
+        key = self._key(commit.through)
+        change.labels[key], change.frames[key] = label, rows
+
+    def _voided(self, commit: Commit) -> int:
+        """Return how many intervals a commit voids; before the first commit there is only one that counts."""
+        if self.plan.definition.options.straggler != "void" or not commit.missing:
+            return 0
+        return 1 if commit.previous == NEVER else commit.through - commit.previous
+
+    def _settle(self, notes: Notes, change: Change) -> None:
+        """Strike agents, and lost ones whose logs are theirs now, off the missing lists of commits whose data comes."""
+        enlisted = self.state.enlisted
+        for agent, runs in notes.settles.items():
+            at = enlisted[agent].address if agent in enlisted else ""
+            names = [agent, *(old for old, known in enlisted.items() if known.lost and known.address == at)]
+            for after, through in runs:
+                for key in self._history.labels.between(self._key(after + 1), self._key(through)):
+                    label = change.labels.get(key) or self._history.labels[key]
+                    for name in label.missing if key not in change.extended else ():
+                        if name in names:
+                            change.labels[key] = label = label.found(name)
+
+    def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
+        newest = max(change.frames)
+        if self.plan.window is None:
+            change.frames[newest] = self.plan.schema.merge([change.frames[newest], self.plan.schema.at_zero(rows)])
+            return state
+        for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
+            key = self._pane_of(interval, newest, change)
+            if key is None:
+                state = msgspec.structs.replace(state, too_late=state.too_late + self._keys_in(part))
+                continue
+            label = change.labels.get(key) or self._history.labels[key]
+            if label.void:
+                continue  # also what comes late
+            if key != newest:
+                change.labels[key] = label.revised()
+                change.late.append((interval, part))
+            label = change.labels[key]
+            frames = [self._history.pane(key, change), part]
+            whole = label.previous + 1 == label.through
+            schema = self.plan.schema
+            change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
+        return state
+
+    def _keys_in(self, rows: pl.DataFrame) -> int:
+        """Count rows apart from those of slots, which are more of the same key."""
+        slots = [rows[slot].is_null() for slot in self.plan.schema.slots]
+        return int(functools.reduce(operator.and_, slots).sum()) if slots else rows.height
+
+    def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:
+        """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
+        if change.labels[newest].previous < interval:
+            return newest
+        return next(self._history.labels.holding(interval, interval), None)
+
+    def _key(self, through: int) -> int:
+        return _TOTAL if self.plan.window is None else through
+
+    def _expired(self, newest: int) -> list[int]:
+        window = self.plan.window
+        if window is None or newest == NEVER:
+            return []
+        retain_ms = self.plan.definition.options.retain_ms or max(RETAIN_MS, 2 * window.size_ms)
+        return self._history.labels.between(None, newest - retain_ms // self.plan.interval_ms - 1)

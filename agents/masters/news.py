@@ -1,0 +1,104 @@
+"""Which of a job's panes changed after their commit, and what a follower that knows an edition is to be sent.
+
+Every commit is an edition of the job. The labels of panes say which edition changed them last, so that a master that
+starts again, or a copy of it, tells followers the same (`agents.masters.emission` has the rules).
+"""
+
+from __future__ import annotations
+
+from sortedcontainers import SortedSet
+
+from agents.history.labels import Labels
+from agents.history.past import Change
+from agents.jobs.plan import Plan
+from agents.masters.emission import Batch, closed, is_due, revised, still_open
+from agents.masters.results import Span
+from overlay.contract import NEVER
+
+#: Panes whose label is changed at a time because somebody says that something may be missing; of more, the newest.
+TOLD_MAX = 1_000
+
+
+class News:
+    """What is new of one job.
+
+    Args:
+        plan: the compiled job.
+        labels: of its panes.
+        edition: the job's now.
+    """
+
+    def __init__(self, plan: Plan, labels: Labels, edition: int) -> None:
+        self._plan, self._labels = plan, labels
+        #: (edition, key) of panes that changed after their commit.
+        self._changed = SortedSet((label.changed, label.through) for label in labels.all() if label.changed)
+        #: The edition in which what is open was last due.
+        self._early = edition
+
+    def stamp(self, change: Change, edition: int, told: list[tuple[int, int]]) -> None:
+        """Mark the labels of panes whose windows say something else after a change than before.
+
+        Args:
+            change: what a commit changes.
+            edition: the commit's.
+            told: runs of intervals, both ends included, that are known only now to lack something.
+        """
+        keys = {
+            key
+            for key, label in change.labels.items()
+            if (was := self._labels.get(key)) is not None and label.revision > was.revision
+        }
+        for first, last in told:
+            keys.update(list(self._labels.holding(first, last))[-TOLD_MAX:])
+        for key in keys.difference(change.gone):
+            change.labels[key] = (change.labels.get(key) or self._labels[key]).changed_by(edition)
+
+    def committed(self, change: Change, edition: int, before_ms: int | None, through_ms: int) -> None:
+        """Note a change that has become durable; the job came from one event time to another."""
+        self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
+        if is_due(self._plan.definition.options.emit_every_ms, before_ms, through_ms):
+            self._early = edition
+
+    def of(
+        self, edition: int | None, after_ms: int, most: int, latest: Span | None, known_ms: tuple[int, int]
+    ) -> tuple[list[Span | None], Batch, Batch]:
+        """Return what a follower is to be sent.
+
+        Args:
+            edition: what it knows; None makes this its first question.
+            after_ms: it has been sent all windows that closed up to here.
+            most: of windows that closed and of windows that changed.
+            latest: the newest window that has closed.
+            known_ms: the event time from which on windows are retained, and that of the last commit's end.
+
+        Returns:
+            Windows, those that changed first; then, of these and of those that closed, what is not sent.
+        """
+        window, every_ms = self._plan.window, self._plan.definition.options.emit_every_ms
+        none = Batch([])
+        is_early = every_ms is not None and (edition is None or self._early > edition)
+        if window is None:
+            return ([None] if every_ms is None or is_early or edition is None else []), none, none
+        since_ms, through_ms = known_ms
+        oldest = self._labels[self._labels.oldest()] if self._labels else None
+        start_ms = after_ms if oldest is None else max(after_ms, oldest.through * self._plan.interval_ms)
+        changed, ended = none, closed(window, start_ms, through_ms, most)
+        spans: list[Span | None] = [*ended.spans]
+        if edition is not None:
+            changed = revised(window, self._runs_since(edition), since_ms, min(after_ms, through_ms), most)
+            spans = [*changed.spans, *spans]
+        else:
+            spans, ended = spans or [latest], none
+        if is_early and (span := still_open(window, through_ms)) is not None:
+            spans.append(span)
+        return spans, changed, ended
+
+    def _runs_since(self, edition: int) -> list[tuple[int, int]]:
+        """Return runs of event time, in ms, whose panes changed after this edition."""
+        runs: list[tuple[int, int]] = []
+        for changed, key in self._changed.irange((edition + 1, NEVER)):
+            label = self._labels.get(key)
+            if label is not None and label.changed == changed:
+                first = label.through if label.previous == NEVER else label.previous + 1
+                runs.append((first * self._plan.interval_ms, (label.through + 1) * self._plan.interval_ms))
+        return runs

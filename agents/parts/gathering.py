@@ -1,0 +1,169 @@
+"""Results of jobs with several trees: all parts' masters are asked at once, and their answers put together.
+
+Whichever agent is asked does it. A part whose master cannot be reached is named in an error; a result never lacks the
+keys of a part without saying so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from agents.catalogue import Catalogue
+from agents.errors import UnavailableError, UnknownJobError
+from agents.jobs.definition import check_definition
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.types import SqlType
+from agents.masters.results import Json, Span, result_of
+from agents.parts.requests import Share
+from agents.parts.shares import Shared, common_span, joined_label, least_through, part_of_key, shape_of, unpack_rows
+from agents.publishing.locating import JobRequest
+from agents.requests import JobRecord
+
+#: Asks the master of a job, or of a part: how people write it, the question, milliseconds.
+Answer = tuple[Any, list[str]]
+Ask = Callable[[str, JobRequest, int], Awaitable[Answer]]
+T = TypeVar("T")
+ASK_MS = 5_000
+#: Plans of jobs that this agent does not work on, kept for the next question.
+PLANS_MAX = 16
+#: A job that is published anew while it is asked is asked once more.
+TRIES = 3
+
+
+async def all_of(questions: Sequence[Awaitable[T]]) -> list[T]:
+    """Wait for all answers; of errors the one of the first question that has one counts, not the quickest."""
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def parted(job: JobRecord) -> Json:
+    """Answer a question for the result of a job with several trees: all parts have to be asked."""
+    return {"parted": job.encode()}
+
+
+def parted_job(answer: Any) -> JobRecord | None:
+    """Return the job that an answer says to have several trees; None if it is another answer."""
+    body = answer.get("parted") if isinstance(answer, dict) else None
+    try:
+        return JobRecord.decode(body) if isinstance(body, bytes) else None
+    except msgspec.DecodeError as error:
+        raise UnavailableError(f"another agent sent something that is no job: {error}") from None
+
+
+class Gathering:
+    """Gathers results for one agent.
+
+    Args:
+        ask: asks a master.
+        catalogue: jobs and members known here.
+    """
+
+    def __init__(self, ask: Ask, catalogue: Catalogue) -> None:
+        self._ask, self._catalogue = ask, catalogue
+        self._plans: dict[bytes, Plan] = {}
+
+    def known(self, app: bytes) -> JobRecord | None:
+        """Return a running job with several trees, if it is known here."""
+        job = self._catalogue.job(app)
+        return None if job is None or job.stopped or job.definition.options.trees == 1 else job
+
+    async def result(
+        self, job: JobRecord, window: str | Span, key: str | None = None, limit: int | None = None
+    ) -> tuple[Json, list[Shared]]:
+        """Return one result, and the shares it is made of.
+
+        Args:
+            job: part 0 as far as it is known here; what the masters say counts.
+            window: as people write it, or in ms.
+            key: only rows whose first group key has this text.
+            limit: most rows.
+
+        Raises:
+            UnknownJobError: nobody knows the job.
+            UnavailableError: a part has no master now, or it cannot be reached.
+            JobError: there is no such window, or no more.
+        """
+        for _ in range(TRIES):
+            shares, hops = await self._shares(job, window, key, limit)
+            newest = shares[0].job
+            alike = all(each.job.publication == newest.publication for each in shares)
+            if alike and newest.definition.options.trees == job.definition.options.trees:
+                return {**await asyncio.to_thread(self._render, shares, limit), "hops": hops}, shares
+            job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
+        raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
+
+    async def _shares(
+        self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
+    ) -> tuple[list[Shared], list[str]]:
+        """Ask the parts for the same window, twice those that are ahead of the others."""
+        trees = job.definition.options.trees
+        only = None if key is None else part_of_key(self._plan(job), key)
+        parts = range(trees) if only is None else [only]
+        span = window if isinstance(window, Span) else None
+        text = "latest" if isinstance(window, Span) else window
+
+        def question(part: int, span: Span | None) -> Share:
+            bounds = None if span is None else (span.start_ms, span.end_ms)
+            return Share(job.definition.app_of(part), text, bounds, key, limit)
+
+        answers = await all_of([self.ask_part(job, part, question(part, span)) for part in parts])
+        shares = [_shared(value) for value, _ in answers]
+        common = common_span(shares)
+        ahead = [number for number, each in enumerate(shares) if each.span != common]
+        again = await all_of([self.ask_part(job, parts[number], question(parts[number], common)) for number in ahead])
+        for number, (value, _) in zip(ahead, again, strict=True):
+            shares[number] = _shared(value)
+        return shares, answers[0][1]
+
+    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answer:
+        """Ask the master of a part; errors name the part."""
+        key, trees = _name(job), job.definition.options.trees
+        try:
+            return await self._ask(f"{key}#{part}" if part else key, request, timeout_ms)
+        except UnknownJobError:
+            if not part:
+                raise
+            raise UnavailableError(f"part {part} of {trees} of {key} has no master that is known") from None
+        except UnavailableError as error:
+            raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
+
+    def _render(self, shares: Sequence[Shared], limit: int | None) -> Json:
+        plan, span = self._plan(shares[0].job), shares[0].span
+        shape = shape_of(plan)
+        rows = plan.join([unpack_rows(each.columns, shape) for each in shares], limit)
+        label = joined_label([each.label for each in shares])
+        names = {agent: name for each in shares for agent, name in each.names.items()}
+        gaps, through_ms = max(each.gaps for each in shares), least_through(shares)
+        result = result_of(plan, span, rows, label, gaps, through_ms, lambda agent: names.get(agent, agent))
+        body: Json = msgspec.to_builtins(result)
+        return {"job": _name(shares[0].job), **body, "master": shares[0].job.master.address}
+
+    def _plan(self, job: JobRecord) -> Plan:
+        """Return a job's plan; it is the same for all its parts."""
+        plan = self._plans.get(job.tree)
+        if plan is None:
+            definition = job.definition
+            check_definition(definition)
+            plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+            while len(self._plans) >= PLANS_MAX:
+                del self._plans[next(iter(self._plans))]
+            self._plans[job.tree] = plan
+        return plan
+
+
+def _name(job: JobRecord) -> str:
+    return f"{job.definition.creator}/{job.definition.name}"
+
+
+def _shared(value: Any) -> Shared:
+    try:
+        return msgspec.convert(value, Shared)
+    except msgspec.ValidationError as error:
+        raise UnavailableError(f"another agent sent something that is no share of a result: {error}") from None

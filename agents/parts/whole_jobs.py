@@ -1,0 +1,125 @@
+"""What is said to a job as a whole, and concerns all its parts: listing, describing, stopping, forcing it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
+from agents.group.copies import Copies
+from agents.masters.masters import Masters
+from agents.masters.results import Json
+from agents.parts.gathering import Answer, Ask
+from agents.requests import Describe, Stop
+from overlay.ids import app_id, partition_id
+
+ASK_MS = 5_000
+#: What a part is told to have of its own when a job is described.
+_OWN = ("part", "master", "through_ms", "too_late", "control", "group")
+
+
+class WholeJobs:
+    """Speaks to all masters of a job on behalf of one agent.
+
+    Args:
+        ask: asks a master.
+        copies: the copies of masters kept here.
+        masters: the jobs mastered here.
+        rows: lists the jobs of all agents we know and their parts, rows as `masters.summary` makes them.
+    """
+
+    def __init__(self, ask: Ask, copies: Copies, masters: Masters, rows: Callable[[], Awaitable[list[Json]]]) -> None:
+        self._ask, self._copies, self._masters, self._rows = ask, copies, masters, rows
+
+    async def describe(self, creator: str, name: str) -> Answer:
+        """Describe part 0 of a job; errors as `Locator.ask`."""
+        return await self._ask(f"{creator}/{name}", Describe(app_id(name, creator)), ASK_MS)
+
+    async def described(self, creator: str, name: str) -> Answer:
+        """Describe a job; of one with several trees it says how far all have come, and what is each one's own."""
+        value, hops = await self.describe(creator, name)
+        trees = value["trees"]
+        if trees == 1:
+            return value, hops
+        others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
+        parts = [{field: value[field] for field in _OWN}, *others]
+        throughs = [part.get("through_ms") for part in parts]
+        whole = {
+            "parts": parts,
+            "through_ms": None if None in throughs else min(each for each in throughs if each is not None),
+            "too_late": sum(part.get("too_late", 0) for part in parts),
+        }
+        return {**value, **whole}, hops
+
+    async def _described(self, creator: str, name: str, part: int) -> Json:
+        app = partition_id(app_id(name, creator), part)
+        try:
+            value, _ = await self._ask(f"{creator}/{name}#{part}", Describe(app), ASK_MS)
+        except ElfError as error:
+            return {"part": part, "trouble": str(error)}
+        return {field: value[field] for field in _OWN}
+
+    async def stop(self, creator: str, name: str) -> None:
+        """Stop all parts of a job, the first one last: while it is there, a stop can be asked for again.
+
+        Raises:
+            UnknownJobError: nobody knows the job.
+            UnavailableError: a master cannot be reached; the job is stopped in part.
+        """
+        app, key = app_id(name, creator), f"{creator}/{name}"
+        try:
+            first, trees = True, (await self.describe(creator, name))[0]["trees"]
+        except UnknownJobError:
+            # Parts without the first one are left of a publication or a stop that was interrupted.
+            left = [row["trees"] for row in await self._rows() if row["part"] and _key(row) == key]
+            if not left:
+                raise
+            first, trees = False, max(left)
+        others = [self._stop(f"{key}#{part}", Stop(partition_id(app, part))) for part in range(1, trees)]
+        troubles = [trouble for trouble in await asyncio.gather(*others) if trouble is not None]
+        if troubles:
+            raise UnavailableError(f"{key} is stopped in part only, stop it again: {troubles[0]}")
+        if first:
+            await self._ask(key, Stop(app), ASK_MS)
+
+    async def jobs(self) -> list[Json]:
+        """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
+        rows = await self._rows()
+        whole = {_key(row): row for row in rows if not row["part"]}
+        for row in rows:
+            whole.setdefault(_key(row), {**row, "state": "in part"})
+        return [whole[key] for key in sorted(whole)]
+
+    async def _stop(self, key: str, request: Stop) -> str | None:
+        """Stop a part; one that is not there is stopped. Returns why it is not."""
+        try:
+            await self._ask(key, request, ASK_MS)
+        except UnknownJobError:
+            return None
+        except ElfError as error:
+            return str(error)
+        return None
+
+    async def force(self, creator: str, name: str) -> None:
+        """Let this agent go on alone with every part whose root group has lost its majority for good.
+
+        Raises:
+            JobError: there is no such part that this agent keeps a copy of.
+        """
+        key, app = f"{creator}/{name}", app_id(name, creator)
+        copies = [copy.job.definition for copy in self._copies.all()]
+        kept = [each for each in copies if (each.creator, each.name) == (creator, name)]
+        refusals: list[JobError] = []
+        for definition in kept:
+            try:
+                await self._masters.force(definition.app_id, definition.key)
+            except JobError as error:
+                refusals.append(error)
+        if not kept:
+            await self._masters.force(app, key)
+        elif len(refusals) == len(kept):
+            raise refusals[0]
+
+
+def _key(row: Json) -> str:
+    return f"{row['creator']}/{row['name']}"

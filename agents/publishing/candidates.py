@@ -1,0 +1,90 @@
+"""Choosing a new job's master between its two candidates, by asking both.
+
+Which keys, and which of two loads wins, is `overlay.placement`'s; for whom a candidate holds a job is `holds`'s.
+Paper: §2.3; OVERLAY section 5 (two candidate roots, the less loaded wins).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from agents.errors import ElfError, UnavailableError
+from agents.requests import Weigh, Weight, encode, value_of
+from overlay.errors import OverlayError
+from overlay.ids import Contact
+from overlay.node import OverlayNode
+from overlay.placement import SALTS, candidate_key, choose_salt
+
+#: A candidate that does not tell its load within this time loses.
+WEIGH_MS = 1_500
+#: Tries when another agent publishes the same job, and the longest pause between them.
+TRIES = 4
+PAUSE_S_MAX = 0.4
+
+
+class Placement(NamedTuple):
+    """Who is to be a job's master, and by which candidate key everyone finds it."""
+
+    master: Contact
+    salt: int
+
+
+class Candidates:
+    """Chooses masters through one agent's overlay node."""
+
+    def __init__(self, node: OverlayNode, rng: random.Random | None = None) -> None:
+        self._node = node
+        self._rng = rng or random.SystemRandom()
+
+    async def choose(self, app: bytes) -> Placement:
+        """Ask both candidates of a job for their load; return the less loaded, or the master if one runs the job.
+
+        Raises:
+            UnavailableError: no candidate can be reached, or another agent is publishing the same job.
+        """
+        for number in range(TRIES):
+            if number:
+                await asyncio.sleep(self._rng.uniform(0, PAUSE_S_MAX))
+            contacts = await asyncio.gather(*(self._candidate(app, salt) for salt in SALTS))
+            weights = await asyncio.gather(*(self._weigh(contact, app) for contact in contacts))
+            running = [weight.job for weight in weights if weight and weight.job]
+            if running:
+                job = max(running, key=lambda job: job.stamp_ms)
+                return Placement(job.master, job.salt)
+            rivals = [weight.holder for weight in weights if weight and weight.holder]
+            if not rivals:
+                return _least(contacts, [weight.roots if weight else None for weight in weights])
+            # Of two publishers that hold one candidate each, both must let go, or neither ever wins.
+            await asyncio.gather(*(self._weigh(contact, app, hold=False) for contact in contacts))
+        raise UnavailableError(f"the same job is being published through {rivals[0]} at this moment; try again")
+
+    async def _candidate(self, app: bytes, salt: int) -> Contact | None:
+        try:
+            return (await self._node.closest(candidate_key(app, salt)))[0]
+        except OverlayError:
+            return None
+
+    async def _weigh(self, contact: Contact | None, app: bytes, *, hold: bool = True) -> Weight | None:
+        """Return a candidate's load; None if it cannot be reached or answers with nonsense."""
+        if contact is None:
+            return None
+        try:
+            request = Weigh(app, self._node.contact.address, hold)
+            answer = value_of(await self._node.ask(contact, encode(request), WEIGH_MS))
+            return msgspec.convert(answer, Weight)
+        except (OverlayError, ElfError, msgspec.ValidationError):
+            return None
+
+
+def _least(contacts: Sequence[Contact | None], loads: Sequence[int | None]) -> Placement:
+    salt = choose_salt(loads)
+    master = None if salt is None else contacts[salt]
+    if salt is None or master is None:
+        asked = " and ".join(contact.address if contact else "nobody known" for contact in contacts)
+        raise UnavailableError(f"neither candidate for the job's master can be reached ({asked}); try again")
+    return Placement(master, salt)

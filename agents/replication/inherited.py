@@ -1,0 +1,66 @@
+"""What a successor begins with that takes over the checkpoint of an agent whose disk is lost. Pure."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from agents.group.commands import Enlisted
+from agents.jobs.plan import Plan
+from agents.payload import unpack
+from agents.store.checkpoints import Progress, WorkerState
+from cbt import INTERVAL, decode, encode
+from overlay.contract import NEVER
+
+
+def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
+    """Return what a successor's worker begins with: a lost agent's checkpoint without what it was counted with.
+
+    The agent was counted up to some interval. If it had sealed as much at the checkpoint, nothing that is still in
+    there was counted, late rows of older intervals included. Else only the rows of later intervals are known not to
+    have been; late rows of intervals that were sealed may have gone with a snapshot since: they are left out, and a gap
+    says so.
+
+    Args:
+        state: the lost agent's, with its snapshots that had no verdict.
+        entry: up to where it was counted.
+        plan: of the job.
+
+    Raises:
+        PaoDecodeError, ArithmeticError, ValueError: it is not of this job.
+    """
+    progress = state.progress
+    counted = NEVER if entry.counted is None else entry.counted
+    sealed = NEVER if progress.sealed is None else progress.sealed
+    # Where a job drops what was leapt, rows up to there may belong to runs that are dropped.
+    whole = sealed >= counted and plan.definition.options.straggler not in ("drop", "void")
+    frames, late, gaps = [decode(state.open_block, plan.schema)], 0, progress.gaps
+    owed = progress.owed if whole else ()
+    for snapshot in state.sealed:
+        if snapshot.through > counted and snapshot.payload is not None:
+            notes, frame = unpack(snapshot.payload, plan.schema)
+            frames.append(frame)
+            late, gaps = late + notes.late, (*gaps, *notes.gaps)
+            owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed
+    rows = pl.concat(frames)
+    if not whole:
+        doubtful = rows.filter(pl.col(INTERVAL) <= min(counted, sealed))[INTERVAL]
+        if doubtful.len():
+            gaps = (*gaps, (int(doubtful.min()), int(doubtful.max())))  # type: ignore[arg-type]  # whole numbers
+        rows = rows.filter(pl.col(INTERVAL) > counted)
+    if entry.missed is not None:
+        owed = (*owed, (counted, entry.missed))
+    own = None if counted == NEVER else counted
+    begins = Progress(
+        counted=progress.counted if whole else own,
+        sealed=own,
+        settled=own,
+        partial_before=progress.partial_before,
+        owed=owed,
+        dropped=progress.dropped,
+        early=progress.early,
+        volatile=progress.volatile,
+        lost=progress.lost,
+        late=late + (progress.late if whole else 0),
+        gaps=gaps,
+    )
+    return WorkerState(state.tree, begins, encode(plan.schema.merge([rows])))

@@ -1,0 +1,239 @@
+"""Root groups of agents in one process: stops that are interrupted, publications that meet them, copies on others."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from agents.agent import Agent
+from agents.errors import UnavailableError
+from agents.group import care as group_care
+from agents.group import reigns
+from agents.group.commands import End, Rename
+from agents.group.fetching import Pages
+from agents.requests import Fetch, JobRecord
+from agents.service import Service
+from agents.store.controls import Controls
+from agents.store.panes import Panes
+from overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
+from overlay.errors import OvertakenError
+from overlay.group import machine
+from overlay.group.care import CareTimes
+from overlay.group.messages import Place
+from overlay.ids import app_id, distance
+from tests.agents.test_control import JOB, configure
+from tests.overlay.cluster import wait_until
+from tests.system.cluster import free_port
+
+APP = app_id("sold", "shop")
+
+
+@contextlib.asynccontextmanager
+async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]]:
+    ports = [free_port() for _ in range(count)]
+    configs = [
+        configure(folder, f"n{number}", port, [f"127.0.0.1:{ports[0]}"] if number else [])
+        for number, port in enumerate(ports)
+    ]
+    agents = [Agent(config) for config in configs]
+    try:
+        for agent in agents:
+            await agent.start()
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+        yield agents
+    finally:
+        for agent in agents:
+            await agent.stop()
+
+
+async def publish(agents: list[Agent]) -> tuple[Agent, JobRecord]:
+    """Publish the job; returns its master and its record, once all agents have heard of it."""
+    await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+    await wait_until(lambda: all(len(agent.catalogue.running()) == 1 for agent in agents))
+    master = next(agent for agent in agents if APP in agent.masters)
+    return master, master.masters.job(APP)
+
+
+async def restart(agents: list[Agent], agent: Agent) -> Agent:
+    at = agents.index(agent)
+    await agent.stop()
+    agents[at] = Agent(agent.config)
+    await agents[at].start()
+    return agents[at]
+
+
+async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        _, job = await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        assert sum(APP in agent.masters for agent in agents) == 1
+        await Service(agents[1]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 20)
+        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        copies = [agent.copies.get(APP) for agent in agents]
+        assert all(copy is not None and copy.job.instance != job.instance for copy in copies)
+
+
+async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reigns, "DROP_S", 3.0)
+    async with running(tmp_path, 4) as agents:
+        await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        deaf = next(agent for agent in agents if agent.agent_id not in voters(agents))
+
+        async def nothing(*_: object) -> None:
+            return
+
+        # Its disk is so slow that nothing more is applied.
+        monkeypatch.setattr(deaf, "on_group_apply", nothing)
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
+
+
+async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        await master.copies.propose(APP, Rename(job.tombstone(job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        await wait_until(lambda: again.copies.get(APP) is None, 20)
+        assert again.catalogue.running() == []
+
+
+async def test_a_job_that_ended_is_not_taken_up_again(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        await master.copies.propose(APP, End(job.tombstone(job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        assert again.copies.get(APP) is None
+
+
+async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        other = next(agent for agent in agents if agent is not master)
+        with pytest.raises(UnavailableError, match="has no master at this moment"):
+            await other.masters.install(job, {})
+        copy = other.copies.get(APP)
+        assert copy is not None and copy.job.instance == job.instance
+
+
+async def test_nothing_begins_while_the_job_is_being_stopped_not_even_what_knows_of_the_stop(
+    tmp_path: pathlib.Path,
+) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        tombstone = await master.masters.begin_stop(APP, job.stamp_ms + 1)
+        with pytest.raises(UnavailableError, match="is just being stopped"):
+            await master.masters.install(job, {}, ended=job.instance)
+        await master.masters.stop(tombstone)
+        await wait_until(lambda: master.copies.get(APP) is None, 20)
+
+
+async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_master(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        other = next(agent for agent in agents if agent is not master)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        copy = master.copies.get(APP)
+        assert copy is not None
+        copy.leads = False
+        try:
+            page = await Pages(Panes(master.database), Controls(master.database), master.copies).answer(
+                Fetch(job.tree, other.agent_id, 0)
+            )
+        finally:
+            copy.leads = True
+        assert JobRecord.decode(page.job).tree == job.tree and page.applied > Place(1, 1)
+
+
+async def test_a_member_forgets_nothing_for_a_copy_that_is_older(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        other = next(agent for agent in agents if agent is not master)
+        await wait_until(lambda: other.copies.get(APP) is not None, 20)
+        for term, applied in [(0, Place(9, 9_999)), (9, Place())]:
+            assert not await other.copies.close_for(APP, job.tree, master.node.contact, term, applied)
+            assert other.node.groups.view(job.tree) is not None, "it goes on with what it has"
+        assert await other.copies.close_for(APP, job.tree, master.node.contact, 9, Place(9, 9_999))
+        assert other.node.groups.view(job.tree) is None
+
+
+async def test_what_a_root_says_is_decided_by_its_group_and_by_no_root_of_the_past(
+    tmp_path: pathlib.Path,
+) -> None:
+    async with running(tmp_path, 3) as agents:
+        master, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        master.node.multicast(job.tree, b"x")
+        await wait_until(lambda: all(agent.node.control_mark(job.tree).position == 1 for agent in agents), 20)
+        said = master.node.control_mark(job.tree)
+        await wait_until(lambda: all(agent.copies.has_said(job.tree, said) for agent in agents), 20)
+        other = next(agent for agent in agents if agent is not master)
+        late = ControlEntry(Mark(said.term, 2), b"y", retain_above=ORIGIN)
+        with pytest.raises(OvertakenError):
+            await other.on_control(job.tree, late)
+        assert Controls(other.database).state(job.tree) == ControlState(said, said), "nobody ever said it"
+        rooted = Controls(other.database).rooted(job.tree)
+        assert rooted is not None and rooted.mark == said and [entry.body for entry in rooted.entries] == [b"x"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make groups take a second for what they give an agent half a minute for."""
+    monkeypatch.setattr(machine, "SHOW_MS", 200)
+    monkeypatch.setattr(machine, "SILENT_MS", 1_000)
+    times = CareTimes(silent_ms=1_500, stable_ms=500, look_ms=500, rest_s=0.2)
+    monkeypatch.setattr(group_care, "TIMES", times)
+
+
+def voters(agents: list[Agent]) -> set[str]:
+    """Return the agents with a vote, as the master sees it, which must be one of these."""
+    leaders = [agent for agent in agents if APP in agent.masters]
+    copy = leaders[0].copies.get(APP) if leaders else None
+    return {seat.agent for seat in copy.master.state.seats if seat.votes} if copy is not None else set()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_member_that_is_gone_is_replaced_by_the_next_nearest_agent(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 6) as agents:
+        master, _ = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 5, 20)
+        gone = next(agent for agent in agents if agent is not master and agent.agent_id in voters(agents))
+        agents.remove(gone)
+        await gone.stop()
+        await wait_until(lambda: voters(agents) == {agent.agent_id for agent in agents}, 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_the_nearest_voter_takes_the_lead_back_once_all_is_quiet(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        _, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        near, _, far = sorted(agents, key=lambda agent: distance(agent.node.contact.id, job.tree))
+        await wait_until(lambda: APP in near.masters, 20)
+        near.node.groups.hand_over(job.tree, far.agent_id)
+        await wait_until(lambda: APP in far.masters, 20)
+        await wait_until(lambda: APP in near.masters and APP not in far.masters, 20)
+        await wait_until(lambda: all(agent.catalogue.running()[0].master == near.node.contact for agent in agents), 20)
+
+
+async def test_a_worker_reads_every_line_although_the_stored_record_is_older(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as agents:
+        master, job = await publish(agents)
+        workers = master.intakes["orders"].pump.workers
+        await wait_until(lambda: job.tree in workers)
+        # Another master was chosen, and its record had not come round when this agent fell.
+        await master.copies.propose(APP, Rename(msgspec.structs.replace(job, stamp_ms=job.stamp_ms + 1)))
+        again = await restart(agents, master)
+        assert job.tree in again.intakes["orders"].pump.workers

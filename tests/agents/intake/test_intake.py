@@ -1,0 +1,160 @@
+"""The loop around a pump: while a job's tree is congested the source is not read, and nothing of it is lost."""
+
+import asyncio
+import collections
+import itertools
+import pathlib
+
+import pytest
+
+from agents.archive.archive import Archive
+from agents.intake.intake import Intake
+from agents.intake.pump import Pump, Sealed
+from agents.intake.push import PushLog
+from agents.payload import unpack
+from agents.sources.format import make_format
+from agents.sources.rejected import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints
+from agents.store.database import Database
+from agents.worker import Worker
+from overlay.contract import Verdict
+from tests.agents.plans import COLUMNS, plan_of
+from tests.overlay.cluster import wait_until
+
+PLAN = plan_of()
+TREE = PLAN.definition.app_id
+BASE_MS = 1_767_225_600_000
+#: Bytes read in one step: some 15 intervals' lines, so that a rest comes between steps.
+CHUNK_BYTES = 1 << 16
+LINES = 6_000
+PADDING = "x" * 200
+NO_ARCHIVE: Archive | None = None
+
+
+class SlowTree:
+    """Stands for the overlay: takes snapshots, and is congested while more than `bound` of them have no verdict."""
+
+    def __init__(self, bound: int) -> None:
+        self.bound = bound
+        self.sealed: list[Sealed] = []
+        self.settled = 0
+        self.most = 0
+
+    def take(self, one: Sealed) -> None:
+        self.sealed.append(one)
+        self.most = max(self.most, len(self.sealed) - self.settled)
+
+    def congested(self, tree: bytes) -> bool:
+        return tree == TREE and len(self.sealed) - self.settled > self.bound
+
+    def rows(self) -> int:
+        payloads = [one.snapshot.payload for one in self.sealed if one.snapshot.payload is not None]
+        return sum(sum(unpack(payload, PLAN.schema)[1]["a0_n"]) for payload in payloads)
+
+
+async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    times = [BASE_MS + number * 100 for number in range(LINES)]
+    log.write_text("".join(f'{{"ts":{ts},"product":"p","cents":1,"padding":"{PADDING}"}}\n' for ts in times))
+    clock = itertools.count(BASE_MS + 10_000_000)
+    database = Database(tmp_path / "state" / "state.db")
+    rejected = RejectedLines(tmp_path / "rejected" / "s.txt")
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        rejected, lambda: next(clock), CHUNK_BYTES, 1,
+    )  # fmt: skip
+    tree = SlowTree(bound=20)
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, tree.take, tree.congested)
+    await intake.attach(Worker(PLAN, "w1", new=True))
+    intake.start()
+    try:
+        await wait_until(lambda: intake.resting, 20)
+        read, sealed = pump.counters.read, len(tree.sealed)
+        assert 0 < read < LINES
+        loops: collections.Counter[str] = collections.Counter()
+        checkpoint = pump.checkpoint
+
+        def counted(*, force: bool = False) -> object:
+            loops["turns"] += 1
+            return checkpoint(force=force)
+
+        monkeypatch.setattr(pump, "checkpoint", counted)
+        await wait_until(lambda: loops["turns"] >= 3, 20)
+        assert pump.counters.read == read, "three more turns, and no line more was read"
+        assert len(tree.sealed) == sealed, "what waits does not grow while it rests"
+        async with asyncio.timeout(20):
+            while pump.counters.read < LINES:
+                tree.settled = len(tree.sealed)
+                await intake.settle(TREE, Verdict(-1, tree.sealed[-1].snapshot.through, False))
+                await asyncio.sleep(0.01)
+        most, tree.bound = tree.most, LINES
+        await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000, 20)
+        assert tree.rows() == LINES, "every line is in exactly one snapshot"
+        assert most < LINES // 20 // 2, "what waits is the bound and what is read between two checkpoints"
+    finally:
+        await intake.stop()
+        push.close()
+        database.close()
+
+
+async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(tmp_path: pathlib.Path) -> None:
+    database = Database(tmp_path / "state" / "state.db")
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
+    try:
+        intake.start()
+        await wait_until(lambda: intake._wake._waiters, 20)  # type: ignore[attr-defined]
+        intake._wake.set()
+    finally:
+        async with asyncio.timeout(20):
+            await intake.stop()
+        push.close()
+        database.close()
+
+
+async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed right after, the agent goes on with the first line; a disk that fails meanwhile changes nothing."""
+    (tmp_path / "a.log").touch()
+    database = Database(tmp_path / "state" / "state.db")
+    checkpoints = Checkpoints(database)
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, checkpoints, NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
+    write = checkpoints.write
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    try:
+        await intake.attach(Worker(PLAN, "w1", tree=b"first", new=True))
+        first = checkpoints.worker(b"first")
+        assert first is not None and first.progress.partial_before is None
+        monkeypatch.setattr(checkpoints, "write", full)
+        fed = Worker(PLAN, "w1", tree=b"second", new=True)
+        with pytest.raises(OSError, match="no space"):
+            await intake.attach(fed)
+        assert checkpoints.worker(b"second") is None
+        with pytest.raises(OSError, match="no space"):
+            await intake.attach(Worker(PLAN, "w1", tree=b"third", new=True))
+        monkeypatch.setattr(checkpoints, "write", write)
+        for tree in (b"third", b"second"):
+            await intake.attach(Worker(PLAN, "w1", tree=tree, new=True))
+            assert checkpoints.worker(tree) is not None
+        assert pump.workers[b"second"] is fed, "what it was given is not lost by asking again"
+    finally:
+        await intake.stop()
+        push.close()
+        database.close()

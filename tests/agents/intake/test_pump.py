@@ -1,0 +1,329 @@
+"""The pump: checkpoints that survive a crash at any point, watermarks that do not run ahead of any log."""
+
+import collections
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+import agents.clock
+from agents.intake.pump import Pump, Sealed
+from agents.payload import unpack
+from agents.sources.counters import Counters
+from agents.sources.format import make_format
+from agents.sources.rejected import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints
+from agents.store.database import Database
+from agents.worker import Worker
+from cbt import INTERVAL
+from overlay.contract import NEVER, Verdict
+from tests.agents.plans import COLUMNS, plan_of
+
+PLAN = plan_of()
+#: Times in these tests count from here; a whole number of intervals after 1970.
+BASE_MS = 1_767_225_600_000
+NOW_MS = 1_000_000_000
+
+
+class Clock:
+    now_ms = BASE_MS + NOW_MS
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def ahead_ms(self) -> int:
+        return 0
+
+    def advance_to(self, at_ms: int) -> None:
+        assert at_ms <= self.now_ms
+
+
+@dataclasses.dataclass
+class Site:
+    """One source's pump on a folder, and what it sealed."""
+
+    folder: pathlib.Path
+    clock: Clock | agents.clock.Clock = dataclasses.field(default_factory=Clock)
+    sealed: list[Sealed] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.database = Database(self.folder / "state" / "state.db")
+        self.checkpoints = Checkpoints(self.database)
+        tail = Tail(str(self.folder / "*.log"))
+        rejected = RejectedLines(self.folder / "rejected" / "s.txt")
+        clock = self.clock
+        self.pump = Pump(
+            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, None, rejected, clock, 1 << 16, 1_000,
+            ahead_ms=clock.ahead_ms, advance_to=clock.advance_to,
+        )  # fmt: skip
+        state = self.checkpoints.worker(PLAN.definition.app_id)
+        worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
+        self.pump.attach(worker)
+
+    def crash_and_restart(self) -> None:
+        """Lose everything in memory; what was sealed durably is handed over again, as the runtime does."""
+        self.database.close()
+        self.start()
+        state = self.checkpoints.worker(PLAN.definition.app_id)
+        self.sealed = [Sealed(PLAN.definition.app_id, snapshot) for snapshot in state.sealed] if state else []
+
+    def write(self, *lines: tuple[int, str], name: str = "a.log") -> None:
+        with (self.folder / name).open("a") as file:
+            for ts_ms, product in lines:
+                file.write(f'{{"ts":{BASE_MS + ts_ms},"product":"{product}","cents":1}}\n')
+
+    def run(self) -> None:
+        while self.pump.step():
+            self.sealed += self.pump.checkpoint()
+        self.sealed += self.pump.checkpoint(force=True)
+
+    def rows(self) -> dict[tuple[int, str], int]:
+        total: collections.Counter[tuple[int, str]] = collections.Counter()
+        for one in self.sealed:
+            if one.snapshot.payload is not None:
+                for row in unpack(one.snapshot.payload, PLAN.schema)[1].to_dicts():
+                    total[row[INTERVAL] - BASE_MS // 2_000, row["k0"]] += row["a0_n"]
+        return dict(total)
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.database.close()
+
+
+def test_lines_become_sealed_snapshots_once_the_source_is_idle(site: Site) -> None:
+    site.write((1_000, "a"), (1_500, "a"), (3_000, "b"))
+    site.run()
+    assert site.rows() == {(0, "a"): 2, (1, "b"): 1}
+    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1, (
+        "an idle source closes intervals up to the clock"
+    )
+    assert site.pump.counters == Counters(read=3, parsed=3)
+
+
+def test_a_crash_between_checkpoints_reads_again_exactly_what_was_not_saved(site: Site) -> None:
+    site.write((NOW_MS - 10_000, "a"), (NOW_MS - 100, "b"))
+    site.run()
+    site.write((NOW_MS, "c"))
+    assert site.pump.step()
+    site.crash_and_restart()
+    site.clock.now_ms += 60_000
+    site.run()
+    assert sorted(site.rows().values()) == [1, 1, 1]
+    assert site.pump.counters == Counters(read=3, parsed=3)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_tried_again_before_anything_else(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.write((1_000, "a"))
+    site.pump.step()
+    site.pump.step()
+    with monkeypatch.context() as patch:
+
+        def full(*_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        patch.setattr(site.checkpoints, "write", full)
+        with pytest.raises(sqlite3.OperationalError):
+            site.pump.checkpoint(force=True)
+        site.write((2_000, "b"))
+        assert not site.pump.step(), "nothing is read past a checkpoint that is not written"
+    site.sealed += site.pump.checkpoint()
+    site.clock.now_ms += 2_000
+    site.run()
+    assert site.rows() == {(0, "a"): 1, (1, "b"): 1}
+
+
+def test_a_missed_snapshot_is_carried_in_the_same_checkpoint_that_forgets_it(site: Site) -> None:
+    site.write((1_000, "a"))
+    site.run()
+    through = site.sealed[-1].snapshot.through
+    site.pump.settle(PLAN.definition.app_id, Verdict(NEVER, through, missing=True))
+    site.sealed.clear()
+    site.run()
+    site.crash_and_restart()
+    assert site.sealed == [], "the snapshot is forgotten ..."
+    site.clock.now_ms += 10_000
+    site.run()
+    assert site.rows() == {(0, "a"): 1}, "... and its rows ride in the next one"
+
+
+def test_a_missing_run_carries_only_its_own_snapshots(site: Site) -> None:
+    #   snapshots   through t1: "a"    through t2: "b"
+    #   verdicts    (.., t1] counted   (t1, t2] missing     both before the next checkpoint
+    throughs = []
+    for product in "ab":
+        site.write((site.clock.now_ms - BASE_MS - 5_000, product))
+        site.run()
+        throughs.append(site.sealed[-1].snapshot.through)
+        site.clock.now_ms += 10_000
+    app = PLAN.definition.app_id
+    site.pump.settle(app, Verdict(NEVER, throughs[0], missing=False))
+    site.pump.settle(app, Verdict(throughs[0], throughs[1], missing=True))
+    site.sealed.clear()
+    site.run()
+    site.clock.now_ms += 10_000
+    site.run()
+    assert [product for _, product in site.rows()] == ["b"], "a is in a commit: carrying it would count it twice"
+
+
+def test_a_truncated_log_marks_all_intervals_that_may_have_lost_lines(site: Site) -> None:
+    site.write((NOW_MS - 20_000, "a"), (NOW_MS - 19_000, "a"))
+    site.run()
+    (site.folder / "a.log").write_text("")
+    site.write((NOW_MS + 1_000, "b"))
+    site.clock.now_ms += 10_000
+    site.sealed.clear()
+    site.run()
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    base, now = BASE_MS // 2_000, NOW_MS // 2_000
+    assert [gap for note in notes for gap in note.gaps] == [(base + now - 10, base + now + 5)]
+
+
+def test_the_watermark_waits_for_the_log_that_is_furthest_behind(site: Site) -> None:
+    #   a.log   0 s .................... 200 s      both are read in turn, a chunk each:
+    #   b.log   0 s .................... 200 s      no event of b.log may count as late because a.log was read first
+    for name in ("a.log", "b.log"):
+        site.write(*((ts_ms, name[0]) for ts_ms in range(0, 200_000, 40)), name=name)
+    site.run()
+    rows = site.rows()
+    assert all(rows[interval, name] == 50 for interval in range(100) for name in "ab")
+    late = sum(unpack(one.snapshot.payload, PLAN.schema)[0].late for one in site.sealed if one.snapshot.payload)
+    assert late == 0
+
+
+def test_a_log_from_the_future_does_not_close_intervals_ahead_of_the_clock(site: Site) -> None:
+    site.write((NOW_MS - 9_000, "a"), (NOW_MS + 10**9, "x"), (NOW_MS - 8_000, "a"), (NOW_MS, "b"))
+    site.pump.step()
+    site.sealed += site.pump.checkpoint(force=True)
+    assert site.sealed[-1].snapshot.through == (BASE_MS + NOW_MS) // 2_000 - 1
+    site.write((NOW_MS + 1, "c"))
+    site.clock.now_ms += 2_000
+    site.run()
+    assert site.rows() == {
+        (NOW_MS // 2_000 - 5, "a"): 1,
+        (NOW_MS // 2_000 - 4, "a"): 1,
+        (NOW_MS // 2_000, "b"): 1,
+        (NOW_MS // 2_000, "c"): 1,
+    }
+
+
+def test_a_worker_attached_in_the_middle_knows_from_where_on_it_has_everything(site: Site) -> None:
+    site.write((4_500, "a"))
+    site.run()
+    plan = plan_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '2 seconds')")
+    other = Worker(plan, "w1", tree=b"other", new=True)
+    site.pump.attach(other)
+    assert other.progress.partial_before == BASE_MS // 2_000 + 3
+    assert site.pump.saved_offset(str(site.folder / "a.log")) == (site.folder / "a.log").stat().st_size
+
+
+def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:
+    (site.folder / "a.log").write_text('nonsense\n{"ts":1767225600000,"product":"a","cents":1}\n')
+    site.run()
+    assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
+    assert "nonsense" in (site.folder / "rejected" / "s.txt").read_text()
+
+
+def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site) -> None:
+    site.run()
+    assert site.sealed == []
+    assert site.pump.troubles == [f"no file matches {site.folder}/*.log"]
+    (site.folder / "a.log").mkdir()
+    site.write((1_000, "b"), name="b.log")
+    site.run()
+    assert site.sealed == [], "an unreadable log may hold events of any interval"
+    assert site.pump.troubles == [f"{site.folder}/a.log: Is a directory"]
+    (site.folder / "a.log").rmdir()
+    site.run()
+    assert site.rows() == {(0, "b"): 1}
+    assert site.pump.troubles == []
+
+
+def test_a_full_disk_for_rejected_lines_does_not_cost_the_chunk_they_came_in(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RejectedLines, "keep", full)
+    site.write((1_000, "a"))
+    with (site.folder / "a.log").open("a") as file:
+        file.write("nonsense\n")
+    site.run()
+    assert site.rows() == {(0, "a"): 1}
+    assert site.pump.counters == Counters(read=2, parsed=1, rejected=1)
+
+
+def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_through_again(tmp_path: pathlib.Path) -> None:
+    hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
+    site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+    sealed: list[int] = []
+
+    def pass_ms(count: int) -> None:
+        machine[1] += count
+        site.run()
+        sealed.append(site.pump.workers[PLAN.definition.app_id].progress.sealed or 0)
+
+    site.write((NOW_MS, "a"))
+    pass_ms(10_000)
+    machine[0] = hour_ms
+    pass_ms(10_000)
+    assert sealed[-1] >= sealed[0] + hour_ms // interval_ms
+    machine[0] = 0
+    site.write((NOW_MS + 25_000, "late"))
+    for _ in range(4):
+        pass_ms(2 * interval_ms)
+    assert sealed[1:] == [sealed[1] + more for more in range(5)], "snapshots go on leaving"
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert sum(note.late for note in notes) == 1
+    ((since, until),) = (gap for note in notes for gap in note.gaps)
+    assert since <= (BASE_MS + NOW_MS + 20_000) // interval_ms
+    assert until >= (BASE_MS + NOW_MS + 20_000 + hour_ms) // interval_ms
+    site.crash_and_restart()
+    pass_ms(2 * interval_ms)
+    assert sealed[-1] == sealed[-2] + 1, "over a restart, too"
+    assert list(site.rows().values()) == [1, 1], "each line is in what waits for its verdict, once"
+    site.database.close()
+
+
+def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(site: Site) -> None:
+    """One log is still there, the other one went with the disk, after the checkpoint was copied."""
+    site.clock.now_ms += 1_500
+    site.write((NOW_MS - 500, "a"), (NOW_MS + 1_000, "b"))
+    site.write((NOW_MS + 1_100, "gone"), name="gone.log")
+    site.run()
+    assert site.rows() == {(NOW_MS // 2_000 - 1, "a"): 1}, "the others are open"
+    whole = site.checkpoints.whole("clicks", [PLAN.definition.app_id])
+    assert whole is not None
+    site.write((NOW_MS + 1_200, "lost"), name="gone.log")
+    site.write((NOW_MS + 1_300, "c"))
+    (site.folder / "gone.log").unlink()
+    site.database.close()
+    (site.folder / "state" / "state.db").unlink()
+
+    site.sealed, site.clock.now_ms = [], BASE_MS + NOW_MS + 8_500
+    site.start()
+    site.pump.detach(PLAN.definition.app_id)
+    open_only = msgspec.structs.replace(whole.workers[0], sealed=())
+    site.pump.adopt(whole.source, [Worker.restore(PLAN, "w2", open_only)])
+    assert site.pump.counters.read == 3
+    site.run()
+    interval = NOW_MS // 2_000
+    assert site.rows() == {(interval, "b"): 1, (interval, "gone"): 1, (interval, "c"): 1}
+    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    first = BASE_MS // 2_000 + interval
+    assert [gap for each in notes for gap in each.gaps] == [(first, first + 4)], "from what is copied until now"
+
+    site.crash_and_restart()
+    assert site.pump.counters.read == 4, "it is its own checkpoint now"

@@ -1,0 +1,92 @@
+"""Agents that lose their disks: where the next one at the same address begins, as the master sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+
+from agents.agent import Agent
+from agents.group.commands import Enlisted
+from agents.service import Service
+from overlay.contract import NEVER
+from overlay.ids import app_id
+from tests.agents.test_control import configure
+from tests.overlay.cluster import wait_until
+from tests.system.cluster import free_port
+
+JOB = """
+name = "sold"
+creator = "shop"
+query = "SELECT product, count(*) AS n FROM orders GROUP BY product"
+[options]
+interval = "1s"
+lateness = "0s"
+leap_after = "200ms"
+"""
+APP = app_id("sold", "shop")
+ADDRESS = "127.0.0.1:9"
+
+
+async def committed(agent: Agent, beyond: int) -> int:
+    """Wait for a commit beyond an interval; return it."""
+
+    def last() -> int:
+        copy = agent.copies.get(APP)
+        return NEVER if copy is None else copy.master.state.rollup.committed
+
+    await wait_until(lambda: last() > beyond, 30)
+    return last()
+
+
+async def test_an_agent_lost_before_it_was_counted_leaves_what_its_predecessor_left(tmp_path: pathlib.Path) -> None:
+    agent = Agent(configure(tmp_path, "one", free_port(), []))
+    await agent.start()
+    try:
+        await Service(agent).publish(JOB, "sold.toml", None, None)
+        await committed(agent, NEVER)
+        first = await agent.masters.enlist(APP, "w1", ADDRESS)
+        assert first == Enlisted(ADDRESS), "nobody was there before"
+        assert await agent.masters.enlist(APP, "w1", ADDRESS) == first, "asked again"
+        second = await agent.masters.enlist(APP, "w2", ADDRESS)
+        assert second.counted is not None, "the first may have been counted up to the commit of that moment"
+        # From here on commits name the second one, whose data they lack.
+        await committed(agent, second.counted + 1)
+        third = await agent.masters.enlist(APP, "w3", ADDRESS)
+        assert third.counted == second.counted
+        assert (second.of, third.of) == (("w1",), ("w2",)), "nobody else's checkpoint may be taken over"
+        assert third.missed is not None and third.missed > second.counted + 1
+        copy = agent.copies.get(APP)
+        assert copy is not None
+        enlisted = copy.master.state.enlisted
+        assert {name for name, known in enlisted.items() if known.lost} == {"w1", "w2"}
+    finally:
+        await agent.stop()
+
+
+async def test_a_newcomer_waits_for_a_commit_that_may_hold_what_it_will_not_bring(tmp_path: pathlib.Path) -> None:
+    agent = Agent(configure(tmp_path, "one", free_port(), []))
+    await agent.start()
+    try:
+        await Service(agent).publish(JOB, "sold.toml", None, None)
+        await committed(agent, NEVER)
+        await agent.masters.enlist(APP, "w1", ADDRESS)
+        # The next commit stands still on its way to the disk.
+        held, entered, apply = asyncio.Event(), asyncio.Event(), agent.masters.commit
+
+        async def slow(tree: bytes, commit: object) -> None:
+            entered.set()
+            await held.wait()
+            await apply(tree, commit)  # type: ignore[arg-type]
+
+        agent.masters.commit = slow  # type: ignore[method-assign]
+        await asyncio.wait_for(entered.wait(), 30)
+        before = await committed(agent, NEVER)
+        newcomer = asyncio.create_task(agent.masters.enlist(APP, "w2", ADDRESS))
+        await asyncio.sleep(0)
+        assert not newcomer.done() and await committed(agent, NEVER) == before
+        held.set()
+        entry = await asyncio.wait_for(newcomer, 30)
+        assert entry.counted is not None and entry.counted > before
+        assert await committed(agent, NEVER) >= entry.counted
+    finally:
+        await agent.stop()
