@@ -159,24 +159,25 @@ class Masters:
         if agent in enlisted:
             return enlisted[agent]
         lost = [old for old, known in enlisted.items() if known.address == address and not known.lost]
-        committed = master.state.rollup.committed
-        counted = max([self._exclude(app, old, agent) for old in lost], default=NEVER)
-        # One that was lost before it was ever counted had a predecessor itself.
-        counted = max([counted, *(each for old in lost if (each := enlisted[old].counted) is not None)])
-        missed = committed if lost and counted < committed else None
-        while master.state.rollup.committed < counted:
+        tree = self.job(app).tree
+        floors = {old: self._node.exclude(tree, old, agent) for old in lost}
+        through = max([master.state.rollup.committed, *floors.values()])
+        while master.state.rollup.committed < through:
             # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
             await self._rooted[app].wait()
             self.master(app)
+        brought = [self._brought_through(app, old, floor) for old, floor in floors.items()]
+        # One that was lost before it was ever counted had a predecessor itself.
+        counted = max([NEVER, *brought, *(each for old in lost if (each := enlisted[old].counted) is not None)])
+        missed = through if lost and counted < through else None
         entry = Enlisted(address, None if counted == NEVER else counted, missed=missed, of=tuple(lost))
         await self._decide(app, Enrol(agent, entry, tuple(lost)))
         return entry
 
-    def _exclude(self, app: bytes, old: str, agent: str) -> int:
-        """Never count an agent again; returns the last interval that it may have brought anything of."""
+    def _brought_through(self, app: bytes, old: str, floor: int) -> int:
+        """Return the last interval that an agent brought anything of which was excluded at a floor."""
         copy = self._copies.get(app)
         assert copy is not None
-        floor = self._node.exclude(copy.job.tree, old, agent)
         if copy.job.definition.options.straggler in ("drop", "void"):
             return floor
         return brought_through(copy.master.state.rollup, old, floor)

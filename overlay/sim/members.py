@@ -277,15 +277,16 @@ class Member:
         if agent in copy.enlisted:
             return copy.enlisted[agent].counted
         lost = [old for old, known in copy.enlisted.items() if known.address == address and not known.lost]
-        floors = [brought_through(copy.rollup, old, node.exclude(self.app, old, agent)) for old in lost]
-        # One that was lost before it was ever counted had a predecessor itself.
-        floors += [each for old in lost if (each := copy.enlisted[old].counted) is not None]
-        counted = max(floors, default=NEVER)
-        while copy.rollup.committed < counted:
+        floors = {old: node.exclude(self.app, old, agent) for old in lost}
+        while copy.rollup.committed < max(floors.values(), default=NEVER):
             # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
             await asyncio.sleep(LOOK_S)
             if not self.is_root or self._reign is not reign:
                 raise NotJoinedError("this agent is the job's master no more")
+        brought = [brought_through(copy.rollup, old, floor) for old, floor in floors.items()]
+        # One that was lost before it was ever counted had a predecessor itself.
+        brought += [each for old in lost if (each := copy.enlisted[old].counted) is not None]
+        counted = max(brought, default=NEVER)
         entry = Enlisted(address, None if counted == NEVER else counted)
         await self._propose(Enrol(agent, entry, tuple(lost)))
         return entry.counted

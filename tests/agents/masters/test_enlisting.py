@@ -8,7 +8,7 @@ import pathlib
 from agents.agent import Agent
 from agents.group.commands import Enlisted
 from agents.service import Service
-from overlay.contract import NEVER
+from overlay.contract import NEVER, Commit
 from overlay.ids import app_id
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
@@ -36,6 +36,20 @@ async def committed(agent: Agent, beyond: int) -> int:
 
     await wait_until(lambda: last() > beyond, 30)
     return last()
+
+
+class HeldCommits:
+    """Lets the master's commits stand still on their way to the disk."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.held, self.entered = asyncio.Event(), asyncio.Event()
+        self._commit = agent.masters.commit
+        agent.masters.commit = self._slowly  # type: ignore[method-assign]
+
+    async def _slowly(self, tree: bytes, commit: Commit) -> None:
+        self.entered.set()
+        await self.held.wait()
+        await self._commit(tree, commit)
 
 
 async def test_an_agent_lost_before_it_was_counted_leaves_what_its_predecessor_left(tmp_path: pathlib.Path) -> None:
@@ -70,23 +84,37 @@ async def test_a_newcomer_waits_for_a_commit_that_may_hold_what_it_will_not_brin
         await Service(agent).publish(JOB, "sold.toml", None, None)
         await committed(agent, NEVER)
         await agent.masters.enlist(APP, "w1", ADDRESS)
-        # The next commit stands still on its way to the disk.
-        held, entered, apply = asyncio.Event(), asyncio.Event(), agent.masters.commit
-
-        async def slow(tree: bytes, commit: object) -> None:
-            entered.set()
-            await held.wait()
-            await apply(tree, commit)  # type: ignore[arg-type]
-
-        agent.masters.commit = slow  # type: ignore[method-assign]
-        await asyncio.wait_for(entered.wait(), 30)
+        commits = HeldCommits(agent)
+        await asyncio.wait_for(commits.entered.wait(), 30)
         before = await committed(agent, NEVER)
         newcomer = asyncio.create_task(agent.masters.enlist(APP, "w2", ADDRESS))
         await asyncio.sleep(0)
         assert not newcomer.done() and await committed(agent, NEVER) == before
-        held.set()
+        commits.held.set()
         entry = await asyncio.wait_for(newcomer, 30)
         assert entry.counted is not None and entry.counted > before
         assert await committed(agent, NEVER) >= entry.counted
+    finally:
+        await agent.stop()
+
+
+async def test_what_a_commit_on_its_way_turns_out_to_lack_is_for_the_newcomer_to_bring(tmp_path: pathlib.Path) -> None:
+    agent = Agent(configure(tmp_path, "one", free_port(), []))
+    await agent.start()
+    try:
+        await Service(agent).publish(JOB, "sold.toml", None, None)
+        await committed(agent, NEVER)
+        await agent.masters.enlist(APP, "w1", ADDRESS)
+        second = await agent.masters.enlist(APP, "w2", ADDRESS)
+        assert second.counted is not None
+        await committed(agent, second.counted + 1)
+        commits = HeldCommits(agent)
+        await asyncio.wait_for(commits.entered.wait(), 30)
+        newcomer = asyncio.create_task(agent.masters.enlist(APP, "w3", ADDRESS))
+        await asyncio.sleep(0)
+        commits.held.set()
+        third = await asyncio.wait_for(newcomer, 30)
+        assert third.counted == second.counted, "the second one was in no commit, nor in this one"
+        assert third.missed is not None and third.missed > second.counted + 2
     finally:
         await agent.stop()
