@@ -109,7 +109,7 @@ def describe_window(result: Result) -> str:
 def describe_completeness(known: Completeness) -> str:
     """Say how complete a result is, in one line; what is zero is not mentioned."""
     parts = [known.status.replace("_", ", ").replace("incomplete", "but incomplete")]
-    if known.side:
+    if not isinstance(known.side, msgspec.UnsetType):
         parts.append(f"side of {printable(known.side)}, term {known.term}")
     parts.append(f"{known.reported} of {known.expected} agents")
     if known.missing:

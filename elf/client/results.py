@@ -62,8 +62,8 @@ class Completeness(msgspec.Struct, frozen=True):
     #: open | final | final_incomplete | revised | partial
     status: str = "open"
     #: Of a partial one: the agent that answers for its side, and the term of the job's root group that it knows of.
-    side: str = ""
-    term: int = 0
+    side: str | msgspec.UnsetType = msgspec.UNSET
+    term: int | msgspec.UnsetType = msgspec.UNSET
     #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
     semantics: str = "exactly-once"
 
