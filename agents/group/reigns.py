@@ -35,6 +35,8 @@ SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
 END_S = 2.0
 #: A member without a vote that its leader has not told of a job's end drops its copy so long after the job's record.
 DROP_S = 3 * END_S
+#: ... and is looked for so many times: it may be on its way to this agent only now.
+DROP_LOOKS = 5
 
 
 class Reigns:
@@ -93,20 +95,20 @@ class Reigns:
     def on_record(self, job: JobRecord) -> None:
         """A job's end came by its source's tree: a copy that the group's leader did not tell of it in time is dropped.
 
-        Only one without a vote: those with votes still have to decide the end, and ask when their leader is gone.
+        Only one without a vote: those with votes still have to decide the end, and ask when their leader is gone. It
+        may be here already, or on its way still.
         """
-        app = job.definition.app_id
-        copy = self._copies.get(app)
-        if job.stopped and copy is not None and copy.job.tree == job.tree:
-            self._begin(None, self._drop_later(app, job.tree))
+        if job.stopped:
+            self._begin(None, self._drop_later(job.definition.app_id, job.tree))
 
     async def _drop_later(self, app: bytes, tree: bytes) -> None:
-        await asyncio.sleep(DROP_S)
-        copy, view = self._copies.get(app), self._node.groups.view(tree)
-        if copy is None or copy.job.tree != tree or copy.leads or view is None:
-            return
-        if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
-            await self._copies.forget(app)
+        for _ in range(DROP_LOOKS):
+            await asyncio.sleep(DROP_S)
+            copy, view = self._copies.get(app), self._node.groups.view(tree)
+            if copy is None or copy.job.tree != tree or copy.leads or view is None:
+                continue
+            if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
+                await self._copies.forget(app)
 
     async def _lead(self, app: bytes, copy: Copy) -> None:
         """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""

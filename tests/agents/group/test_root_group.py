@@ -98,6 +98,28 @@ async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
 
 
+async def test_a_copy_that_comes_only_after_the_end_is_dropped(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reigns, "DROP_S", 1.5)
+    async with running(tmp_path, 4) as agents:
+        await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        late = next(agent for agent in agents if agent.agent_id not in voters(agents))
+        copy = late.copies.get(APP)
+        assert copy is not None
+        job, state, leader = copy.job, msgspec.msgpack.encode(copy.master.state), copy.job.master
+        # It is being fetched anew when the job ends.
+        monkeypatch.setattr(late, "on_group_behind", lambda *_: None)
+        await late.copies.close(APP)
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 20)
+        assert late.catalogue.running() == []
+        late.copies.take(job, state, leader)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
+
+
 async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 1) as agents:
         master, job = await publish(agents)
