@@ -126,8 +126,10 @@ class RootGroup:
             # Applying is durable; nobody but us can have a say. Listeners hear of it only afterwards.
             self.saved = self.log.last.index
             return entries[-1].place, [*self._decide(), *self._send_all(now_ms)]
-        effects = self._send_all(now_ms)
-        return entries[-1].place, [*effects, Save(self.term, self.vote, index, entries)]
+        save = Save(self.term, self.vote, index, entries)
+        # Members are told of each other once we have it on disk: of an only vote the others could go on without us.
+        sent = [] if parts[0][0] is Kind.SEATS else self._send_all(now_ms)
+        return entries[-1].place, [*sent, save]
 
     def _leads_safely(self) -> bool:
         """Whether an entry of our own term is decided; only then are those before it, too (Raft 5.4.2)."""
@@ -167,8 +169,7 @@ class RootGroup:
         own, after = self._seat(self.me), self.log.last.index
         if own is None:
             raise NotJoinedError("this agent is no member of the group")
-        self.term += 2
-        self.vote = self.me
+        self.term, self.vote = self.term + 2, self.me
         entry = Entry(Place(self.term, after + 1), Kind.SEATS, encode_seats([Seat(own.agent, own.address, True)]))
         self.log.append([entry])
         return [Save(self.term, self.vote, after, (entry,)), *self._become_leader(now_ms)]
@@ -221,8 +222,7 @@ class RootGroup:
 
     def _wait_to_stand(self, now_ms: int) -> None:
         """The nearest member to the key stands first, so that mostly one stands alone."""
-        key = self.app
-        own = self._seat(self.me)
+        key, own = self.app, self._seat(self.me)
         seats = [seat for seat in self.log.seats if seat.votes]
         before = sum(distance(seat.contact.id, key) < distance(own.contact.id, key) for seat in seats) if own else 0
         wait_ms = STAND_MS + before * RANK_MS + self._rng.randrange(RANK_MS) if len(seats) > 1 else 0
