@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from msgspec.structs import replace
 
-from overlay.group.effects import Save
+from overlay.group.effects import Save, Tell
 from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupAppend, Kind, Place, Seat
+from overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
 from overlay.group.state import GroupState, Role
 from overlay.ids import Contact
 from tests.overlay.group.world import APP, World
@@ -146,6 +147,24 @@ def test_an_operator_can_let_the_last_member_go_on_alone() -> None:
     assert last.leads
     world.propose()
     assert last.disk is not None and last.disk.applied
+
+
+def test_new_members_are_on_disk_before_anybody_is_told_of_them() -> None:
+    """Told first, they could go on without the only vote, which would lead alone again after falling in between."""
+    seats = tuple(Seat(f"a{index}", f"10.0.0.1:{1000 + index}", index == 0) for index in range(3))
+    group = RootGroup(APP, "a0", GroupState(term=1, applied=Place(1, 1), seats=seats), random.Random(1), 0)
+    for effect in group.on_tick(1_000):
+        if isinstance(effect, Save):
+            group.on_saved(effect.after + len(effect.entries), 0)
+    assert group.role is Role.LEADER
+    for index in (1, 2):
+        through = GroupAppended(APP, group.term, f"a{index}", True, group.log.last.index)
+        group.on_message(Contact.at("10.0.0.1", 1000 + index), through, 0)
+    effects = group.change([replace(seat, votes=True) for seat in seats], 0)
+    assert [type(effect) for effect in effects] == [Save]
+    told = [effect for effect in group.on_saved(group.log.last.index, 0) if isinstance(effect, Tell)]
+    assert {tell.to.port for tell in told} == {1001, 1002}
+    assert group.decided < group.log.last.index, "and it takes two of the three from here on"
 
 
 def follower(*places: Place) -> RootGroup:
