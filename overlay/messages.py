@@ -96,7 +96,8 @@ class Redirect(WireMessage, frozen=True, tag=3):
 class Heartbeat(WireMessage, frozen=True, tag=4):
     """Both ends still agree on the edge. `load`: children of the sender.
 
-    `down`: from parent to child, then with the root's term, the last commit known and the child's grandparent.
+    `down`: from parent to child, then with the root's term, the last commit known, the child's grandparent, and whether
+    that has `room` for the child.
     """
 
     app: AppId
@@ -106,6 +107,7 @@ class Heartbeat(WireMessage, frozen=True, tag=4):
     committed: Interval
     load: Count = 0
     grandparent: Address | None = None
+    room: bool = False
 
     def __post_init__(self) -> None:
         check_address(self.grandparent)

@@ -16,7 +16,7 @@ from overlay.contract import OverlaySettings
 from overlay.effects import ChildDown, Effect, ParentDown, Send
 from overlay.ids import Contact
 from overlay.messages import Accept, Drop, Heartbeat, Unlink, contact_of
-from overlay.tree.policy import Seat
+from overlay.tree.policy import Seat, has_room
 
 #: Heartbeats of a link for one of an edge, and heartbeats of an edge for its lease. Links notice what fails; an edge
 #: on which its two ends disagree, which only a fault in our own code or memory brings about, may last this much longer.
@@ -68,7 +68,8 @@ class Edges:
 
     def set_parent(self, peer: Contact, accept: Accept, now_ms: int) -> None:
         """Hang under a peer; from now on it is what children hear of as their grandparent."""
-        self.parent = Edge(peer, accept.epoch, now_ms + self.lease_ms)
+        # Full, until it says how many children it has.
+        self.parent = Edge(peer, accept.epoch, now_ms + self.lease_ms, self.fan_in_max)
         self.grandparent = contact_of(accept.grandparent) if accept.grandparent is not None else None
         self._news = News(self._news.term, self._news.committed, peer)
         self._untold = True
@@ -183,5 +184,6 @@ class Edges:
     def _down(self, edge: Edge) -> Effect:
         edge.told = news = self._news
         grandparent = news.grandparent.address if news.grandparent is not None else None
-        beat = Heartbeat(self.app, edge.epoch, True, news.term, news.committed, len(self.children), grandparent)
+        room = self.parent is not None and has_room(self.parent.load, self.fan_in_max)
+        beat = Heartbeat(self.app, edge.epoch, True, news.term, news.committed, len(self.children), grandparent, room)
         return Send(edge.peer, beat)

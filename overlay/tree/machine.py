@@ -1,8 +1,8 @@
 """One node's place in one application's tree: whom it hangs under and who hangs under it.
 
-Owns who has an edge: JOIN, push-down, repair and leaving. The choices are `overlay.tree.policy`'s, heartbeats and
-leases are `overlay.tree.edges`', the memory of a search for a parent is `overlay.tree.seeking`'s; nothing here knows
-what travels over the edges. Pure. Invariants: I7, a parent ranks strictly before its child, so the graph has no cycle
+Owns who has an edge: JOIN, push-down, going up, repair and leaving. The choices are `overlay.tree.policy`'s, heartbeats
+and leases are `overlay.tree.edges`', the memory of a search is `overlay.tree.seeking`'s; nothing here knows what
+travels over the edges. Pure. Invariants: I7, a parent ranks strictly before its child, so the graph has no cycle
 whatever is lost, repeated or reordered; I8, at most `fan_in_max` children. Both are decided by the end that they
 protect, so no peer can break them.
 Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
@@ -26,7 +26,7 @@ from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Un
 from overlay.routing import View
 from overlay.tree.edges import Edge, Edges
 from overlay.tree.hosting import answer_join
-from overlay.tree.policy import Standing, first_choice, rank, with_root
+from overlay.tree.policy import Standing, climbs, first_choice, rank, with_root
 from overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
 
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
@@ -179,7 +179,9 @@ class Tree:
     # ---- messages on an edge
 
     def on_heartbeat(self, sender: Contact, beat: Heartbeat, now_ms: int) -> list[Effect]:
-        """Renew a lease; a heartbeat on an edge we do not have is answered with Unlink."""
+        """Renew a lease, and go up to a grandparent that has room; an edge we do not have is answered with Unlink."""
+        if self.edges.is_parent(sender, beat.epoch) and climbs(beat, now_ms - self.epoch, self._rng):
+            return self._leave_parent(sender, now_ms) + self._schedule(now_ms)
         return self.edges.on_heartbeat(sender, beat, now_ms)
 
     def on_unlink(self, sender: Contact, unlink: Unlink, now_ms: int) -> list[Effect]:
@@ -248,8 +250,7 @@ class Tree:
         effects = self.edges.expire_children(now_ms)
         if self.parent is not None and self.parent.lease_ms <= now_ms:
             self.search.strike(self.parent.peer, self.root, now_ms)
-            effects.append(Send(self.parent.peer, Unlink(self.app, self.parent.epoch)))
-            effects += self._lose_parent(now_ms)
+            effects += self._leave_parent(self.parent.peer, now_ms)
         effects += self.edges.beat(term, committed, now_ms)
         if self.role is Role.JOINING:
             effects += self._tick_joining(now_ms)
@@ -348,7 +349,7 @@ class Tree:
     def _become_root(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         if self.parent is not None:
-            effects += [Send(self.parent.peer, Unlink(self.app, self.parent.epoch)), ParentDown()]
+            effects += [Send(self.parent.peer, Unlink(self.app, self.epoch)), ParentDown()]
         self.edges.become_root()
         self.role = Role.ROOT
         self._recheck_ms = now_ms + (STRIKE_MS if self.search.struck(now_ms) else RECHECK_MS)
@@ -364,6 +365,9 @@ class Tree:
         self.search.hints = [above] if above is not None else []
         return [ParentDown(), *self._seek(now_ms)]
 
+    def _leave_parent(self, parent: Contact, now_ms: int) -> list[Effect]:
+        return [Send(parent, Unlink(self.app, self.epoch)), *self._lose_parent(now_ms)]
+
     def _drop_illegal_edges(self, now_ms: int) -> list[Effect]:
         """A new root is recorded: keep only edges that the ranks under it allow (M12)."""
         if self.root is not None:
@@ -377,7 +381,7 @@ class Tree:
             return effects
         parent, asked = self.parent, self.search.asked
         if parent is not None and self._rank(parent.peer) > self._rank(self.me):
-            effects += [Send(parent.peer, Unlink(self.app, parent.epoch)), *self._lose_parent(now_ms)]
+            effects += self._leave_parent(parent.peer, now_ms)
         elif self.role is Role.JOINING and (asked is None or self._rank(asked) > self._rank(self.me)):
             self.search.asked = None
             effects += self._seek(now_ms)

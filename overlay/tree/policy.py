@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from overlay.ids import Contact, distance, prefix_bits
-from overlay.messages import Reason
+from overlay.messages import Heartbeat, Reason
 from overlay.routing import GAIN_BITS, NEAREST_TIED, View
 
 #: Share of the joiners with a first candidate beyond the bound that draw among the nearest few instead of asking it.
 REDRAW_SHARE = 0.6
+#: A node with less than half of its places taken has room for its grandchildren.
+ROOM_SHARE = 2
+#: A child stays with a parent for so long at least: while a tree is built, others may be coming who take those places.
+CLIMB_AFTER_MS = 10_000
 #: A neighbour of a root knows no contact that gains more bits of prefix than this.
 NEIGHBOUR_BITS = 1
 
@@ -70,6 +74,21 @@ def place(
     if before and len(before) * 2 >= fan_in_max:
         return SendOn(min(before, key=lambda entry: entry[:2])[2])
     return TakeIn(max(ranked, key=lambda entry: entry[0])[1].peer)
+
+
+def has_room(load: int, fan_in_max: int) -> bool:
+    """Whether a node with so many children has places for grandchildren, too."""
+    return load < fan_in_max // ROOM_SHARE
+
+
+def climbs(beat: Heartbeat, since_ms: int, rng: random.Random) -> bool:
+    """Choose whether a child goes up to its grandparent, if that has room, at a heartbeat of its parent.
+
+    Where all start at once nobody knows many, and trees become chains, up to 11 deep with 64 agents. They become flat
+    again here: who keeps grandchildren has half of its places taken. In the mean one child of a parent goes at a time,
+    or all would ask for the same places. `since_ms`: how long ago it asked this parent.
+    """
+    return beat.down and beat.room and since_ms >= CLIMB_AFTER_MS and rng.random() * beat.load < 1
 
 
 def with_root(candidates: Sequence[Contact], me: Contact, key: bytes, root: Contact | None) -> list[Contact]:

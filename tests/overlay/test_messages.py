@@ -22,6 +22,7 @@ EXAMPLES: list[Message] = [
     messages.Redirect(APP, 3, None, messages.Reason.FULL),
     messages.Heartbeat(APP, 3, True, 9, -5),
     messages.Heartbeat(APP, 3, False, 0, 0, 16, None),
+    messages.Heartbeat(APP, 3, True, 0, 0, 1, "10.0.0.1:4250", room=True),
     messages.Drop(APP, 3, "127.0.0.1:9"),
     messages.Unlink(APP, 3),
     messages.Digest(APP, (RecordMark("k", 1, b"d" * 16),), True),

@@ -13,7 +13,7 @@ import pytest
 
 from overlay.ids import app_id, partition_id
 from overlay.sim.agents import Cluster
-from overlay.sim.checkers import check_edges, check_settled
+from overlay.sim.checkers import check_edges, check_settled, measure
 from overlay.sim.loop import SimLoop
 from overlay.sim.sweep import run
 
@@ -32,6 +32,31 @@ async def grown(cluster: Cluster, count: int) -> None:
     for machine in cluster.machines:
         machine.join_tree(APP, member=True)
     await cluster.wait(lambda: not check_settled(cluster, APP), 5.0)
+
+
+def test_a_tree_that_grew_deep_because_all_started_at_once_becomes_flat() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        [first] = await cluster.grow(1)
+        fresh = [cluster.add() for _ in range(63)]
+        starts = [machine.start([first.contact]) for machine in fresh]
+        await cluster.wait(lambda: all(machine.node is not None for machine in fresh), 1.0, 0.0005)
+        for machine in cluster.machines:
+            machine.join_tree(APP, member=True)
+        await asyncio.gather(*starts)
+        await cluster.wait(lambda: not check_settled(cluster, APP), 60.0)
+        deep = measure(cluster, APP)
+        await asyncio.sleep(60.0)
+        assert check_settled(cluster, APP) == check_edges(cluster, APP, 16) == []
+        flat = measure(cluster, APP)
+        assert deep.depth > flat.depth
+        assert flat.depth <= 6
+        await asyncio.sleep(120.0)
+        joins = cluster.sent()["Join"]
+        await asyncio.sleep(120.0)
+        assert cluster.sent()["Join"] == joins, "it rests once it is flat"
+
+    for seed in range(1, 4):
+        simulate(scenario, seed)
 
 
 def test_the_trees_of_a_partitioned_job_have_their_own_roots_and_outlive_each_others() -> None:

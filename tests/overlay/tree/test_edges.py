@@ -48,6 +48,21 @@ def test_a_heartbeat_carries_the_load_and_below_the_grandparent() -> None:
     assert said[ONE] == Heartbeat(APP, 1, True, 7, 5, 2, ABOVE.address)
 
 
+def test_children_hear_whether_their_grandparent_has_room() -> None:
+    edges = make()
+
+    def room(now_ms: int) -> bool:
+        return dict(beats(edges.beat(0, 0, now_ms)))[ONE].room
+
+    assert not room(NOW + 5_000), "a parent that has not said how many children it has may be full"
+    edges.on_heartbeat(ABOVE, Heartbeat(APP, 3, True, 0, 0, 7), NOW)
+    assert room(NOW + 10_000)
+    edges.on_heartbeat(ABOVE, Heartbeat(APP, 3, True, 0, 0, 8), NOW)
+    assert not room(NOW + 15_000)
+    edges.become_root()
+    assert not room(NOW + 20_000)
+
+
 def test_children_hear_at_once_what_is_new_and_only_once() -> None:
     edges = make()
     assert edges.tell(0, 0) == []

@@ -10,6 +10,7 @@ from overlay.ids import Contact, distance
 from overlay.messages import Accept, Heartbeat, Join, Redirect, Unlink
 from overlay.routing import closer
 from overlay.tree.machine import RECHECK_MS, Tree
+from overlay.tree.policy import CLIMB_AFTER_MS
 
 APP = bytes(20)
 #: Ascending distance to APP: the first is closest.
@@ -177,6 +178,23 @@ def test_an_idle_forwarder_leaves() -> None:
         tree.on_tick(now, 0, 0)
         assert now < NOW + settings.linger_ms + 2_000
     assert now >= NOW + settings.linger_ms
+
+
+def test_a_member_goes_up_to_a_grandparent_with_room_once_the_tree_is_built() -> None:
+    tree = make(FAR, MIDDLE)
+    tree.join(True, None, NOW)
+    tree.on_accept(MIDDLE, Accept(APP, tree.epoch, NEAR.address), NOW)
+    old = tree.epoch
+    room = Heartbeat(APP, old, True, 0, 0, 1, NEAR.address, room=True)
+    assert tree.on_heartbeat(MIDDLE, room, NOW + CLIMB_AFTER_MS - 1) == []
+    effects = tree.on_heartbeat(MIDDLE, room, NOW + CLIMB_AFTER_MS)
+    assert Send(MIDDLE, Unlink(APP, old)) in effects
+    assert ParentDown() in effects
+    assert sent(effects, Join) == [NEAR]
+    tree.check()
+    assert tree.on_heartbeat(MIDDLE, room, NOW + 2 * CLIMB_AFTER_MS) == [Send(MIDDLE, Unlink(APP, old))], "gone already"
+    tree.on_accept(NEAR, Accept(APP, tree.epoch), NOW + 2 * CLIMB_AFTER_MS)
+    assert tree.view().parent == NEAR
 
 
 def test_leaving_keeps_serving_children_and_the_root_dissolves_its_tree() -> None:

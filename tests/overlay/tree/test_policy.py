@@ -6,9 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.ids import Contact, distance, prefix_bits
-from overlay.messages import Reason
+from overlay.messages import Heartbeat, Reason
 from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
-from overlay.tree.policy import Seat, SendOn, Standing, TakeIn, first_choice, place, rank, refusal, with_root
+from overlay.tree.policy import (
+    CLIMB_AFTER_MS,
+    Seat,
+    SendOn,
+    Standing,
+    TakeIn,
+    climbs,
+    first_choice,
+    has_room,
+    place,
+    rank,
+    refusal,
+    with_root,
+)
 
 KEY = bytes(20)
 #: Ascending distance to KEY.
@@ -44,6 +57,23 @@ def test_a_joiner_that_ranks_before_most_children_takes_the_place_of_the_last_in
     seats = [Seat(PEERS[number], 0) for number in (2, 5, 6, 8)]
     assert place(PEERS[3], seats, 4, KEY, None) == TakeIn(PEERS[8])
     assert place(PEERS[7], seats, 4, KEY, None) == SendOn(PEERS[2])
+
+
+def test_a_node_with_half_of_its_places_taken_has_no_room_for_grandchildren() -> None:
+    assert [has_room(load, 16) for load in (0, 7, 8, 16)] == [True, True, False, False]
+    assert not has_room(1, 2), "two places are too few to fill one with whom a child has already"
+
+
+def test_of_the_children_of_a_node_one_at_a_time_goes_up_to_a_grandparent_with_room() -> None:
+    rng = random.Random(1)
+
+    def going(load: int, *, room: bool = True, down: bool = True, since_ms: int = CLIMB_AFTER_MS) -> float:
+        beat = Heartbeat(KEY, 1, down, 0, 0, load, PEERS[0].address, room)
+        return sum(climbs(beat, since_ms, rng) for _ in range(1_000)) / 1_000 * load
+
+    assert going(1) == 1, "a chain folds up"
+    assert 0.7 < going(10) < 1.3
+    assert going(1, room=False) == going(1, down=False) == going(1, since_ms=CLIMB_AFTER_MS - 1) == 0
 
 
 @given(peers, st.lists(st.tuples(peers, st.integers(0, 20)), min_size=2, max_size=8, unique_by=lambda s: s[0]), roots)
