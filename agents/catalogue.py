@@ -10,7 +10,6 @@ import msgspec
 
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
 from agents.requests import JobRecord, Member
 from overlay.contract import Record
 from overlay.decoding import read_msgpack
@@ -55,8 +54,7 @@ class Catalogue:
         if known is not None and known.stamp_ms > job.stamp_ms:
             return
         if job.tree not in self._plans:
-            columns = {name: SqlType.parse(kind) for name, kind in job.definition.columns.items()}
-            self._plans[job.tree] = compile_job(job.definition, columns)
+            self._plans[job.tree] = compile_job(job.definition, job.definition.types)
         if known is not None and known.tree != job.tree:
             self._over[known.tree] = None
             while len(self._over) > OVER_MAX:

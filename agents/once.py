@@ -113,8 +113,7 @@ def _types(
     definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[str]
 ) -> dict[str, SqlType]:
     """Find the type of every column the query reads: given, declared by the job, fixed by the format, or inferred."""
-    declared = {name: SqlType.parse(kind) for name, kind in definition.columns.items()}
-    known = {**(parser.columns or {}), **declared, **given}
+    known = {**(parser.columns or {}), **definition.types, **given}
     read = columns_read(definition.query)
     lowered = {name.lower() for name in known}
     missing = [name for name in read if name.lower() not in lowered]

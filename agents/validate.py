@@ -126,11 +126,10 @@ def check_job(text: str, file: str) -> tuple[Finding, ...]:
 
 def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     """Compile with every type in turn for the columns of unknown type; an error they all share is the job's own."""
-    declared = {name: SqlType.parse(kind) for name, kind in definition.columns.items()}
     mistakes: dict[str, JobSpecError] = {}
     for guess in SqlType:
         try:
-            compile_job(definition, dict.fromkeys(columns_read(definition.query), guess) | declared)
+            compile_job(definition, dict.fromkeys(columns_read(definition.query), guess) | definition.types)
         except JobSpecError as error:
             mistakes[str(error)] = error
         else:

@@ -6,14 +6,23 @@ the decoder reports them as `UnicodeDecodeError` and `RecursionError`, which nob
 
 from __future__ import annotations
 
-from typing import TypeVar
+from types import UnionType
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 T = TypeVar("T")
 
 
-def read_msgpack(data: bytes, kind: type[T]) -> T:
+@overload
+def read_msgpack(data: bytes, kind: type[T]) -> T: ...
+
+
+@overload
+def read_msgpack(data: bytes, kind: UnionType) -> Any: ...
+
+
+def read_msgpack(data: bytes, kind: type[T] | UnionType) -> T | Any:
     """Read one value.
 
     Raises:

@@ -19,7 +19,6 @@ import msgspec
 
 from agents.group.commands import Command, Count, Dismiss, End, Enrol, Rename, Say, decode_command, encode_command
 from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
 from agents.masters.master import Master, MasterState
 from agents.requests import JobRecord
 from agents.store.controls import Controls, decided_key
@@ -168,7 +167,7 @@ class Copies:
 
     def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
         definition, app = job.definition, job.definition.app_id
-        plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        plan = compile_job(definition, definition.types)
         master = Master(plan, self._store, state)
         self._learn(job)
         seats = self._seats_of(master.state)

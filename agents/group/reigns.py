@@ -109,6 +109,7 @@ class Reigns:
                 continue
             if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
                 await self._copies.forget(app)
+                return
 
     async def _lead(self, app: bytes, copy: Copy) -> None:
         """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""

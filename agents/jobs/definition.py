@@ -110,6 +110,11 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """The key of this part in the overlay; of part 0 SHA-1 of name and creator (paper, section 2.3)."""
         return self.app_of(self.part)
 
+    @property
+    def types(self) -> dict[str, SqlType]:
+        """The types of `columns`; raises ValueError where one is no type, which `check_definition` rules out."""
+        return {name: SqlType.parse(kind) for name, kind in self.columns.items()}
+
     def app_of(self, part: int) -> bytes:
         """Return the key of another part of the same job."""
         return partition_id(app_id(self.name, self.creator), part)
@@ -182,7 +187,7 @@ def check_definition(definition: Definition) -> None:
     """Hold a definition that another agent sent to the rules that `load_definition` holds files to.
 
     Raises:
-        JobSpecError: a name or a size is not legal.
+        JobSpecError: a name, a size or a type is not legal.
     """
     if not NAME.fullmatch(definition.name) or not NAME.fullmatch(definition.creator):
         raise JobSpecError("not a job definition: bad name or creator")
@@ -190,6 +195,10 @@ def check_definition(definition: Definition) -> None:
         raise JobSpecError("not a job definition: it is too long")
     if not 0 <= definition.part < definition.options.trees:
         raise JobSpecError(f"not a job definition: of {definition.options.trees} trees there is none {definition.part}")
+    try:
+        _ = definition.types
+    except ValueError as error:
+        raise JobSpecError(f"not a job definition: {error}") from None
 
 
 def _read_toml(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agents.masters.results import Span
-from agents.parts.shares import Rest, Told
+from agents.parts.shares import Rest, Told, least_through
 
 #: Windows that wait for a part that is behind; of more, the oldest are only counted.
 WAITING_MAX = 200
@@ -51,9 +51,9 @@ class Due:
 
     def take(self) -> list[Span | None]:
         """Return the windows that are due now, ascending; they wait no more."""
-        if None in self._throughs:
+        through_ms = least_through(self._throughs)
+        if through_ms is None:
             return []
-        through_ms = min(through for through in self._throughs if through is not None)
         due = [span for span, due_ms in self._waiting.items() if due_ms <= through_ms]
         for span in due:
             del self._waiting[span]

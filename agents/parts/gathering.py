@@ -16,7 +16,6 @@ from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
 from agents.masters.results import Json, Span, result_of
 from agents.parts.requests import Share
 from agents.parts.shares import Shared, common_span, joined_label, least_through, part_of_key, shape_of, unpack_rows
@@ -140,7 +139,7 @@ class Gathering:
         rows = plan.join([unpack_rows(each.columns, shape) for each in shares], limit)
         label = joined_label([each.label for each in shares])
         names = {agent: name for each in shares for agent, name in each.names.items()}
-        gaps, through_ms = max(each.gaps for each in shares), least_through(shares)
+        gaps, through_ms = max(each.gaps for each in shares), least_through([each.through_ms for each in shares])
         result = result_of(plan, span, rows, label, gaps, through_ms, lambda agent: names.get(agent, agent))
         body: Json = msgspec.to_builtins(result)
         return {"job": _name(shares[0].job), **body, "master": shares[0].job.master.address}
@@ -149,9 +148,8 @@ class Gathering:
         """Return a job's plan; it is the same for all its parts."""
         plan = self._plans.get(job.tree)
         if plan is None:
-            definition = job.definition
-            check_definition(definition)
-            plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+            check_definition(job.definition)
+            plan = compile_job(job.definition, job.definition.types)
             while len(self._plans) >= PLANS_MAX:
                 del self._plans[next(iter(self._plans))]
             self._plans[job.tree] = plan

@@ -162,9 +162,8 @@ def part_of_key(plan: Plan, key: str) -> int | None:
     return int(partitions_of(frame, plan.schema, plan.definition.options.trees)[0])
 
 
-def least_through(shares: Sequence[Shared]) -> int | None:
-    """Return the event time that all parts have come to; None if one has not begun."""
-    throughs = [each.through_ms for each in shares]
+def least_through(throughs: Sequence[int | None]) -> int | None:
+    """Return the event time that all parts have come to, given that of each; None if one has not begun."""
     return None if None in throughs else min(through for through in throughs if through is not None)
 
 

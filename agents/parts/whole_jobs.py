@@ -10,6 +10,7 @@ from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.gathering import Answer, Ask
+from agents.parts.shares import least_through
 from agents.requests import Describe, Stop
 from overlay.ids import app_id, partition_id
 
@@ -43,10 +44,9 @@ class WholeJobs:
             return value, hops
         others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
         parts = [{field: value[field] for field in _OWN}, *others]
-        throughs = [part.get("through_ms") for part in parts]
         whole = {
             "parts": parts,
-            "through_ms": None if None in throughs else min(each for each in throughs if each is not None),
+            "through_ms": least_through([part.get("through_ms") for part in parts]),
             "too_late": sum(part.get("too_late", 0) for part in parts),
         }
         return {**value, **whole}, hops

@@ -22,7 +22,6 @@ from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
-from agents.jobs.types import SqlType
 from agents.publishing.candidates import Candidates, Placement
 from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode, value_of
 from overlay.errors import NotFoundError, OverlayError
@@ -74,7 +73,7 @@ class Publisher:
         known = [JobRecord.decode(record) if record else None for record in source["records"]]
         version = 1 if known[0] is None else known[0].definition.version + 1
         definition = replace(definition, columns=_typed(definition, read, source), version=version)
-        compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        compile_job(definition, definition.types)
         installer = _Installer(self._node, self._candidates, source["members"], now_ms)
         first = await installer.install(definition, known[0], secrets.token_hex(8))
         if definition.options.trees == 1:

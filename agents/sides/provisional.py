@@ -20,7 +20,6 @@ from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnknownJobError
 from agents.group.copies import Copies, Copy
 from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
 from agents.masters.master import Master
 from agents.masters.masters import Masters
 from agents.masters.results import Json
@@ -178,7 +177,7 @@ class ProvisionalMasters:
         # Whatever the job's own master does about stragglers: here nothing is dropped, and nothing is final.
         options = msgspec.structs.replace(job.definition.options, straggler="late")
         definition = msgspec.structs.replace(job.definition, options=options)
-        plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in definition.columns.items()})
+        plan = compile_job(definition, definition.types)
         store = BorrowedPanes(self._database)
         master = await asyncio.to_thread(Master, plan, store, msgspec.msgpack.encode(state))
         if view is None or self._is_led(copy) or copy.master.state is not state or self._copies.get(app) is not copy:

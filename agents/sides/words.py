@@ -82,7 +82,7 @@ def encode_question(question: Question) -> OfSide:
 
 def decode_question(body: bytes) -> Question:
     """Decode a question; raises msgspec.DecodeError (ValidationError among them) on anything else."""
-    question: Question = read_msgpack(body, Question)  # type: ignore[arg-type]  # a union is no `type`
+    question: Question = read_msgpack(body, Question)
     return question
 
 

@@ -53,6 +53,12 @@ def test_a_definition_with_a_bad_name_is_refused() -> None:
         check_definition(bad)
 
 
+def test_a_definition_with_a_column_of_no_type_is_refused() -> None:
+    bad = Definition(name="x", creator="a", source="s", query="SELECT count(*) FROM s", columns={"price": "MONEY"})
+    with pytest.raises(JobSpecError, match="MONEY"):
+        check_definition(bad)
+
+
 @pytest.mark.parametrize(
     ("change", "place", "said"),
     [

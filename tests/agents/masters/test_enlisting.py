@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pathlib
+from collections.abc import AsyncIterator
 
 from agents.agent import Agent
 from agents.group.commands import Enlisted
@@ -38,6 +40,19 @@ async def committed(agent: Agent, beyond: int) -> int:
     return last()
 
 
+@contextlib.asynccontextmanager
+async def mastering(folder: pathlib.Path) -> AsyncIterator[Agent]:
+    """Start an agent that is the master of the job and has committed."""
+    agent = Agent(configure(folder, "one", free_port(), []))
+    await agent.start()
+    try:
+        await Service(agent).publish(JOB, "sold.toml", None, None)
+        await committed(agent, NEVER)
+        yield agent
+    finally:
+        await agent.stop()
+
+
 class HeldCommits:
     """Lets the master's commits stand still on their way to the disk."""
 
@@ -53,11 +68,7 @@ class HeldCommits:
 
 
 async def test_an_agent_lost_before_it_was_counted_leaves_what_its_predecessor_left(tmp_path: pathlib.Path) -> None:
-    agent = Agent(configure(tmp_path, "one", free_port(), []))
-    await agent.start()
-    try:
-        await Service(agent).publish(JOB, "sold.toml", None, None)
-        await committed(agent, NEVER)
+    async with mastering(tmp_path) as agent:
         first = await agent.masters.enlist(APP, "w1", ADDRESS)
         assert first == Enlisted(ADDRESS), "nobody was there before"
         assert await agent.masters.enlist(APP, "w1", ADDRESS) == first, "asked again"
@@ -73,16 +84,10 @@ async def test_an_agent_lost_before_it_was_counted_leaves_what_its_predecessor_l
         assert copy is not None
         enlisted = copy.master.state.enlisted
         assert {name for name, known in enlisted.items() if known.lost} == {"w1", "w2"}
-    finally:
-        await agent.stop()
 
 
 async def test_a_newcomer_waits_for_a_commit_that_may_hold_what_it_will_not_bring(tmp_path: pathlib.Path) -> None:
-    agent = Agent(configure(tmp_path, "one", free_port(), []))
-    await agent.start()
-    try:
-        await Service(agent).publish(JOB, "sold.toml", None, None)
-        await committed(agent, NEVER)
+    async with mastering(tmp_path) as agent:
         await agent.masters.enlist(APP, "w1", ADDRESS)
         commits = HeldCommits(agent)
         await asyncio.wait_for(commits.entered.wait(), 30)
@@ -94,16 +99,10 @@ async def test_a_newcomer_waits_for_a_commit_that_may_hold_what_it_will_not_brin
         entry = await asyncio.wait_for(newcomer, 30)
         assert entry.counted is not None and entry.counted > before
         assert await committed(agent, NEVER) >= entry.counted
-    finally:
-        await agent.stop()
 
 
 async def test_what_a_commit_on_its_way_turns_out_to_lack_is_for_the_newcomer_to_bring(tmp_path: pathlib.Path) -> None:
-    agent = Agent(configure(tmp_path, "one", free_port(), []))
-    await agent.start()
-    try:
-        await Service(agent).publish(JOB, "sold.toml", None, None)
-        await committed(agent, NEVER)
+    async with mastering(tmp_path) as agent:
         await agent.masters.enlist(APP, "w1", ADDRESS)
         second = await agent.masters.enlist(APP, "w2", ADDRESS)
         assert second.counted is not None
@@ -116,5 +115,3 @@ async def test_what_a_commit_on_its_way_turns_out_to_lack_is_for_the_newcomer_to
         third = await asyncio.wait_for(newcomer, 30)
         assert third.counted == second.counted, "the second one was in no commit, nor in this one"
         assert third.missed is not None and third.missed > second.counted + 2
-    finally:
-        await agent.stop()

@@ -10,7 +10,6 @@ import pytest
 from agents.jobs.definition import Definition
 from agents.jobs.functions.registry import function_names
 from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
 from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
 from elf.offline.verify import verify
@@ -47,7 +46,7 @@ QUERIES = [
 def publish(shop: Shop, query: str) -> tuple[Definition, Result]:
     """Compute one window as the agents do: each agent reduces, snapshots merge, the master finishes."""
     definition = Definition(name="both", creator="shop", source="clicks", query=query, columns=shop.columns)
-    plan = compile_job(definition, {name: SqlType.parse(kind) for name, kind in shop.columns.items()})
+    plan = compile_job(definition, definition.types)
     half = shop.events.height // 2
     snapshots = [plan.schema.merge([plan.reduce(part)]) for part in (shop.events[:half], shop.events[half:])]
     first, last = (bound // plan.interval_ms for bound in WINDOW)
