@@ -43,6 +43,7 @@ from agents.store.held import HeldCopies
 from agents.store.panes import Panes
 from agents.store.records import Records
 from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
+from overlay.fields import SERIAL_MAX
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
 from overlay.ids import Contact, partition_id, source_id
@@ -304,8 +305,8 @@ class Agent:
         for record in known:
             self.node.add_record(tree, record)
         # All before the first job is taken up, which may take a while: labels name agents.
-        jobs = [job for job in map(self.catalogue.learn_record, known) if job is not None]
-        for job in jobs:
+        jobs = [self._learn_again(record) for record in known]
+        for job in [job for job in jobs if job is not None]:
             if self._checkpoints.worker(job.tree) is not None:
                 # Before the first line is read: what it misses now it would never get.
                 await self.attachments.follow_newest(job.definition.app_id)
@@ -313,11 +314,20 @@ class Agent:
                 self._spawn(self.attachments.follow(job))
         self._introduce_to(tree)
 
+    def _learn_again(self, record: Record) -> JobRecord | None:
+        """Learn what an earlier run has stored; another release may have, and taken what this one refuses."""
+        try:
+            return self.catalogue.learn_record(record)
+        except (msgspec.DecodeError, ElfError, ValueError) as error:
+            log.error("control record %s of an earlier run cannot be used here: %s", record.key, error)
+            return None
+
     def _introduce_to(self, tree: bytes, version: int = 0) -> None:
         """Tell the agents of a source that we are one of them; after whatever is said of us there."""
         me = member_record(self.introduce(), 0)
         known = max((record.version + 1 for record in self.node.records(tree) if record.key == me.key), default=0)
-        self.add_record(tree, msgspec.structs.replace(me, version=max(self.now_ms(), known, version)))
+        later = min(max(self.now_ms(), known, version), SERIAL_MAX)
+        self.add_record(tree, msgspec.structs.replace(me, version=later))
 
     async def _describe_source(self, request: DescribeSource) -> Json:
         name, intake = request.source, self.intakes[request.source]

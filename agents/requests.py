@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -25,12 +25,15 @@ from agents.errors import (
 from agents.jobs.definition import TREES_MAX, Definition
 from agents.parts.requests import Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
-from overlay.contract import ControlState
+from overlay.contract import NEVER, ControlState
 from overlay.decoding import read_msgpack
+from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
+#: A time of day that any agent may have made one millisecond later, again and again, and still send.
+Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 #: Longest list of names one reply carries.
 NAMES_MAX = 10_000
 
@@ -41,15 +44,18 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     definition: Definition
     master_host: str
     master_port: int
-    published_ms: int
+    published_ms: Instant
     #: Random; tells one publication of a name from the next one after a stop.
-    instance: str
+    instance: Annotated[str, msgspec.Meta(max_length=128)]
     #: When this record was made, and after every one its maker knew: of two records of a job the later one counts. A
     #: clock, because whoever publishes anew may not have heard of the stop yet.
-    stamp_ms: int
+    stamp_ms: Instant
     stopped: bool = False
     #: Which of the job's two candidate keys the master was found by; records from before there were two have none.
     salt: Annotated[int, msgspec.Meta(ge=SALTS[0], le=SALTS[-1])] = 0
+
+    def __post_init__(self) -> None:
+        _check_reachable(self.master.address)
 
     @property
     def master(self) -> Contact:
@@ -87,12 +93,15 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Member(msgspec.Struct, frozen=True, kw_only=True):
     """One agent as it introduces itself; also the body of its record in each of its sources' trees."""
 
-    agent_id: str
+    agent_id: AgentId
     name: str
-    address: str
+    address: Address
     sources: tuple[str, ...]
     #: An operator has said that it is gone for good; it says otherwise itself if it comes back.
     gone: bool = False
+
+    def __post_init__(self) -> None:
+        check_address(self.address)
 
 
 class Weigh(Request, frozen=True, tag="weigh"):
@@ -123,8 +132,12 @@ class Install(Request, frozen=True, tag="install"):
     """
 
     job: JobRecord
-    roster: Mapping[str, str]
+    roster: Mapping[AgentId, Address]
     ended: str = ""
+
+    def __post_init__(self) -> None:
+        for address in self.roster.values():
+            check_address(address)
 
 
 class Enlist(Request, frozen=True, tag="enlist"):
@@ -136,8 +149,11 @@ class Enlist(Request, frozen=True, tag="enlist"):
 
     app: bytes
     instance: str
-    agent_id: str
-    address: str
+    agent_id: AgentId
+    address: Address
+
+    def __post_init__(self) -> None:
+        check_address(self.address)
 
 
 class Fetch(Request, frozen=True, tag="fetch"):
@@ -159,7 +175,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
     job: bytes
     applied: Place
-    blocks: list[tuple[int, int, bytes]] = []
+    blocks: list[tuple[int, Annotated[int, msgspec.Meta(ge=NEVER, le=-NEVER)], bytes]] = []
     state: bytes = b""
     control: ControlState | None = None
 
@@ -370,3 +386,10 @@ def value_of(body: bytes) -> Any:
 def contact_at(address: str) -> Contact:
     """Return the contact of the agent at HOST:PORT; raises ValueError when the text is no address."""
     return Contact.at(*parse_address(address))
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse what no message between agents may hold as an address; raises ValueError."""
+    if len(address) > ADDRESS_LENGTH_MAX:
+        raise ValueError(f"an address of {len(address)} characters is over the limit of {ADDRESS_LENGTH_MAX}")
+    check_address(address)

@@ -10,9 +10,10 @@ from overlay.ids import ID_BYTES, parse_address
 
 #: Largest number that counts something for ever: epochs, terms, positions, versions.
 SERIAL_MAX = 1 << 62
+ADDRESS_LENGTH_MAX = 280
 AppId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
-Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=280)]
+Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=ADDRESS_LENGTH_MAX)]
 Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=SERIAL_MAX)]
 
 

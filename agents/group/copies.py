@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from agents.errors import ElfError
 from agents.group.commands import Command, Count, Dismiss, End, Enrol, Rename, Say, decode_command, encode_command
 from agents.jobs.plan import compile_job
 from agents.masters.master import Master, MasterState
@@ -112,21 +113,33 @@ class Copies:
         """Take up the copies of the last run."""
         self._store.sweep()
         for app, body, state in self._store.masters():
-            job = JobRecord.decode(body)
-            if msgspec.msgpack.decode(state, type=MasterState).ended:
-                self._store.forget(app)
-                self._logs.forget(job.tree)
-            else:
-                self._open(job, state)
+            try:
+                self._restore(app, body, state)
+            except (ElfError, msgspec.MsgspecError, PaoDecodeError, ValueError) as error:
+                # It stays on disk. If the job's root group goes on elsewhere, its leader sends another copy.
+                log.error("the copy of the master of job %s cannot be used: %s", app.hex(), error)
         until_ms = self._store.uncertain_before_ms
         if until_ms is not None:
             for copy in self._copies.values():
                 copy.master.doubt(until_ms)
             self._store.settle_doubts()
 
+    def _restore(self, app: bytes, body: bytes, state: bytes) -> None:
+        job = JobRecord.decode(body)
+        if msgspec.msgpack.decode(state, type=MasterState).ended:
+            self._store.forget(app)
+            self._logs.forget(job.tree)
+        else:
+            self._open(job, state)
+
     def create(self, job: JobRecord, state: MasterState) -> None:
-        """Begin a job's group with this agent alone, which leads it at once."""
+        """Begin a job's group with this agent alone, which leads it at once.
+
+        Raises:
+            JobSpecError: the job cannot run on this release; nothing of it is kept.
+        """
         app = job.definition.app_id
+        compile_job(job.definition, job.definition.types)
         encoded = msgspec.msgpack.encode(msgspec.structs.replace(state, seats=(self._own_seat(),)))
         self._logs.forget(job.tree)
         self._store.create(app, job.encode(), encoded)

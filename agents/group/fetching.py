@@ -15,11 +15,13 @@ import msgspec
 
 from agents.errors import ElfError, UnavailableError
 from agents.group.copies import Copies
+from agents.jobs.plan import compile_job
 from agents.masters.master import MasterState
 from agents.requests import Fetch, JobRecord, Page, encode, value_of
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
 from agents.store.panes import Kind, PaneReader, Panes
+from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
@@ -104,6 +106,7 @@ class Fetcher:
         if job.tree != tree:
             raise UnavailableError("the copy is of another job")
         app = job.definition.app_id
+        compile_job(job.definition, job.definition.types)
         if not await self._copies.close_for(app, tree, leader, term, page.applied):
             raise UnavailableError("what is here is later than the copy")
         # Term and vote stay: what this agent has promised to candidates holds for the group, not for its log.
@@ -115,10 +118,14 @@ class Fetcher:
             await asyncio.to_thread(self._store.replace, app, changed, ())
             number += 1
             page = await self._page(tree, leader, number)
+        last = JobRecord.decode(page.job)
+        if last.tree != tree:
+            raise UnavailableError("the copy ends as that of another job")
+        read_msgpack(page.state, MasterState)
         await asyncio.to_thread(self._store.adopt, app, page.job, page.state)
         if page.control is not None:
             await asyncio.to_thread(self._controls.adopt, decided_key(tree), page.control)
-        self._copies.take(JobRecord.decode(page.job), page.state, leader)
+        self._copies.take(last, page.state, leader)
 
     async def _page(self, tree: bytes, leader: Contact, number: int) -> Page:
         answer = await self._node.ask(leader, encode(Fetch(tree, self._agent_id, number)), PAGE_MS)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from agents.errors import JobSpecError, did_you_mean, nearest
 from agents.jobs.dialect import QUERY_BYTES_MAX
-from agents.jobs.durations import parse_duration_ms
+from agents.jobs.durations import DURATION_MS_MAX, parse_duration_ms
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
 from overlay.ids import app_id, partition_id
@@ -28,6 +28,9 @@ COLUMNS_MAX = 1_000
 REPLICAS_MAX = 3
 #: Each tree costs every agent an edge and a snapshot an interval, and every result a question.
 TREES_MAX = 64
+
+#: A duration in a definition from another agent; files are held to the same (`parse_duration_ms`).
+Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DURATION_MS_MAX)]
 
 _FIELDS = ("name", "creator", "source", "query", "options", "columns")
 _DURATIONS = {
@@ -50,7 +53,7 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: Reducer trees the keys are partitioned over, each with a master of its own.
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
     #: How long after an interval's end its late events are still waited for.
-    lateness_ms: int = 2_000
+    lateness_ms: Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)] = 2_000
     #: What happens when a commit had to leap over an agent. late: its data rides in its next snapshot and corrects the
     #: result. drop: the agent drops its data of those intervals (the paper's leap). void: everybody's data of them is
     #: dropped (what the paper's section 2.3 says), so that no result lacks a part. mirror: late, and a neighbour that
@@ -65,14 +68,14 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: (for jobs of one tree): both sides answer, and say so; neither's results are final before the other's data come.
     availability: Literal["exact", "partial"] = "exact"
     #: Length of an interval; None means gcd(size, slide) of the window, or 10 s without one.
-    interval_ms: int | None = None
+    interval_ms: Duration | None = None
     #: How long past windows can be asked for; None means the agent's default.
-    retain_ms: int | None = None
+    retain_ms: Duration | None = None
     #: How long the tree waits for a straggler before it leaps over it; None means two intervals, see `Plan`.
-    leap_after_ms: int | None = None
+    leap_after_ms: Duration | None = None
     #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
     #: how often they are sent the result; None means with every interval.
-    emit_every_ms: int | None = None
+    emit_every_ms: Duration | None = None
 
     @property
     def holders(self) -> int:

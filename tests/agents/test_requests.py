@@ -18,9 +18,12 @@ from agents.errors import (
 )
 from agents.requests import (
     Describe,
+    Enlist,
     Follow,
+    Install,
     JobRecord,
     Locate,
+    Member,
     Query,
     Reply,
     Stop,
@@ -31,6 +34,7 @@ from agents.requests import (
     reply_of_error,
     value_of,
 )
+from overlay.decoding import read_msgpack
 from overlay.ids import prefix_bits
 from overlay.placement import candidate_key
 from tests.agents.plans import plan_of
@@ -114,3 +118,54 @@ def test_the_tree_of_a_publication_lies_by_the_candidate_key_that_won(salt: int)
     job = msgspec.structs.replace(JOB, salt=salt)
     assert [prefix_bits(job.tree, candidate_key(APP, one)) >= 96 for one in (0, 1)] == [salt == 0, salt == 1]
     assert JobRecord.decode(job.encode()) == job
+
+
+def _with(record: object, **fields: object) -> bytes:
+    """Return what a peer might send in a record's place: anything in these fields."""
+    body: dict[str, object] = msgspec.to_builtins(record)
+    return msgspec.msgpack.encode(body | fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"master_host": ""},
+        {"master_host": "h" * 300},
+        {"master_port": -1},
+        {"master_port": 1 << 16},
+        {"stamp_ms": 1 << 62},
+        {"stamp_ms": -1},
+        {"published_ms": 1 << 62},
+        {"instance": "i" * 1_000},
+        {"definition": msgspec.to_builtins(JOB.definition) | {"options": {"interval_ms": 0}}},
+        {"definition": msgspec.to_builtins(JOB.definition) | {"options": {"leap_after_ms": 1 << 62}}},
+    ],
+    ids=repr,
+)
+def test_a_job_that_would_harm_whoever_takes_it_up_is_refused(fields: dict[str, object]) -> None:
+    assert JobRecord.decode(_with(JOB)) == JOB
+    with pytest.raises(msgspec.DecodeError):
+        JobRecord.decode(_with(JOB, **fields))
+
+
+@pytest.mark.parametrize("fields", [{"address": "nowhere"}, {"address": "h" * 300 + ":1"}, {"agent_id": ""}], ids=repr)
+def test_who_cannot_be_reached_or_named_is_no_member(fields: dict[str, object]) -> None:
+    member = Member(agent_id="a", name="web", address="127.0.0.1:1", sources=())
+    assert read_msgpack(_with(member), Member) == member
+    with pytest.raises(msgspec.DecodeError):
+        read_msgpack(_with(member, **fields), Member)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Install(JOB, {"": "127.0.0.1:1"}),
+        Install(JOB, {"a" * 129: "127.0.0.1:1"}),
+        Enlist(APP, "i", "", "127.0.0.1:1"),
+        Enlist(APP, "i", "a" * 129, "127.0.0.1:1"),
+    ],
+    ids=repr,
+)
+def test_names_that_no_message_of_the_tree_may_hold_come_on_no_roster(request_: Install | Enlist) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_request(encode(request_))
