@@ -6,29 +6,36 @@ The overlay carries payloads and merges them through `merge`, without knowing wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeAlias
 
 import msgspec
 import polars as pl
 
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
+from overlay.messages import Interval
+
+#: Most events that one payload counts as late or shed; more is not to be told from this, whatever others say.
+COUNT_MAX = 1 << 40
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+Runs: TypeAlias = tuple[tuple[Interval, Interval], ...]
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Facts about a snapshot that end up in the completeness label; they merge like PAOs."""
 
     #: Events that came after their interval was sealed; they ride in this snapshot.
-    late: int = 0
+    late: Count = 0
     #: Events dropped on purpose because an intake was full.
-    shed: int = 0
+    shed: Count = 0
     #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
-    gaps: tuple[tuple[int, int], ...] = ()
+    gaps: Runs = ()
     #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
-    partial_before: Mapping[str, int] = {}
+    partial_before: Mapping[str, Interval] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
-    settles: Mapping[str, tuple[tuple[int, int], ...]] = {}
+    settles: Mapping[str, Runs] = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
-    lost: Mapping[str, tuple[tuple[int, int], ...]] = {}
+    lost: Mapping[str, Runs] = {}
 
     def __bool__(self) -> bool:
         return bool(self.late or self.shed or self.gaps or self.partial_before or self.settles or self.lost)
@@ -38,8 +45,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         for agent, runs in other.settles.items():
             settles[agent] = (*settles.get(agent, ()), *runs)
         return Notes(
-            late=self.late + other.late,
-            shed=self.shed + other.shed,
+            late=min(self.late + other.late, COUNT_MAX),
+            shed=min(self.shed + other.shed, COUNT_MAX),
             gaps=(*self.gaps, *other.gaps),
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,

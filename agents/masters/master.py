@@ -24,10 +24,11 @@ from agents.group.commands import Enlisted
 from agents.history.history import History
 from agents.history.past import Change
 from agents.jobs.plan import Plan
+from agents.masters.contents import bounded, content_of, with_lost
 from agents.masters.emission import Batch
 from agents.masters.news import News
 from agents.masters.results import Label, Result, Runs, Span, is_awaited, label_of, result_of
-from agents.payload import Notes, pack, unpack
+from agents.payload import Notes, pack
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import NEVER, Commit, RollupState
@@ -35,8 +36,6 @@ from overlay.group.messages import Place, Seat
 
 #: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
 RETAIN_MS = 86_400_000
-#: Gaps remembered one by one.
-GAPS_MAX = 1_000
 #: The key of a cumulative job's only pane.
 _TOTAL = 0
 #: Before any event time.
@@ -71,20 +70,6 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...] = ()
     #: The job is stopped, and nothing of it is needed any more.
     ended: bool = False
-
-
-def _bounded(gaps: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
-    extra = len(gaps) - GAPS_MAX
-    if extra <= 0:
-        return gaps
-    joined = gaps[: extra + 1]
-    return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
-
-
-def _with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
-    """Add the runs that agents tell of, several times each; bounded like gaps."""
-    return {**known, **{agent: _bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
 
 
 class Found(NamedTuple):
@@ -138,7 +123,7 @@ class Master:
             self.note(place)
             return
         with self._lock:
-            notes, rows = unpack(commit.payload, self.plan.schema) if commit.payload else (Notes(), None)
+            notes, rows = content_of(commit, self.plan.schema)
             state = msgspec.structs.replace(
                 self.state,
                 edition=self.state.edition + 1,
@@ -146,8 +131,8 @@ class Master:
                 rollup=commit.state,
                 retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
                 partial_before={**self.state.partial_before, **notes.partial_before},
-                gaps=_bounded((*self.state.gaps, *notes.gaps)),
-                lost=_with_lost(self.state.lost, notes.lost),
+                gaps=bounded((*self.state.gaps, *notes.gaps)),
+                lost=with_lost(self.state.lost, notes.lost),
             )
             change = Change()
             self._open_pane(commit, notes, change)
@@ -185,7 +170,7 @@ class Master:
         with self._lock:
             gap = (max(self.state.expired + 1, 0), until_ms // self.plan.interval_ms)
             if gap not in self.state.gaps:
-                self.state = msgspec.structs.replace(self.state, gaps=_bounded((*self.state.gaps, gap)))
+                self.state = msgspec.structs.replace(self.state, gaps=bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
 
     def note(self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False) -> None:

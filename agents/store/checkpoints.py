@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from agents.payload import Count, Runs
 from agents.store.checksums import verified
 from overlay.contract import NEVER
+from overlay.messages import Interval
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
     import sqlite3
@@ -28,33 +30,33 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far one worker has come, in interval indexes."""
 
     #: Up to here an earlier agent on this machine, whose disk is lost, was counted; None where there was none.
-    counted: int | None = None
+    counted: Interval | None = None
 
     #: Last interval sealed; None before the first.
-    sealed: int | None = None
+    sealed: Interval | None = None
     #: Last interval the master has settled, as far as we know.
-    settled: int | None = None
+    settled: Interval | None = None
     #: First interval we have all events of, until the master knows it; None when we read the source from its beginning.
-    partial_before: int | None = None
+    partial_before: Interval | None = None
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
-    owed: tuple[tuple[int, int], ...] = ()
+    owed: Runs = ()
     #: Runs of commits, (after, through], that name us and whose data the job drops, however late it comes.
-    dropped: tuple[tuple[int, int], ...] = ()
+    dropped: Runs = ()
     #: Snapshots may have left that this checkpoint lacks (at-least-once).
     early: bool = False
     #: Intervals, (after, through], with data that this checkpoint lacks and no line will bring again (at-most-once).
-    volatile: tuple[int, int] | None = None
+    volatile: tuple[Interval, Interval] | None = None
     #: Such runs that a crash has lost, until the master knows it.
-    lost: tuple[tuple[int, int], ...] = ()
+    lost: Runs = ()
     #: Late events, and runs of intervals in which lines may be lost, not reported in a snapshot yet.
-    late: int = 0
-    gaps: tuple[tuple[int, int], ...] = ()
+    late: Count = 0
+    gaps: Runs = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True):
     """The sealed PAOs of one job up to and including interval `through`; payload None when there were none."""
 
-    through: int
+    through: Interval
     payload: bytes | None
 
 

@@ -191,3 +191,14 @@ def test_any_window_equals_a_direct_count(
         assert counts == {product: inside.count(product) for product in set(inside)}
     finally:
         database.close()
+
+
+def test_a_row_of_the_future_does_not_expire_the_past(store: Panes) -> None:
+    root = Root(store)
+    root.commit(0, [(0, "a")])
+    root.commit(1, [(2_000, "a"), (400 * 86_400_000, "a")])
+    root.commit(2, [(4_000, "a")])
+    answer = root.ask(Span(0, 4_000))
+    assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}]
+    assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
+    assert root.ask(Span(4_000, 8_000))["gaps"] == 0

@@ -1,0 +1,56 @@
+"""What a commit brings a master, as far as agents can have said that, and what of it is remembered. Pure.
+
+A payload is what peers have sent; that it is one of this job's, `agents.payload` has made sure of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+from msgspec.structs import replace
+
+from agents.masters.results import Runs
+from agents.payload import Notes, unpack
+from cbt import INTERVAL, PaoSchema
+from overlay.contract import Commit
+
+#: Gaps remembered one by one.
+GAPS_MAX = 1_000
+
+
+def content_of(commit: Commit, schema: PaoSchema) -> tuple[Notes, pl.DataFrame | None]:
+    """Return a commit's notes and rows; no rows where nobody had any.
+
+    Nobody seals rows of an interval that is not closed. As the newest interval decides what is retained, a single one
+    from the future would cost the job its past: such rows are left out, and a gap says so. Agents speak for themselves,
+    so what is noted of one that is not in the commit is left out, too: it would stay for ever.
+
+    Raises:
+        PaoDecodeError: the payload is not this job's.
+    """
+    if not commit.payload:
+        return Notes(), None
+    notes, rows = unpack(commit.payload, schema)
+    if not {*notes.partial_before, *notes.lost}.issubset(commit.reported):
+        partial = {agent: first for agent, first in notes.partial_before.items() if agent in commit.reported}
+        lost = {agent: runs for agent, runs in notes.lost.items() if agent in commit.reported}
+        notes = replace(notes, partial_before=partial, lost=lost)
+    closed = rows.filter(pl.col(INTERVAL) <= commit.through)
+    if closed.height < rows.height:
+        notes = replace(notes, gaps=(*notes.gaps, (commit.through, commit.through)))
+    return replace(notes, gaps=bounded(notes.gaps)), closed
+
+
+def bounded(gaps: Runs) -> Runs:
+    """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
+    extra = len(gaps) - GAPS_MAX
+    if extra <= 0:
+        return gaps
+    joined = gaps[: extra + 1]
+    return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
+
+
+def with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
+    """Add the runs that agents tell of, several times each; bounded like gaps."""
+    return {**known, **{agent: bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
