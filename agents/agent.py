@@ -17,6 +17,7 @@ import msgspec
 
 from agents import payload
 from agents.answers import Answers
+from agents.archive.keeper import Keeper
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
@@ -26,7 +27,7 @@ from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.intake.intake import Intake
-from agents.intake.source_setup import describe_columns, make_pump
+from agents.intake.source_setup import archive_folder, describe_columns, make_pump
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.publishing.publishing import Publisher
@@ -94,6 +95,8 @@ class Agent:
         self.copies.changed = self._reigns.on_changed
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}
+        #: Looks after the archive's size; None while there is none.
+        self.keeper: Keeper | None = None
         self.joined = not overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
@@ -162,6 +165,7 @@ class Agent:
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
+        self._keep_archive()
         self._spawn(self._join())
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
@@ -278,6 +282,21 @@ class Agent:
         return payload.merge(payloads, self.catalogue.plan(self.sides.tree_of(app)).schema)
 
     # Own work.
+
+    def _keep_archive(self) -> None:
+        """Bound the archive from now on; the intakes' archives have recovered."""
+        archive, folder = self.config.archive, archive_folder(self.config)
+        if folder is not None:
+            self.keeper = Keeper(
+                folder,
+                self.agent_id,
+                self.intakes,
+                archive.retain_ms,
+                archive.bytes_max or None,
+                self.now_ms,
+                self.database.damages,
+            )
+            self._spawn(self.keeper.run())
 
     async def _join(self) -> None:
         if self.joined:

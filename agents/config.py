@@ -11,9 +11,12 @@ import ipaddress
 import msgspec
 
 from agents.errors import ConfigError
+from agents.jobs.durations import parse_duration_ms
 
 OVERLAY_PORT = 4250
 API_PORT = 4260
+#: Less would not hold the newest hour of a busy source, of which jobs are verified.
+ARCHIVE_BYTES_MIN = 16 << 20
 
 
 def split_address(text: str) -> tuple[str, int]:
@@ -126,6 +129,26 @@ class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     path: str = ""
     #: Events held in memory at most; files become visible with each checkpoint.
     rows_max: int = 500_000
+    #: How long after it was written an event is kept, as a duration; "" keeps it as long as there is room.
+    retain: str = "30d"
+    #: Bytes on disk of all of this agent's files; beyond, the oldest hours go. 0: no bound. Checked once a minute.
+    bytes_max: int = 10 << 30
+
+    def __post_init__(self) -> None:
+        if self.retain:
+            try:
+                parse_duration_ms(self.retain)
+            except ValueError as error:
+                raise ConfigError(f'archive.retain = {error}, or "" for no bound') from None
+        if self.bytes_max < 0 or 0 < self.bytes_max < ARCHIVE_BYTES_MIN:
+            raise ConfigError(
+                f"archive.bytes_max = {self.bytes_max}: use {ARCHIVE_BYTES_MIN} (16 MiB) or more, or 0 for no bound"
+            )
+
+    @property
+    def retain_ms(self) -> int | None:
+        """How long an event is kept; None without a bound."""
+        return parse_duration_ms(self.retain) if self.retain else None
 
 
 class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from agents.agent import Agent
+    from agents.archive.keeper import Keeper
 
 _ENDS = ("parsed", "rejected", "filtered", "shed")
 
@@ -39,9 +40,17 @@ class _AgentCollector(Collector):
         yield damaged
         ahead_s = self._agent.now_ms.ahead_ms() / 1000
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
+        if self._agent.keeper is not None:
+            yield from self._archive(self._agent.keeper)
         yield from self._copies()
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
+
+    def _archive(self, keeper: Keeper) -> Iterator[Metric]:
+        yield GaugeMetricFamily("elf_archive_bytes", "The archive on disk, as of the last minute", value=keeper.bytes)
+        removed = "Removed from the archive by age or for room since start"
+        yield CounterMetricFamily("elf_archive_removed_bytes", removed, value=keeper.removed_bytes)
+        yield CounterMetricFamily("elf_archive_merged_files", "Small files merged since start", value=keeper.merged)
 
     def _copies(self) -> Iterator[Metric]:
         replicas, holder = self._agent.replicas, self._agent.holder

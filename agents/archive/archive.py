@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import io
 import itertools
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,13 +26,17 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
+from agents.archive import disk
 from agents.archive.layout import (
     HOUR_MS,
+    MERGED,
     ArchivedFile,
     ArchiveError,
     FileEntry,
     check_file,
     hour_folder,
+    hour_of,
+    is_merged,
     list_files,
     manifest_path,
     read_archive,
@@ -41,6 +44,7 @@ from agents.archive.layout import (
     safe_name,
     source_folder,
 )
+from agents.archive.removed import EVER_MS, add_removed
 from agents.jobs.types import SqlType
 
 __all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files", "read_archive"]
@@ -140,9 +144,9 @@ class Archive:
             visible = file.path.with_name(f"{self._name}-{sequence:010d}-{part:03d}.parquet")
             path = visible.relative_to(self._folder).as_posix()
             file.entry = msgspec.structs.replace(file.entry, path=path, sequence=sequence)
-            _write_durably(_pending(manifest_path(visible)), msgspec.json.encode(file.entry))
+            disk.write_durably(_pending(manifest_path(visible)), msgspec.json.encode(file.entry))
             file.path = file.path.rename(_pending(visible))
-        _sync_folders(file.path.parent for file in self._staged)
+        disk.sync_folders(file.path.parent for file in self._staged)
         manifest = Manifest(sequence, tuple(file.entry for file in self._staged))
         self._prepared[sequence] = self._staged
         self._staged, self._sequence = [], sequence
@@ -154,7 +158,7 @@ class Archive:
         for file in files:
             _show(_pending(manifest_path(self._folder / file.entry.path)))
             _show(file.path)
-        _sync_folders(file.path.parent for file in files)
+        disk.sync_folders(file.path.parent for file in files)
         self._prepared.pop(sequence, None)
 
     def recover(self, committed_sequence: int, predecessor: str | None = None) -> Recovery:
@@ -177,16 +181,41 @@ class Archive:
                 path.unlink()
                 removed.append(path)
             elif sequence is not None and sequence > committed_sequence:
+                self._note_merged(path)
                 path.rename(path.with_name(f"_orphan-{path.name}"))
                 orphaned.append(path)
+        self._drop_merged(committed_sequence, predecessor)
         damaged = [path for path in finished if path.suffix == ".parquet" and not _is_whole(_visible(path))]
         for path in map(_visible, damaged):
             for part in (path, manifest_path(path)):
                 with contextlib.suppress(FileNotFoundError):
                     part.rename(part.with_name(f"_damaged-{part.name}"))
-        _sync_folders(path.parent for path in (*finished, *removed, *orphaned))
+        disk.sync_folders(path.parent for path in (*finished, *removed, *orphaned))
         self._sequence = committed_sequence
         return Recovery(_data_count(finished) - len(damaged), _data_count(removed), _data_count(orphaned), len(damaged))
+
+    def _note_merged(self, path: Path) -> None:
+        """Put on record that a merged file will be set aside, with older events too. Its manifest comes first."""
+        data = path.with_name(f"{path.stem.removeprefix('.')}.parquet")
+        if path.suffix != ".json" or not is_merged(data.name):
+            return
+        hour_ms = hour_of(path.parent.relative_to(self._root).as_posix())
+        span = (EVER_MS, -EVER_MS) if hour_ms is None else (hour_ms, hour_ms + HOUR_MS)
+        if hour_ms is None:
+            with contextlib.suppress(ArchiveError):
+                entry = read_manifest(data)
+                span = (entry.first_ms, entry.last_ms + 1)
+        add_removed(self._root, self._agent, [span])
+
+    def _drop_merged(self, committed_sequence: int, predecessor: str | None) -> None:
+        """Drop merged files that hold lines which will be read again; what they were merged of is judged by itself."""
+        for agent, bound in ((predecessor, -1), (self._agent, committed_sequence)):
+            pattern = re.compile(rf"{re.escape(safe_name(agent or ''))}-(\d{{10}})-m\d+\.parquet")
+            for path in [] if agent is None else self._root.glob(f"{MERGED}/date=*/hour=*/*"):
+                match = pattern.fullmatch(path.name)
+                if match and int(match[1]) > bound:
+                    path.unlink()
+                    manifest_path(path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Forget what no checkpoint covers: its lines will be read again. What was prepared waits for `recover`."""
@@ -216,16 +245,14 @@ class Archive:
         self._rows = 0
 
     def _write(self, hour_ms: int | None, events: pl.DataFrame) -> _Hidden:
-        folder = self._root / hour_folder(hour_ms)
-        _make_folder(folder)
         self._staged_count += 1
-        path = folder / f"_staged-{self._name}-{self._staged_count}.parquet"
+        path = self._root / hour_folder(hour_ms) / f"_staged-{self._name}-{self._staged_count}.parquet"
         # Spark reads a time without a zone as TIMESTAMP_NTZ; ours are instants.
         zoned = events.with_columns(pl.selectors.datetime(time_zone=None).dt.replace_time_zone("UTC"))
         out = io.BytesIO()
         zoned.write_parquet(out, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=GROUP_ROWS)
         data = out.getvalue()
-        _write_durably(path, data)
+        disk.write_in_folder(path, data)
         at_ms = events["ts"].dt.epoch("ms")
         entry = FileEntry(
             path="",
@@ -244,7 +271,7 @@ class Archive:
     def _files_of(self, agent: str) -> Iterator[tuple[Path, int | None, bool]]:
         """Yield an agent's files: path, sequence (None while staged), hidden or not; manifests before their data."""
         name = re.escape(agent)
-        pattern = re.compile(rf"_staged-{name}-\d+\.parquet|(_pending-)?\.?{name}-(\d{{10}})-\d+\.(?:parquet|json)")
+        pattern = re.compile(rf"_staged-{name}-\d+\.parquet|(_pending-)?\.?{name}-(\d{{10}})-m?\d+\.(?:parquet|json)")
         paths = [path for path in self._root.glob("date=*/hour=*/*") if pattern.fullmatch(path.name)]
         for path in sorted(paths, key=lambda path: (path.suffix != ".json", path)):
             match = pattern.fullmatch(path.name)
@@ -305,29 +332,3 @@ def _is_whole(data: Path) -> bool:
 
 def _data_count(paths: Iterable[Path]) -> int:
     return sum(path.suffix == ".parquet" for path in paths)
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    with path.open("wb") as out:
-        out.write(data)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _make_folder(folder: Path) -> None:
-    """Create a folder and its parents, each made durable in its parent."""
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folders([folder.parent])
-
-
-def _sync_folders(folders: Iterable[Path]) -> None:
-    """Make renames and new names in folders durable."""
-    for folder in set(folders):
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -5,16 +5,22 @@
                                               /_pending-<agent>-<sequence>-<part>.*  not committed yet
                                               /_staged-<agent>-<part>.parquet        no sequence yet
               /_orphan-*, _damaged-*                 set aside at a start (`agents.archive.archive.Recovery`)
+                      /_merged/date=.../hour=.../    merged files that wait for their turn (`agents.archive.merging`)
+                      /.removed-<agent>.json         what is gone (`agents.archive.removed`)
 
 Spark, DuckDB and Polars all read the visible files of such a tree; names that begin with `_` or `.` are hidden by the
 Hive convention. Who writes, and when, is `agents.archive`. Readers here prune by folder first, by manifest second.
+
+A file merged of others (`<agent>-<sequence>-m<number>`) names these in its manifest. Readers here take it instead of
+them as soon as it is under `_merged`, and have the time of `merging.GRACE_MS` to read the files of one listing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -26,8 +32,14 @@ HOUR_MS = 3_600_000
 #: What Hive, and so every reader of such trees, takes for a null partition: here, files of events from many hours.
 MIXED = "__HIVE_DEFAULT_PARTITION__"
 
+#: Where merged files lie, in a tree of hours of its own, until they take the place of what they were merged of.
+MERGED = "_merged"
+#: How often a listing is made anew because files went away meanwhile.
+LISTINGS_MAX = 20
+
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOUR_FOLDER = re.compile(r"date=(\d{4})-(\d\d)-(\d\d)/hour=(\d\d)")
+_MERGED_NAME = re.compile(r".*-\d{10}-m\d+\.parquet")
 
 
 class ArchiveError(ElfError):
@@ -50,6 +62,9 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_ms: int
     #: Name and SQL type of each column, `ts` first.
     columns: dict[str, str]
+    #: Names of the files in the same folder that this one was merged of, which it replaces, and when it was.
+    replaces: tuple[str, ...] = ()
+    merged_ms: int = 0
 
 
 class ArchivedFile(msgspec.Struct, frozen=True):
@@ -85,21 +100,88 @@ def manifest_path(data: Path) -> Path:
     return data.with_name(f".{data.stem}.json")
 
 
+def hour_of(folder: str) -> int | None:
+    """Return when the hour of a partition begins; None for the one of mixed hours.
+
+    Raises:
+        ValueError: the path is no partition of the archive.
+    """
+    match = _HOUR_FOLDER.fullmatch(folder)
+    if match is None:
+        if folder == hour_folder(None):
+            return None
+        raise ValueError(f"{folder!r} is no hour of the archive")
+    year, month, day, hour = map(int, match.groups())
+    return int(datetime(year, month, day, hour, tzinfo=UTC).timestamp()) * 1_000
+
+
+def is_merged(name: str) -> bool:
+    """Tell a merged file by its name."""
+    return _MERGED_NAME.fullmatch(name) is not None
+
+
 def list_files(folder: Path, source: str, start_ms: int | None = None, end_ms: int | None = None) -> list[ArchivedFile]:
     """Return the visible files that may hold events of [start_ms, end_ms), in order of path.
 
+    An event is in one of them exactly, whatever is merged meanwhile: a listing is not one moment, so it counts only if
+    nothing has gone, and nothing merged has come, until it was repeated.
+
     Raises:
-        ArchiveError: a manifest is missing or unreadable.
+        ArchiveError: a manifest is missing or unreadable, or files go faster than they can be listed.
     """
-    found = []
-    for hour in _hours(source_folder(folder, source), start_ms, end_ms):
-        for path in sorted(hour.glob("*.parquet")):
-            if path.name.startswith(("_", ".")):
-                continue
-            entry = read_manifest(path)
-            if (end_ms is None or entry.first_ms < end_ms) and (start_ms is None or entry.last_ms >= start_ms):
-                found.append(ArchivedFile(path, entry))
+    root = source_folder(folder, source)
+    before = _names(root, start_ms, end_ms)
+    for _ in range(LISTINGS_MAX):
+        files = _resolved(before)
+        after = _names(root, start_ms, end_ms)
+        steady = before.keys() <= after.keys() and not any(is_merged(name) for _, name in after.keys() - before.keys())
+        if files is not None and steady:
+            return [
+                file
+                for file in sorted(files, key=lambda file: file.path)
+                if (end_ms is None or file.entry.first_ms < end_ms)
+                and (start_ms is None or file.entry.last_ms >= start_ms)
+            ]
+        before = after
+    raise ArchiveError(f"{root}: files are removed faster than they can be listed; try again")
+
+
+#: Hour folder and name of a visible file, and where it lies.
+_Names = Mapping[tuple[str, str], Path]
+
+
+def _names(root: Path, start_ms: int | None, end_ms: int | None) -> _Names:
+    """List the data files of hours that may hold events of the range, merged ones too.
+
+    First those that wait under `_merged`: they leave it only after they are in their hour.
+    """
+    found: dict[tuple[str, str], Path] = {}
+    for tree in (root / MERGED, root):
+        for hour in _hours(tree, start_ms, end_ms):
+            for path in hour.glob("*.parquet"):
+                if not path.name.startswith(("_", ".")):
+                    found[hour.relative_to(tree).as_posix(), path.name] = path
     return found
+
+
+def _resolved(names: _Names) -> list[ArchivedFile] | None:
+    """Read manifests and leave out what merged files replace; None if a file has gone since it was listed."""
+    files: list[ArchivedFile] = []
+    replaced: set[tuple[str, str]] = set()
+    # A merged file may be merged again, so the newest come first.
+    for name in sorted(names, key=lambda name: (is_merged(name[1]), name[1]), reverse=True):
+        if name in replaced:
+            continue
+        path = names[name]
+        try:
+            entry = read_manifest(path)
+        except ArchiveError:
+            if path.exists():
+                raise
+            return None
+        replaced.update((name[0], each) for each in entry.replaces)
+        files.append(ArchivedFile(path, entry))
+    return files
 
 
 def read_manifest(data: Path) -> FileEntry:
@@ -149,12 +231,11 @@ def read_archive(folder: Path, source: str, start_ms: int | None = None, end_ms:
 def _hours(root: Path, start_ms: int | None, end_ms: int | None) -> Iterator[Path]:
     """Yield the hour folders that may hold events of the range, and always the mixed one."""
     for path in sorted(root.glob("date=*/hour=*")):
-        match = _HOUR_FOLDER.fullmatch(path.relative_to(root).as_posix())
-        if match is None:
-            if path.relative_to(root).as_posix() == hour_folder(None):
-                yield path
+        try:
+            hour_ms = hour_of(path.relative_to(root).as_posix())
+        except ValueError:
             continue
-        year, month, day, hour = map(int, match.groups())
-        hour_ms = int(pl.select(pl.datetime(year, month, day, hour).dt.epoch("ms")).item())
-        if (end_ms is None or hour_ms < end_ms) and (start_ms is None or hour_ms + HOUR_MS > start_ms):
+        if hour_ms is None or (
+            (end_ms is None or hour_ms < end_ms) and (start_ms is None or hour_ms + HOUR_MS > start_ms)
+        ):
             yield path

@@ -42,10 +42,8 @@ def make_pump(
     format = source_format(name, source)
     push = PushLog(data / "push" / f"{name}.log")
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
-    archive = None
-    if config.archive.enabled:
-        folder = pathlib.Path(config.archive.path) if config.archive.path else data / "archive"
-        archive = Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
+    folder = archive_folder(config)
+    archive = None if folder is None else Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
     pump = Pump(
         name,
         Tail(patterns, start=source.start, limits={os.path.abspath(push.path): push.readable}),
@@ -62,6 +60,13 @@ def make_pump(
         advance_to=clock.advance_to,
     )
     return pump, push
+
+
+def archive_folder(config: AgentConfig) -> pathlib.Path | None:
+    """Return where the agent's archive lies; None without one."""
+    if not config.archive.enabled:
+        return None
+    return pathlib.Path(config.archive.path) if config.archive.path else pathlib.Path(config.agent.data) / "archive"
 
 
 def source_format(name: str, source: SourceConfig) -> Format:

@@ -99,7 +99,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.damaged:
             return f"the archive is damaged: {len(self.damaged)} of {self.archive_files} files"
         if not compared:
-            return f"nothing to compare: no final window of {self.job}"
+            gone = next((window.skipped for window in self.windows if "no longer" in window.skipped), None)
+            return f"nothing to compare: {gone or f'no final window of {self.job}'}"
         count = sum(len(window.differences) for window in compared)
         how = "differs, as its label announces" if self.explained else "differs"
         return f"{how}: {_counted(count)} in {self.job}"

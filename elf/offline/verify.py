@@ -18,6 +18,7 @@ from agents.jobs.query import columns_read
 from elf.offline.compare import compare
 from elf.offline.events import damaged_files, find_files, read_events
 from elf.offline.plan import SparkPlan
+from elf.offline.removed import removed_hours
 from elf.offline.report import Report, WindowReport
 from elf.offline.session import OfflineError, open_session
 
@@ -140,7 +141,9 @@ def verify(
     reports = []
     for result in results:
         if spark is None or _status(result) not in _CLOSED:
-            reports.append(_skipped(result))
+            reports.append(_skipped(result, "not final yet, not compared"))
+        elif gone := removed_hours(archive_folders, definition.source, *_span(result)):
+            reports.append(_skipped(result, gone))
         else:
             reports.append(_verify_window(spark, plan, definition, archive_folders, result))
     return Report(
@@ -183,7 +186,7 @@ def _columns(plan: SparkPlan, definition: Job, files: Sequence[ArchivedFile]) ->
     return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
 
 
-def _skipped(result: Mapping[str, Any]) -> WindowReport:
+def _skipped(result: Mapping[str, Any], why: str) -> WindowReport:
     start_ms, end_ms = _span(result)
     return WindowReport(
         start_ms=start_ms,
@@ -191,7 +194,7 @@ def _skipped(result: Mapping[str, Any]) -> WindowReport:
         status=_status(result),
         rows_online=len(result["rows"]),
         rows_offline=0,
-        skipped="not final yet, not compared",
+        skipped=why,
     )
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from typing import Protocol
 
 import duckdb
 import polars as pl
 import pytest
 
-import agents.archive.archive
+import agents.archive.disk
 from agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files, read_archive
 from agents.archive.layout import MIXED, manifest_path, safe_name
+
+
+class Disk(Protocol):
+    """The disk of `conftest`, which ends the process in the middle of an operation."""
+
+    Crash: type[BaseException]
+    left: int
+
 
 START_MS = 1_767_225_600_000
 HOUR_MS = 3_600_000
@@ -103,7 +110,7 @@ def test_a_disk_that_refuses_at_the_bound_loses_nothing(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agents.archive.archive._write_durably", full)
+        patch.setattr("agents.archive.disk.write_durably", full)
         archive.append(events(0, 100))
         archive.append(events(100, 1).with_columns(note=pl.lit("x")))
         with pytest.raises(OSError, match="No space"):
@@ -222,37 +229,6 @@ def test_other_engines_read_the_folder(tmp_path: Path) -> None:
     ]
 
 
-class CrashError(BaseException):
-    """The process ends here; not an Exception, so no handler may tidy up."""
-
-
-class Disk:
-    """Counts operations on the file system and ends the process in the middle of the chosen one."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.left = -1
-        for owner, name in ((Path, "rename"), (Path, "unlink"), (Path, "mkdir"), (os, "fsync")):
-            monkeypatch.setattr(owner, name, self.counted(getattr(owner, name)))
-        monkeypatch.setattr(agents.archive.archive, "_write_durably", self.write)
-
-    def counted(self, operation: Callable[..., object]) -> Callable[..., object]:
-        def stepped(*args: object, **options: object) -> object:
-            self.step()
-            return operation(*args, **options)
-
-        return stepped
-
-    def step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise CrashError
-
-    def write(self, path: Path, data: bytes) -> None:
-        path.write_bytes(data[: len(data) // 2])
-        self.step()
-        path.write_bytes(data)
-
-
 class Agent:
     """The agent's loop around its archive: `committed` stands for SQLite, `lines` for the log file."""
 
@@ -273,16 +249,15 @@ class Agent:
 
 
 @pytest.mark.parametrize("second", [1, 2, 5])
-def test_every_crash_point_leaves_each_event_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: int) -> None:
+def test_every_crash_point_leaves_each_event_once(tmp_path: Path, disk: Disk, second: int) -> None:
     """Die at operation `first`, start and die again at operation `second`, start and finish; for every `first`."""
-    disk = Disk(monkeypatch)
     for first in range(1, 200):
         agent, crashes = Agent(tmp_path / str(first)), 0
         for point in (first, second, -1):
             disk.left = point
             try:
                 agent.run()
-            except CrashError:
+            except disk.Crash:
                 crashes += 1
         assert numbers(agent.folder) == list(range(agent.lines)), first
         assert hidden(agent.folder) == [], first
@@ -323,19 +298,19 @@ def test_the_files_of_a_lost_state_are_set_aside_once(tmp_path: Path) -> None:
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = open_archive(tmp_path)
     archive.append(events(0, 4_000))
-    write = agents.archive.archive._write_durably
+    write = agents.archive.disk.write_durably
     calls = iter(range(10))
 
-    def refuse_second(path: Path, data: bytes) -> None:
+    def refuse_second(path: Path, data: bytes, written_ns: int | None = None) -> None:
         if next(calls) == 1:
             raise OSError(28, "No space left on device")
-        write(path, data)
+        write(path, data, written_ns)
 
-    monkeypatch.setattr(agents.archive.archive, "_write_durably", refuse_second)
+    monkeypatch.setattr(agents.archive.disk, "write_durably", refuse_second)
     with pytest.raises(OSError, match="No space"):
         archive.append(events(4_000, 1))
         archive.prepare(1)
-    monkeypatch.setattr(agents.archive.archive, "_write_durably", write)
+    monkeypatch.setattr(agents.archive.disk, "write_durably", write)
     archive.prepare(1)
     archive.commit(1)
     assert numbers(tmp_path) == list(range(4_001))

@@ -1,0 +1,39 @@
+"""Which hours the archives no longer have, said in a sentence: what nobody can compute any more is no difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agents.archive.removed import join_spans, read_removed
+
+#: Hours named in one sentence.
+_NAMED_MAX = 3
+
+
+def removed_hours(folders: Iterable[Path], source: str, start_ms: int | None, end_ms: int | None) -> str:
+    """Say which hours of [start_ms, end_ms) retention has removed, and at which agents; "" if none.
+
+    Raises:
+        ArchiveError: an agent's record of what it has removed is damaged.
+    """
+    removed = [
+        (record.agent, record.between(start_ms, end_ms))
+        for folder in sorted({folder.resolve() for folder in folders})
+        for record in read_removed(folder, source)
+    ]
+    spans = join_spans(span for _, each in removed for span in each)
+    if not spans:
+        return ""
+    agents = ", ".join(sorted({agent for agent, each in removed if each}))
+    named = ", ".join(f"{_instant(start)}/{_instant(end)}" for start, end in spans[:_NAMED_MAX])
+    more = f" and {len(spans) - _NAMED_MAX} more" if len(spans) > _NAMED_MAX else ""
+    return f"the archive no longer has these hours: {named}{more} (removed at {agents})"
+
+
+def _instant(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%MZ")
+    except (OverflowError, ValueError, OSError):
+        return "the start"
