@@ -48,6 +48,8 @@ STAND_MS, RANK_MS = 150, 150
 #: An election without a winner is tried again after this, at random up to twice; each trial in a row waits longer, up
 #: to two to this less one times as long: most of the members may be away for days.
 RETRY_MS, TRIALS_MAX = 700, 5
+#: Members forced at once must not share a term: they would put different entries at one place, and never notice.
+FORCED_TERMS = 1 << 40
 
 
 class RootGroup:
@@ -161,15 +163,13 @@ class RootGroup:
     def force(self, now_ms: int) -> list[GroupEffect]:
         """Go on alone: the operator's word that the other members are gone for good (OVERLAY 6.5, `force-cfg`).
 
-        What a majority of them decided and we did not hear of is lost; if they live after all, there are two groups.
-
-        Raises:
-            NotJoinedError: this agent is no member.
+        What a majority of them decided and we did not hear of is lost; of two groups the one of the lower term yields.
+        Raises NotJoinedError if this agent is no member.
         """
         own, after = self._seat(self.me), self.log.last.index
         if own is None:
             raise NotJoinedError("this agent is no member of the group")
-        self.term, self.vote = self.term + 2, self.me
+        self.term, self.vote = self.term + 2 + self._rng.randrange(FORCED_TERMS), self.me
         entry = Entry(Place(self.term, after + 1), Kind.SEATS, encode_seats([Seat(own.agent, own.address, True)]))
         self.log.append([entry])
         return [Save(self.term, self.vote, after, (entry,)), *self._become_leader(now_ms)]

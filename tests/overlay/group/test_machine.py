@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import pytest
 from msgspec.structs import replace
 
+from overlay.errors import NotJoinedError
 from overlay.group.effects import Save, Tell
 from overlay.group.machine import RootGroup
 from overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
@@ -147,6 +149,42 @@ def test_an_operator_can_let_the_last_member_go_on_alone() -> None:
     assert last.leads
     world.propose()
     assert last.disk is not None and last.disk.applied
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_members_that_operators_let_go_on_alone_at_once_come_to_one_history(seed: int) -> None:
+    """What one of them decided is lost then, as whoever forces a group is told; but no two copies may ever differ."""
+    world = grown(5, seed)
+    world.settle(lambda: not any(world.wires.values()))
+    alive = [member for member in world.members[:5] if member is not world.leader()][:2]
+    for member in world.members:
+        if member not in alive:
+            world.crash(member)
+    for one, body in zip(alive, (b"one", b"other"), strict=True):
+        assert one.group is not None
+        one.run(one.group.force(world.now_ms))
+        one.run(one.group.propose(body, world.now_ms)[1])
+    first, second = alive
+    assert first.disk is not None and second.disk is not None
+    # Each is asked into the other's group by its care; what was sent before that counts as little as it may.
+    for one, other in ((first, second), (second, first)):
+        group = one.group
+        if group is not None and group.role is Role.LEADER:
+            with contextlib.suppress(NotJoinedError):
+                joined = Seat(other.name, other.contact.address, False)
+                one.run(group.change([*group.log.seats, joined], world.now_ms))
+    for _ in range(3_000):
+        pair = next((pair for pair, wire in world.wires.items() if wire), None)
+        if pair is not None:
+            world.deliver(pair, world.wires[pair].popleft())
+            continue
+        world.now_ms += 100
+        for member in alive:
+            if member.group is not None and member.group.deadline_ms <= world.now_ms:
+                member.run(member.group.on_tick(world.now_ms))
+    assert first.disk.applied[-1:] == second.disk.applied[-1:]
+    assert first.disk.applied == second.disk.applied
+    assert sum(member.leads for member in alive) == 1
 
 
 def test_new_members_are_on_disk_before_anybody_is_told_of_them() -> None:
