@@ -211,6 +211,7 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     aggregates = list(groups.aggregates.values())
     if not keys and not aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
+    _check_options(definition, query.window)
     interval_ms = _interval_ms(definition, query.window)
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
     inputs += [_normalised(key).alias(key.column) for key in keys]
@@ -313,6 +314,21 @@ def _normalised(key: Key) -> pl.Expr:
     value = key.value.expr
     # Spark groups 0.0 and -0.0 together and shows 0.0.
     return pl.when(value == 0.0).then(0.0).otherwise(value) if key.type is SqlType.DOUBLE else value
+
+
+def _check_options(definition: Definition, window: Window | None) -> None:
+    """Refuse options that no result of this query could keep."""
+    options = definition.options
+    if window is None and options.straggler == "void":
+        raise JobSpecError(
+            'straggler = "void" drops intervals for everybody, which a result since the job\'s beginning cannot do',
+            hint="""group by window(ts, '60 seconds'), or choose "late", "drop" or "mirror\"""",
+        )
+    if window is not None and options.retain_ms is not None and options.retain_ms < window.size_ms:
+        raise JobSpecError(
+            f"the option retain ({options.retain_ms} ms) is shorter than the window, of which it would lose the front",
+            hint=f"use {window.size_ms} ms or more, or leave it out",
+        )
 
 
 def _interval_ms(definition: Definition, window: Window | None) -> int:

@@ -217,3 +217,17 @@ def test_times_beyond_all_calendars_stop_no_job(value: str) -> None:
     numbers = [2**63 - 1, -(2**63), 2**62, 2**31, -(2**31), None]
     rows = pl.DataFrame({"n": numbers}, schema={"n": pl.Int64}).with_columns(ts=pl.lit(dt.datetime(2024, 1, 1)))
     assert plan.finish(plan.schema.merge_window([plan.reduce(rows)]), None).height == 1
+
+
+def test_a_result_without_windows_has_no_intervals_to_void() -> None:
+    query = "SELECT product, count(*) AS clicks FROM clicks GROUP BY product"
+    plan_of(query, Options(straggler="drop"))
+    plan_of(PROMOTION, Options(straggler="void"))
+    with pytest.raises(JobSpecError, match="since the job's beginning"):
+        plan_of(query, Options(straggler="void"))
+
+
+def test_a_job_retains_its_windows_for_as_long_as_they_are() -> None:
+    plan_of(PROMOTION, Options(retain_ms=300_000))
+    with pytest.raises(JobSpecError, match="shorter than the window"):
+        plan_of(PROMOTION, Options(retain_ms=299_999))
