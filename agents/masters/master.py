@@ -22,6 +22,7 @@ import polars as pl
 from agents.errors import JobError
 from agents.group.commands import Enlisted
 from agents.history.history import History
+from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.masters.contents import bounded, content_of, with_lost
@@ -113,6 +114,11 @@ class Master:
         """End of the last committed interval; None before the first commit."""
         committed = self.state.rollup.committed
         return None if committed == NEVER else (committed + 1) * self.plan.interval_ms
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the panes that are retained."""
+        return self._history.labels
 
     def commit(self, commit: Commit, place: Place) -> None:
         """Take one commit into the panes, durably; nothing changes if another one overtook it.

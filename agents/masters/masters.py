@@ -27,7 +27,7 @@ from agents.jobs.definition import check_definition
 from agents.masters.emission import note_rest
 from agents.masters.master import Master, MasterState
 from agents.masters.results import Json
-from agents.masters.spans import resolve
+from agents.masters.spans import expired_ms, oldest_ms, resolve
 from agents.publishing.holds import Holds
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
 from agents.retiring import find_member
@@ -294,6 +294,9 @@ class Masters:
             "output": [{"name": name, "type": kind.ddl} for name, kind in master.plan.output],
             "keys": len(master.plan.schema.keys),
             "through_ms": master.through_ms,
+            "oldest_ms": oldest_ms(master),
+            "expired_ms": expired_ms(master),
+            "agents": {agent: self._names(agent) for agent in sorted({*roster, *master.state.enlisted})},
             "roster": sorted(self._names(agent) for agent in roster),
             "retired": sorted(self._names(agent) for agent in master.state.rollup.retired),
             "too_late": master.state.too_late,

@@ -1,4 +1,4 @@
-"""Which window of a job is meant by what a person asks for."""
+"""Which window of a job is meant by what a person asks for, and which ones are there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from agents.errors import JobError
 from agents.masters.master import Master
 from agents.masters.results import Span
 from agents.masters.windows import Last, Latest, parse_window
+from overlay.contract import NEVER
 
 
 def resolve(master: Master, window: str) -> Span | None:
@@ -31,3 +32,16 @@ def resolve(master: Master, window: str) -> Span | None:
             f"[{span.start_ms}, {span.end_ms}) is not"
         )
     return span
+
+
+def oldest_ms(master: Master) -> int | None:
+    """Return where the oldest pane that is retained begins; None without panes, and for a job without windows."""
+    if not master.labels or master.plan.window is None:
+        return None
+    oldest = master.labels[master.labels.oldest()]
+    return (oldest.through if oldest.previous == NEVER else oldest.previous + 1) * master.plan.interval_ms
+
+
+def expired_ms(master: Master) -> int | None:
+    """Return the time before which no window may begin, for its panes have expired; None if none has."""
+    return None if master.state.expired == NEVER else (master.state.expired + 1) * master.plan.interval_ms

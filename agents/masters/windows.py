@@ -60,14 +60,18 @@ def parse_window(text: str) -> Latest | Last | Span:
             return Last(parse_duration_ms(word))
         except ValueError:
             raise BadRequestError(f"window = {text!r} is not a window; {_FORMS}") from None
-    span = Span(_instant_ms(start), _instant_ms(end))
+    span = Span(instant_ms(start), instant_ms(end))
     if span.start_ms >= span.end_ms:
         raise BadRequestError(f"window = {text!r} ends before it starts; {_FORMS}")
     return span
 
 
-def _instant_ms(text: str) -> int:
-    """Read ISO-8601 (UTC unless it names an offset) or epoch milliseconds."""
+def instant_ms(text: str) -> int:
+    """Read ISO-8601 (UTC unless it names an offset) or epoch milliseconds.
+
+    Raises:
+        BadRequestError: it is neither.
+    """
     word = text.strip()
     if word.isascii() and word.isdigit() and int(word) <= _LATEST_MS:
         return int(word)

@@ -16,7 +16,7 @@ from overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 #: What a part is told to have of its own when a job is described.
-_OWN = ("part", "master", "through_ms", "too_late", "control", "group")
+_OWN = ("part", "master", "through_ms", "oldest_ms", "expired_ms", "too_late", "control", "group")
 
 
 class WholeJobs:
@@ -44,8 +44,13 @@ class WholeJobs:
             return value, hops
         others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
         parts = [{field: value[field] for field in _OWN}, *others]
+        oldest, expired = (
+            [part[field] for part in parts if part.get(field) is not None] for field in ("oldest_ms", "expired_ms")
+        )
         whole = {
             "parts": parts,
+            "oldest_ms": min(oldest, default=None),
+            "expired_ms": max(expired, default=None),
             "through_ms": least_through([part.get("through_ms") for part in parts]),
             "too_late": sum(part.get("too_late", 0) for part in parts),
         }

@@ -2,8 +2,8 @@
 
 | code | meaning |
 |---|---|
-| 0 | done; for `query`, there are rows; for `verify`, both sides agree |
-| 1 | `query`: the answer has no rows; `verify`: cells differ |
+| 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
+| 1 | `query`: the answer has no rows; `verify`: cells differ and no label says why, or nothing is final |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now, or not completely as required: try again later |
 | 70 | elf made a mistake: please report it |

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -68,22 +70,51 @@ def verify(
     window: Annotated[
         list[str] | None, typer.Option(metavar="START/END", help="Window to verify, or latest; repeatable.")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="2h|7d|TIME", help="Verify all windows that closed since then, counted from the newest."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the report as a page that needs nothing else.")
+    ] = None,
     master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Recompute published windows with Spark from the archive; exit code 1 if a cell differs or nothing is final."""
+    """Recompute published windows with Spark from the archive; exit code 1 if a cell differs and no label says why."""
+    from elf.offline.progress import shown
+    from elf.offline.session import parse_conf
     from elf.offline.verify import run_verify
 
-    with connect(agent, token_file) as client:
-        report = run_verify(client, name, window or ["latest"], archive, master)
+    if since is not None and window:
+        raise JobError("--since names all windows since then, --window single ones: give one of the two")
+    settings = parse_conf(conf or ())
+    if html is not None:
+        _require_writable(html)
+    with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
+        report = run_verify(
+            client, name, window or ["latest"], archive, master, since=since, conf=settings, steps=steps
+        )
+    if html is not None:
+        from elf.offline.html import page
+
+        html.write_text(page(report, time.time_ns() // 1_000_000), encoding="utf-8")
     if wants_json(as_json):
         print_json(report.to_dict())
     else:
         console().print(report)
-    if not report.agrees:
+    if not report.passes:
         raise typer.Exit(DIFFERS)
+
+
+def _require_writable(file: Path) -> None:
+    """Find out before the long work that a report cannot be written."""
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise JobError(f"--html {file} cannot be written: {error.strerror}") from None
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -100,7 +100,14 @@ def _match(online: list[Row], offline: OfflineRows) -> tuple[list[tuple[int, int
     pairs, extra = [], []
     for one, row in enumerate(online):
         candidates = free.get(_identity(row, offline), [])
-        chosen = next((other for other in candidates if offline.keys or offline.close(row, offline.rows[other])), None)
+        chosen = next(
+            (
+                other
+                for other in candidates
+                if offline.keys or offline.single or offline.close(row, offline.rows[other])
+            ),
+            None,
+        )
         if chosen is None:
             extra.append(one)
         else:
@@ -111,23 +118,23 @@ def _match(online: list[Row], offline: OfflineRows) -> tuple[list[tuple[int, int
 
 def _identity(row: Row, offline: OfflineRows) -> Row:
     """Return what rows are paired by; without key columns, all cells that must be equal exactly."""
-    if offline.keys:
-        return tuple(_hashable(row[i]) for i in offline.keys)
+    if offline.keys or offline.single:
+        return cell_identity(tuple(row[i] for i in offline.keys))
     exact = (
         i
         for i, kind in enumerate(offline.types)
         if not any(word in kind for word in ("double", "float", "decimal")) and not _near(offline, i).estimate
     )
-    return tuple(_hashable(row[i]) for i in exact)
+    return cell_identity(tuple(row[i] for i in exact))
 
 
 def _near(offline: OfflineRows, column: int) -> Tolerance:
     return offline.near[column] if offline.near else EXACT
 
 
-def _hashable(cell: Any) -> Any:
-    # NaN is no key of a dict, 1 and True are one; type and text tell them apart.
-    return (type(cell).__name__, str(cell))
+def cell_identity(cells: Row) -> Row:
+    """Turn cells into what is equal for equal ones: NaN is no key of a dict, 1 and True are one key."""
+    return tuple((type(cell).__name__, str(cell)) for cell in cells)
 
 
 def _expected(offline: OfflineRows, matched: set[int]) -> tuple[set[int], bool]:

@@ -11,12 +11,16 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.archive.layout import ArchivedFile, ArchiveError, check_file, list_files, source_folder
+from agents.archive.layout import ArchivedFile, list_files, source_folder
+from elf.offline.lacks import Lack
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+#: The column with the URL of an event's file.
+FILE = "__file"
 
 
 def find_files(
@@ -37,19 +41,13 @@ def find_files(
     return [file for folder in distinct for file in list_files(folder, source, start_ms, end_ms)]
 
 
-def damaged_files(files: Iterable[ArchivedFile]) -> list[str]:
-    """Check every file against its manifest and return what is wrong, O(bytes)."""
-    damages = []
-    for file in files:
-        try:
-            check_file(file)
-        except (ArchiveError, OSError) as error:
-            damages.append(str(error))
-    return damages
+def read_events(
+    spark: SparkSession, files: Sequence[ArchivedFile], columns: Mapping[str, str], *, with_file: bool = False
+) -> DataFrame:
+    """Read events with `ts` and the wanted columns (name to SQL type); other columns are not read from disk.
 
-
-def read_events(spark: SparkSession, files: Sequence[ArchivedFile], columns: Mapping[str, str]) -> DataFrame:
-    """Read events with `ts` and the wanted columns (name to SQL type); other columns are not read from disk."""
+    `with_file` adds the column `FILE`, the URL of the file that an event lies in.
+    """
     from pyspark.sql import functions as F
 
     wanted = {"ts": "TIMESTAMP"} | {name: kind for name, kind in columns.items() if name != "ts"}
@@ -64,8 +62,41 @@ def read_events(spark: SparkSession, files: Sequence[ArchivedFile], columns: Map
             (F.col(_quoted(name)) if name in present else F.lit(None)).cast(kind.lower()).alias(name)
             for name, kind in wanted.items()
         ]
-        frames.append(frame.select(*cells))
+        frames.append(frame.select(*cells, *([F.col("_metadata.file_path").alias(FILE)] if with_file else [])))
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)
+
+
+def read_without(
+    spark: SparkSession,
+    files: Sequence[ArchivedFile],
+    columns: Mapping[str, str],
+    lacks: Sequence[Lack],
+    names: Mapping[str, str],
+) -> DataFrame:
+    """Read events as `read_events`, without those that a result may lack.
+
+    Args:
+        spark: the session.
+        files: the archive.
+        columns: see `read_events`.
+        lacks: what is left out.
+        names: the agents' names by their ids, which the archive goes by.
+    """
+    from pyspark.sql import functions as F
+
+    groups: dict[tuple[Lack, ...], list[ArchivedFile]] = {}
+    for file in files:
+        agent, entry = names.get(file.entry.agent, file.entry.agent), file.entry
+        touching = tuple(lack for lack in lacks if lack.touches(agent, entry.first_ms, entry.last_ms + 1))
+        groups.setdefault(touching, []).append(file)
+    frames = []
+    for touching, group in groups.items():
+        frame = read_events(spark, group, columns)
+        for lack in touching:
+            since, until = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in (lack.start_ms, lack.end_ms))
+            frame = frame.filter((F.col("ts") < since) | (F.col("ts") >= until))
+        frames.append(frame)
+    return reduce(lambda one, other: one.unionByName(other), frames) if frames else read_events(spark, [], columns)
 
 
 def _schema(columns: Mapping[str, str]) -> StructType:

@@ -1,15 +1,15 @@
 """A job's query as Spark DataFrame calls.
 
 Owns how clauses become DataFrame steps; what names mean is `elf.offline.scopes`, expressions are
-`elf.offline.expressions`, which files are read is `elf.offline.events`. HAVING, ORDER BY and LIMIT act within one
-window, so the events of one window come first and everything else after. Shares the parser with the agents, and none
-of what evaluates.
+`elf.offline.expressions`, which files are read is `elf.offline.events`, which windows an event falls into is
+`elf.offline.grid`. HAVING, ORDER BY and LIMIT act within each window, of which one pass computes many.
+Shares the parser with the agents, and none of what evaluates.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import math
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -18,12 +18,15 @@ from agents.errors import JobSpecError
 from agents.jobs.query import Query, aggregate_call, parse_query
 from elf.offline.aggregates import spark_aggregate
 from elf.offline.expressions import to_column
-from elf.offline.scopes import EventScope, GroupScope, OutputScope, Window, same
+from elf.offline.grid import START, Grid, Window
+from elf.offline.scopes import EventScope, GroupScope, OutputScope, same
 from elf.offline.tolerance import EXACT, Tolerance, tolerance_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
+
+Row = tuple[Any, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,7 @@ class OfflineRows:
         near: how far cells of each column may be off; empty where all are exact.
         near_orders: the same of the order keys.
         guessed: whether HAVING goes by an estimate, so that rows near its bound may be there or not.
+        single: whether there is at most one row, for nothing is grouped by but the window.
     """
 
     names: tuple[str, ...]
@@ -51,6 +55,7 @@ class OfflineRows:
     near: tuple[Tolerance, ...] = ()
     near_orders: tuple[Tolerance, ...] = ()
     guessed: bool = False
+    single: bool = False
 
     def close(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
         """Whether two rows of cells are equal within each column's tolerance."""
@@ -87,48 +92,73 @@ class SparkPlan:
     def run(self, events: DataFrame, window: Window | None) -> OfflineRows:
         """Compute one window from the source's events: `ts` TIMESTAMP and the columns that the query reads.
 
+        Args:
+            events: the source's events.
+            window: its bounds; None for all events.
+
         Raises:
             JobSpecError: a name or a function is unknown, or Spark refuses the types.
+        """
+        grid = None if window is None else Grid(window[0], window[0], window[1] - window[0], window[1] - window[0])
+        return self.run_all(events, grid)[0 if grid is None else grid.first_ms]
+
+    def run_all(self, events: DataFrame, grid: Grid | None) -> dict[int, OfflineRows]:
+        """Compute all windows of a grid in one pass; errors as `run`.
+
+        Returns:
+            The rows of each window by its start; of a query without window, or without a grid, those of its only one.
         """
         from pyspark.errors import AnalysisException
 
         try:
-            typed = self.rows(events, window)
+            typed = self.rows(events, grid)
         except AnalysisException as error:
             raise JobSpecError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from None
         width = len(self.query.items)
-        cells = typed.select(*[_collectable(field.dataType, field.name) for field in typed.schema.fields])
-        rows = self._head(cells, width)
-        return OfflineRows(
+        fields = typed.schema.fields
+        kept = [collectable(field.dataType, field.name) for field in fields[:-1]]
+        rows: dict[int, list[tuple[Any, ...]]] = {start_ms: [] for start_ms in (grid.starts if grid else (0,))}
+        for row in self._heads(typed.select(*kept, START)).collect():
+            rows[grid.first_ms if grid is not None and self.query.window is None else row[-1]].append(tuple(row[:-1]))
+        shape = OfflineRows(
             names=tuple(item.name for item in self.query.items),
-            types=tuple(field.dataType.simpleString() for field in typed.schema.fields[:width]),
+            types=tuple(field.dataType.simpleString() for field in fields[:width]),
             keys=self._key_columns(),
-            rows=[row[:width] for row in rows],
-            orders=[row[width:] for row in rows],
+            rows=[],
+            orders=[],
             limit=self.query.limit,
             near=self._near,
             near_orders=self._near_orders,
             guessed=self.query.having is not None and tolerance_of(self.query.having, self._items).estimate,
+            single=not self._groups,
         )
+        return {
+            start_ms: dataclasses.replace(
+                shape, rows=[row[:width] for row in found], orders=[row[width:] for row in found]
+            )
+            for start_ms, found in rows.items()
+        }
 
-    def _head(self, cells: DataFrame, width: int) -> list[tuple[Any, ...]]:
-        """Collect in order up to LIMIT, together with every row whose order keys equal those of the last one."""
+    def _heads(self, cells: DataFrame) -> DataFrame:
+        """Order each window's rows and cut them at LIMIT; rows with order keys equal to the last one's stay."""
+        from pyspark.sql import Window as W
+        from pyspark.sql import functions as F
+
         limit, order = self.query.limit, self._order()
-        ordered = cells.orderBy(*order) if order else cells
-        if limit is None:
-            return [tuple(row) for row in ordered.collect()]
-        cells.persist()
-        try:
-            head = [tuple(row) for row in ordered.limit(limit + 1).collect()]
-            if len(head) <= limit or limit == 0:
-                return head[:limit]
-            cut = head[limit - 1][width:]
-            near = self._near_orders
-            before = itertools.takewhile(lambda row: not close(row[width:], cut, near), head)
-            ties = cells.filter(_all_close(cells, width, cut, near))
-            return [*before, *(tuple(row) for row in (ties.orderBy(*order) if order else ties).collect())]
-        finally:
-            cells.unpersist()
+        if limit == 0:
+            return cells.filter(F.lit(False))
+        if limit is not None:
+            names = [f"s{position}" for position in range(len(order))]
+            ranked = W.partitionBy(START).orderBy(*(order or [F.lit(0)]))
+            whole = ranked.rowsBetween(W.unboundedPreceding, W.unboundedFollowing)
+            cuts = [F.nth_value(name, limit).over(whole).alias(f"cut_{name}") for name in names]
+            cells = cells.select("*", F.row_number().over(ranked).alias("rank"), *cuts)
+            cells = cells.filter((F.col("rank") <= limit) | _at_cut(cells, names, self._near_orders))
+            cells = cells.drop("rank", *(f"cut_{name}" for name in names))
+        elif order:
+            cells = cells.repartition(START)
+        # All rows of a window are in one partition, so nothing has to be sampled for a sort of everything.
+        return cells.sortWithinPartitions(START, *order) if order else cells
 
     def _order(self) -> list[Column]:
         from pyspark.sql import functions as F
@@ -143,24 +173,18 @@ class SparkPlan:
                 order.append(column.asc_nulls_first() if first else column.asc_nulls_last())
         return order
 
-    def rows(self, events: DataFrame, window: Window | None) -> DataFrame:
-        """Return the window's rows before ORDER BY and LIMIT: `o0..` are the output, `s0..` the order keys."""
+    def rows(self, events: DataFrame, grid: Grid | None) -> DataFrame:
+        """Return the windows' rows before ORDER BY and LIMIT.
+
+        Columns: `o0..` are the output, `s0..` the order keys, then the window's start in ms (0 without one).
+        """
         from pyspark.sql import functions as F
 
-        if window is not None:
-            start, end = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in window)
-            events = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
-        in_events = EventScope(events.columns)
-        if self.query.where is not None:
-            events = events.filter(to_column(self.query.where, in_events))
-        events = events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
-        aggregates = [spark_aggregate(node, in_events).alias(f"__a{i}") for i, node in enumerate(self._aggregates)]
-        keys = [F.col(f"__k{i}") for i in range(len(self._groups))]
-        if self.query.window is not None:
-            # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
-            keys.append(F.lit(1).alias("__w"))
-        grouped = events.groupBy(*keys).agg(*aggregates) if aggregates else events.select(*keys).distinct()
-        after = GroupScope(self._groups, self._aggregates, window)
+        grouped = self._grouped(events, grid, self._aggregates)
+        bounds = None
+        if self.query.window is not None and grid is not None:
+            bounds = tuple(F.timestamp_millis(F.col(START) + F.lit(length_ms)) for length_ms in (0, grid.size_ms))
+        after = GroupScope(self._groups, self._aggregates, bounds)
         if self.query.having is not None:
             grouped = grouped.filter(to_column(self.query.having, OutputScope(after, self._items, False)))
         in_order = OutputScope(after, self._items, True)
@@ -168,7 +192,44 @@ class SparkPlan:
         order = [
             to_column(self._by_position(node.this), in_order).alias(f"s{i}") for i, node in enumerate(self.query.order)
         ]
-        return grouped.select(*items, *order)
+        start = F.col(START) if bounds is not None else F.lit(0).cast("bigint").alias(START)
+        return grouped.select(*items, *order, start)
+
+    def chosen(self, events: DataFrame, grid: Grid | None) -> DataFrame:
+        """Return the events that the query counts, one row for each window: with `__start` and the group keys."""
+        from pyspark.sql import functions as F
+
+        in_events = EventScope(events.columns)
+        if grid is not None:
+            events = grid.place(events, self.query.window is not None)
+        if self.query.window is None:
+            events = events.withColumn(START, F.lit(0 if grid is None else grid.first_ms))
+        if self.query.where is not None:
+            events = events.filter(to_column(self.query.where, in_events))
+        return events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
+
+    def totals(self, events: DataFrame, grid: Grid | None, aggregates: list[exp.Expr]) -> dict[Row, Row]:
+        """Compute aggregates, at least one, before HAVING: (start, *group keys) -> values."""
+        from pyspark.sql import functions as F
+
+        grouped = self._grouped(events, grid, aggregates)
+        width = len(self._groups)
+        if self.query.window is None:
+            grouped = grouped.withColumn(START, F.lit(0 if grid is None else grid.first_ms))
+        names = [START, *(f"__k{i}" for i in range(width)), *(f"__a{i}" for i in range(len(aggregates)))]
+        kept = [collectable(grouped.schema[name].dataType, name) for name in names]
+        rows = [tuple(row) for row in grouped.select(*kept).collect()]
+        return {row[: width + 1]: row[width + 1 :] for row in rows}
+
+    def _grouped(self, events: DataFrame, grid: Grid | None, aggregates: list[exp.Expr]) -> DataFrame:
+        in_events = EventScope(events.columns)
+        calls = [spark_aggregate(node, in_events).alias(f"__a{i}") for i, node in enumerate(aggregates)]
+        chosen = self.chosen(events, grid)
+        keys = [f"__k{i}" for i in range(len(self._groups))]
+        if self.query.window is not None:
+            # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
+            keys.append(START)
+        return chosen.groupBy(*keys).agg(*calls) if calls else chosen.select(*keys).distinct()
 
     def _group(self, node: exp.Expr) -> exp.Expr:
         """Resolve a position or an output's name in GROUP BY; a column of the events comes first, as in Spark."""
@@ -209,7 +270,7 @@ def close(one: tuple[Any, ...], other: tuple[Any, ...], near: tuple[Tolerance, .
     )
 
 
-def _collectable(kind: DataType, name: str) -> Column:
+def collectable(kind: DataType, name: str) -> Column:
     """Turn a cell into what Python receives exactly: times as microseconds, decimals as doubles."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, DecimalType, TimestampType
@@ -221,16 +282,19 @@ def _collectable(kind: DataType, name: str) -> Column:
     return F.col(name).cast("double").alias(name) if isinstance(kind, DecimalType) else F.col(name)
 
 
-def _all_close(rows: DataFrame, width: int, cut: tuple[Any, ...], near: tuple[Tolerance, ...]) -> Column:
+def _at_cut(rows: DataFrame, names: list[str], near: tuple[Tolerance, ...]) -> Column:
     """Build the condition that a row's order keys equal those at the cut, doubles and estimates nearly."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import DoubleType, FloatType, NumericType
 
     condition = F.lit(True)
-    for position, (value, each) in enumerate(zip(cut, near, strict=True)):
-        column = F.col(rows.columns[width + position])
-        same = column.eqNullSafe(F.lit(value))
-        if isinstance(value, float) or (each.estimate and isinstance(value, int)):
-            off = F.greatest(F.lit(each.relative) * F.greatest(F.abs(column), F.lit(abs(value))), F.lit(each.absolute))
-            same = same | (F.abs(column - F.lit(value)) <= off)
+    for name, each in zip(names, near, strict=True):
+        column, cut = F.col(name), F.col(f"cut_{name}")
+        same = column.eqNullSafe(cut)
+        kind = rows.schema[name].dataType
+        if isinstance(kind, DoubleType | FloatType) or (each.estimate and isinstance(kind, NumericType)):
+            off = F.greatest(F.lit(each.relative) * F.greatest(F.abs(column), F.abs(cut)), F.lit(each.absolute))
+            # Beside an infinite cut, or NaN, everything would be near.
+            same = same | ((F.abs(column - cut) <= off) & (off < F.lit(math.inf)))
         condition = condition & same
     return condition

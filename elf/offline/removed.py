@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agents.archive.removed import join_spans, read_removed
+from agents.archive.removed import Removed, join_spans, read_removed
 
 #: Hours named in one sentence.
 _NAMED_MAX = 3
 
 
-def removed_hours(folders: Iterable[Path], source: str, start_ms: int | None, end_ms: int | None) -> str:
-    """Say which hours of [start_ms, end_ms) retention has removed, and at which agents; "" if none.
+def removed_records(folders: Iterable[Path], source: str) -> list[Removed]:
+    """Read what all agents have removed of a source.
 
     Raises:
         ArchiveError: an agent's record of what it has removed is damaged.
     """
-    removed = [
-        (record.agent, record.between(start_ms, end_ms))
-        for folder in sorted({folder.resolve() for folder in folders})
-        for record in read_removed(folder, source)
+    return [
+        record for folder in sorted({folder.resolve() for folder in folders}) for record in read_removed(folder, source)
     ]
+
+
+def removed_hours(
+    records: Iterable[Removed], start_ms: int | None, end_ms: int | None, names: Mapping[str, str] | None = None
+) -> str:
+    """Say which hours of [start_ms, end_ms) retention has removed, and at which agents; "" if none.
+
+    Args:
+        records: of all agents.
+        start_ms: begin of the time asked about; None is no bound.
+        end_ms: its end.
+        names: the agents' names by their ids, which the records go by.
+    """
+    known = names or {}
+    removed = [(known.get(record.agent, record.agent), record.between(start_ms, end_ms)) for record in records]
     spans = join_spans(span for _, each in removed for span in each)
     if not spans:
         return ""

@@ -28,6 +28,16 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: What was published and what Spark computed: a cell's values, or whole rows.
     online: Any = None
     offline: Any = None
+    #: How what the label says accounts for it; empty if it does not.
+    why: str = ""
+    #: Agent -> events of this key in its archive, and the files that hold them; of the first differences only.
+    agents: dict[str, int] = {}
+    files: list[str] = []
+
+    @property
+    def identity(self) -> tuple[str, str, str]:
+        """Which cell or row it is about, whatever the values."""
+        return self.kind, repr(sorted(self.key.items())), self.column
 
 
 class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +49,11 @@ class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     rows_online: int
     rows_offline: int
+    #: Columns of the result.
+    width: int = 0
+    #: Agents expected and reported, as its label has it.
+    expected: int = 0
+    reported: int = 0
     differences: list[Difference] = []
     #: What need not worry: "tie at the cut", and what the label says is missing.
     notes: list[str] = []
@@ -53,12 +68,24 @@ class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
         return not self.skipped and not self.differences
 
     @property
+    def unexplained(self) -> list[Difference]:
+        """The differences that its label does not account for."""
+        return [each for each in self.differences if not each.why]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of its cells, of those that either side has, that are the same on both."""
+        cells = max(self.rows_online, self.rows_offline) * max(1, self.width)
+        wrong = sum(1 if each.kind in ("cell", "order") else max(1, self.width) for each in self.differences)
+        return 1.0 if not wrong else max(0.0, 1 - wrong / max(cells, wrong))
+
+    @property
     def name(self) -> str:
         """The window as START/END in UTC, for people."""
         if self.end_ms is None:
             return "since the start"
-        start = "start" if self.start_ms is None else _instant(self.start_ms)
-        return f"{start}/{_instant(self.end_ms)}"
+        start = "start" if self.start_ms is None else instant(self.start_ms)
+        return f"{start}/{instant(self.end_ms)}"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +95,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     windows: list[WindowReport]
     #: Archive files that are not what their agents wrote.
     damaged: list[str] = []
+    #: Agents that results count, and hours of which the archive has nothing of theirs.
+    gaps: list[str] = []
     archive_files: int = 0
     archive_events: int = 0
 
@@ -84,13 +113,30 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def explained(self) -> bool:
-        """Whether every window that differs was published with a label that announces it."""
-        return not self.damaged and all(window.label for window in self.windows if window.differences)
+        """Whether the labels of all windows that differ account for every difference."""
+        return not self.damaged and not any(window.unexplained for window in self.windows)
+
+    @property
+    def passes(self) -> bool:
+        """Whether windows were compared, and nothing is wrong that no label says."""
+        return bool(self._compared) and self.explained
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers of windows and differences."""
+        compared = self._compared
+        return {
+            "windows": len(compared),
+            "agreed": sum(window.agrees for window in compared),
+            "skipped": len(self.windows) - len(compared),
+            "differences": sum(len(window.differences) for window in compared),
+            "unexplained": sum(len(window.unexplained) for window in compared),
+        }
 
     @property
     def verdict(self) -> str:
         """One line: agrees, differs, differs as labelled, or nothing to compare."""
-        compared = self._compared
+        compared, counts = self._compared, self.counts
         windows = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
         if self.is_empty:
             return f"nothing to compare: {windows} of {self.job} without rows, and no archived events"
@@ -101,9 +147,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if not compared:
             gone = next((window.skipped for window in self.windows if "no longer" in window.skipped), None)
             return f"nothing to compare: {gone or f'no final window of {self.job}'}"
-        count = sum(len(window.differences) for window in compared)
-        how = "differs, as its label announces" if self.explained else "differs"
-        return f"{how}: {_counted(count)} in {self.job}"
+        if self.explained:
+            return f"differs, as its label announces: {_counted(counts['differences'])} in {self.job}"
+        rest = counts["differences"] - counts["unexplained"]
+        return f"differs: {_counted(counts['unexplained'])} in {self.job}" + (
+            f", and {rest} that labels explain" if rest else ""
+        )
 
     @property
     def _compared(self) -> list[WindowReport]:
@@ -112,7 +161,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON-ready values, with the verdict."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {"agrees": self.agrees, "explained": self.explained, "verdict": self.verdict} | plain
+        known = {"agrees": self.agrees, "explained": self.explained, "verdict": self.verdict, "counts": self.counts}
+        return known | plain
 
     def to_json(self) -> str:
         """Return everything as one line of JSON."""
@@ -127,13 +177,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Render for a terminal: a line per window, the first differences, the verdict."""
         windows = Table("window (UTC)", "status", "rows", "Spark's rows", "result", box=None, pad_edge=False)
-        for window in self.windows:
+        listed = self.windows
+        if len(listed) > SHOWN_MAX:
+            listed = [window for window in listed if window.differences or window.skipped][:SHOWN_MAX]
+        for window in listed:
             same = "no rows, no events" if self.is_empty else "agrees"
-            outcome = window.skipped or (same if window.agrees else _counted(len(window.differences)))
+            outcome = window.skipped or (same if window.agrees else _outcome(window))
             outcome = "; ".join(
                 [outcome, *window.notes, *(["label: " + ", ".join(window.label)] if window.label else [])]
             )
-            style = "dim" if window.skipped or self.is_empty else "green" if window.agrees else "red"
+            style = (
+                "dim"
+                if window.skipped or self.is_empty
+                else "green"
+                if window.agrees
+                else "red"
+                if window.unexplained
+                else "yellow"
+            )
             windows.add_row(
                 window.name,
                 window.status,
@@ -141,16 +202,28 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
                 str(window.rows_offline),
                 Text(outcome, style=style),
             )
-        parts: list[RenderableType] = [windows]
-        shown = [(window, each) for window in self.windows for each in window.differences]
+        parts: list[RenderableType] = [windows] if listed else []
+        if len(listed) < len(self.windows):
+            parts.append(Text(f"... and {len(self.windows) - len(listed)} other windows; --json has all", style="dim"))
+        shown = sorted(
+            ((window, each) for window in self.windows for each in window.differences),
+            key=lambda pair: bool(pair[1].why),
+        )
         if shown:
             parts.append(_differences(shown[:SHOWN_MAX]))
         if len(shown) > SHOWN_MAX:
             parts.append(Text(f"... and {len(shown) - SHOWN_MAX} more; --json has all", style="dim"))
         parts += [Text(damage, style="red") for damage in self.damaged]
-        colour = "yellow" if self.is_empty else "green" if self.agrees else "red"
+        parts += [Text(gap, style="yellow") for gap in self.gaps]
+        colour = "yellow" if self.is_empty or (self.passes and not self.agrees) else "green" if self.agrees else "red"
         parts.append(Text(self.verdict, style=f"bold {colour}"))
         yield RenderGroup(*parts)
+
+
+def _outcome(window: WindowReport) -> str:
+    rest = len(window.differences) - len(window.unexplained)
+    parts = [_counted(len(window.unexplained))] if window.unexplained else []
+    return " and ".join([*parts, f"{rest} explained"] if rest else parts)
 
 
 def _counted(count: int) -> str:
@@ -158,21 +231,35 @@ def _counted(count: int) -> str:
 
 
 def _differences(shown: list[tuple[WindowReport, Difference]]) -> Table:
-    table = Table("window (UTC)", "what", "key", "column", "published", "Spark", box=None, pad_edge=False)
+    table = Table(
+        "window (UTC)", "what", "key", "column", "published", "Spark", "held by, explained", box=None, pad_edge=False
+    )
     for window, each in shown:
         key = ", ".join(f"{name}={value}" for name, value in each.key.items())
-        cells = (window.name, each.kind.replace("_", " "), key, each.column, _cell(each.online), _cell(each.offline))
+        held = ", ".join(f"{agent}: {count}" for agent, count in each.agents.items())
+        said = "; ".join(part for part in (held, each.why) if part)
+        cells = (
+            window.name,
+            each.kind.replace("_", " "),
+            key,
+            each.column,
+            shown_cell(each.online),
+            shown_cell(each.offline),
+            said,
+        )
         # Text, not str: values from logs must not be read as markup.
         table.add_row(*map(Text, cells))
     return table
 
 
-def _cell(value: Any) -> str:
+def shown_cell(value: Any) -> str:
+    """Write a cell, or a whole row, for people."""
     if isinstance(value, dict):
         return ", ".join(f"{name}={cell}" for name, cell in value.items())
     return "" if value is None else str(value)
 
 
-def _instant(at_ms: int) -> str:
+def instant(at_ms: int) -> str:
+    """Write a time in UTC, with milliseconds where it has some."""
     moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at_ms % 1_000:03d}" if at_ms % 1_000 else "") + "Z"

@@ -13,8 +13,8 @@ from elf.offline.expressions import to_column
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-#: [start_ms, end_ms) of event time.
-Window = tuple[int, int]
+#: The columns with a window's start and end.
+Bounds = tuple["Column", ...]
 
 
 class EventScope:
@@ -39,7 +39,7 @@ class EventScope:
 class GroupScope:
     """What expressions mean after grouping: group keys, aggregates and the window's bounds."""
 
-    def __init__(self, groups: list[exp.Expr], aggregates: list[exp.Expr], window: Window | None) -> None:
+    def __init__(self, groups: list[exp.Expr], aggregates: list[exp.Expr], window: Bounds | None) -> None:
         self._known = [(key, f"__k{i}") for i, key in enumerate(groups)]
         self._known += [(node, f"__a{i}") for i, node in enumerate(aggregates)]
         self._window = window
@@ -54,7 +54,7 @@ class GroupScope:
         if is_window_field(node):
             if self._window is None:
                 raise JobSpecError("window.start and window.end need a window in GROUP BY")
-            return F.timestamp_millis(F.lit(self._window[node.name.lower() == "end"]))
+            return self._window[node.name.lower() == "end"]
         return None
 
     def __call__(self, node: exp.Expr) -> Column | None:

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,23 @@ def open_session(master: str = "local[*]", conf: Mapping[str, str] | None = None
             raise OfflineError(f"Spark did not start on master {master!r}: {reason}") from None
 
 
+def parse_conf(words: Iterable[str]) -> dict[str, str]:
+    """Read settings of Spark as people write them, KEY=VALUE.
+
+    Raises:
+        OfflineError: one is not, or would change what a job means.
+    """
+    settings: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise OfflineError(f"--conf {word!r} is no setting of Spark; write it like spark.executor.memory=4g")
+        if key in _MEANING and value != _MEANING[key]:
+            raise OfflineError(f"--conf {key} is {_MEANING[key]!r} for all jobs: it decides what their queries mean")
+        settings[key] = value
+    return settings
+
+
 def check_pyspark() -> None:
     """Check that pyspark is here and new enough.
 
@@ -112,6 +129,24 @@ def check_java() -> None:
     if match is None or int(match[1]) < JAVA_MIN:
         version = match[1] if match else said.strip().partition("\n")[0] or "unknown"
         raise OfflineError(f"{java} is Java {version}, Spark needs {JAVA_MIN} or newer; {_INSTALL_JAVA}")
+
+
+@contextlib.contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """Let what fails inside Spark be one sentence, its first cause.
+
+    Raises:
+        OfflineError: Spark could not finish: a file is gone or unreadable, executors were lost, memory ran out.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+        raise OfflineError(f"Spark could not finish: {[*lines[:1], *causes][-1][:500]}") from None
 
 
 @contextlib.contextmanager

@@ -1,31 +1,44 @@
 """`elf verify`: are the published windows what Spark computes from the archive?
 
-Owns which windows are compared, over which files, and the label's part in the verdict. Waits for nothing: open
-windows are skipped, and archive files that appear later are not seen. DESIGN section 9.
+Owns which windows go into one pass over which files, and puts together what the parts find: the comparison
+(`compare`), the label's part in it (`explain`), who holds the events (`holders`), the report (`report`). Waits for
+nothing: open windows are skipped, and archive files that appear later are not seen. DESIGN section 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from agents.archive.layout import ArchivedFile
-from agents.errors import JobError
 from agents.jobs.query import columns_read
+from elf.offline.asking import JobClient, JobText, Labels, ask_windows, describe, labels_of, windows_since
 from elf.offline.compare import compare
-from elf.offline.events import damaged_files, find_files, read_events
-from elf.offline.plan import SparkPlan
-from elf.offline.removed import removed_hours
-from elf.offline.report import Report, WindowReport
-from elf.offline.session import OfflineError, open_session
+from elf.offline.coverage import Coverage
+from elf.offline.events import find_files, read_events
+from elf.offline.explain import Case, Explaining
+from elf.offline.grid import Grid, Window
+from elf.offline.holders import name_holders
+from elf.offline.lacks import Lack, lacks_of
+from elf.offline.passes import passes, span_of, status_of
+from elf.offline.plan import OfflineRows, SparkPlan
+from elf.offline.progress import Steps
+from elf.offline.removed import removed_hours, removed_records
+from elf.offline.report import Difference, Report, WindowReport
+from elf.offline.session import OfflineError, in_one_sentence, open_session
+from elf.offline.soundness import Soundness
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CLOSED = ("final", "final_incomplete", "revised")
+#: Before all events: where a job without windows begins.
+_BEGINNING_MS = -(2**40)
+Result = Mapping[str, Any]
 
 
 class Job(Protocol):
@@ -52,31 +65,28 @@ class Job(Protocol):
         ...
 
 
-class JobClient(Protocol):
-    """What verification asks an agent."""
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    """What can still be asked about results.
 
-    def job(self, name: str) -> Mapping[str, Any]:
-        """Return the job's description with creator, name, source, query and columns."""
-        ...
+    Attributes:
+        names: the agents' names by their ids, which the archive goes by.
+        roster: names of the agents that results expect.
+        labels: the labels of parts of windows; None if nobody can be asked.
+        client: asks for results again; None if nobody can be asked.
+    """
 
-    def query(self, name: str, *, window: str) -> Any:
-        """Return the Result of one window, as a mapping or a record."""
-        ...
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    roster: Sequence[str] = ()
+    labels: Labels | None = None
+    client: JobClient | None = None
 
-
-class JobText(msgspec.Struct, frozen=True):
-    """A job as the API describes it."""
-
-    creator: str
-    name: str
-    source: str
-    query: str
-    columns: dict[str, str]
-
-    @property
-    def key(self) -> str:
-        """`creator/name`."""
-        return f"{self.creator}/{self.name}"
+    def again(self, job: Job, window: Window) -> Result | None:
+        """Return a window's result as it is by now."""
+        if self.client is None:
+            return None
+        result: Result = msgspec.to_builtins(self.client.query(job.key, window=f"{window[0]}/{window[1]}"))
+        return result
 
 
 def run_verify(
@@ -85,96 +95,203 @@ def run_verify(
     windows: Sequence[str] = ("latest",),
     archives: Sequence[Path] = (),
     master: str = "local[*]",
+    *,
+    since: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    steps: Steps | None = None,
 ) -> Report:
     """Fetch a job and its windows from an agent and verify them.
 
     Args:
         client: asks the agent.
         name: the job's name, or `creator/name`.
-        windows: `latest`, or START/END.
+        windows: `latest`, or START/END; not asked for with `since`.
         archives: archive folders, of all agents.
         master: Spark's master.
+        since: all closed windows since then, see `asking.windows_since`.
+        conf: Spark's settings.
+        steps: is told how far it is.
 
     Raises:
         ElfError: Spark or the archive cannot be used, or the agent refuses; one clear sentence.
     """
-    plain = msgspec.to_builtins(client.job(name))
-    # Some agents nest the definition in their description of the job.
-    nested = plain.get("definition")
-    try:
-        job = msgspec.convert(plain | nested if isinstance(nested, dict) else plain, JobText)
-    except msgspec.ValidationError as error:
-        raise JobError(f"the agent's description of job {name!r} is incomplete: {error}") from None
-    results = [msgspec.to_builtins(client.query(name, window=window)) for window in windows]
-    return verify(job, archives, results, master)
+    job = describe(client, name)
+    if since is not None:
+        windows = [f"{start_ms}/{end_ms}" for start_ms, end_ms in windows_since(job, since)]
+    steps = steps or Steps()
+    steps.windows(len(windows))
+    asker = Asker(job.agents, job.roster, labels_of(client, job), client)
+    return verify(job, archives, ask_windows(client, job, windows), master, asker=asker, conf=conf, steps=steps)
 
 
 def verify(
     definition: Job,
     archive_folders: Sequence[Path],
-    results: Sequence[Mapping[str, Any]],
+    results: Iterable[Result],
     master: str = "local[*]",
+    *,
+    asker: Asker | None = None,
+    conf: Mapping[str, str] | None = None,
+    steps: Steps | None = None,
 ) -> Report:
     """Recompute published windows with Spark and compare them cell by cell.
 
     Args:
         definition: the job.
         archive_folders: the archives of all agents that have the job's source.
-        results: Result JSON of each window.
+        results: Result JSON of each window; windows that follow each other are computed together.
         master: Spark's master.
+        asker: what can be asked about results.
+        conf: Spark's settings.
+        steps: is told how far it is.
 
     Raises:
         OfflineError: Spark cannot start, or no folder holds events of the job's source.
         ArchiveError: a manifest is damaged.
         JobSpecError: the query cannot be planned.
     """
-    plan = SparkPlan(definition.query)
-    closed = [result for result in results if _status(result) in _CLOSED]
-    spans = [_span(result) for result in closed]
-    start_ms = min((start for start, _ in spans if start is not None), default=None)
-    if any(start is None for start, _ in spans):
-        start_ms = None
-    ends = [end for _, end in spans]
-    end_ms = max((end for end in ends if end is not None), default=None) if None not in ends else None
-    files = find_files(archive_folders, definition.source, start_ms, end_ms) if closed else []
-    spark = open_session(master) if closed else None
-    reports = []
-    for result in results:
-        if spark is None or _status(result) not in _CLOSED:
-            reports.append(_skipped(result, "not final yet, not compared"))
-        elif gone := removed_hours(archive_folders, definition.source, *_span(result)):
-            reports.append(_skipped(result, gone))
+    return _Verification(definition, archive_folders, master, asker or Asker(), conf, steps or Steps()).run(results)
+
+
+class _Verification:
+    """One run over one job's results."""
+
+    def __init__(
+        self,
+        job: Job,
+        folders: Sequence[Path],
+        master: str,
+        asker: Asker,
+        conf: Mapping[str, str] | None,
+        steps: Steps,
+    ) -> None:
+        self._job, self._folders, self._asker, self._steps = job, folders, asker, steps
+        self._master, self._conf = master, conf
+        self._plan = SparkPlan(job.query)
+        window = self._plan.query.window
+        self._slide_ms = window.slide_ms if window is not None else 1
+        self._removed = removed_records(folders, job.source)
+        self._soundness = Soundness()
+        self._coverage = Coverage(asker.names, asker.roster)
+        self._spark: SparkSession | None = None
+
+    def run(self, results: Iterable[Result]) -> Report:
+        """Verify results, pass by pass."""
+        reports: list[WindowReport] = []
+        for several, why in passes(results, self._slide_ms, self._why_skipped):
+            reports += [_skipped(result, why) for result in several] if why else self._verify(several)
+            self._steps.compared(len(several))
+        return Report(
+            job=self._job.key,
+            windows=reports,
+            damaged=self._soundness.damages,
+            gaps=self._coverage.gaps(),
+            archive_files=len(self._soundness.checked),
+            archive_events=sum(file.entry.rows for file in self._soundness.checked.values()),
+        )
+
+    def _why_skipped(self, result: Result) -> str:
+        """Say why a result cannot be compared; "" if it can."""
+        if status_of(result) not in _CLOSED:
+            return "not final yet, not compared"
+        return removed_hours(self._removed, *span_of(result), self._asker.names)
+
+    def _verify(self, results: Sequence[Result]) -> list[WindowReport]:
+        """Verify results whose windows make a grid."""
+        spans = [span_of(result) for result in results]
+        # A job without windows counts from its first event on.
+        windows = [(_BEGINNING_MS if start is None else start, end) for start, end in spans]
+        files = find_files(self._folders, self._job.source, spans[0][0], spans[-1][1])
+        files = self._soundness.readable(files, self._steps)
+        grid = None
+        if (until_ms := windows[-1][1]) is not None:
+            size_ms = until_ms - windows[-1][0]
+            grid = Grid(windows[0][0], windows[-1][0], size_ms, min(self._slide_ms, size_ms))
+            if spans[0][0] is not None:
+                self._coverage.note(files, (spans[0][0], until_ms), [result["completeness"] for result in results])
+        if self._spark is None:
+            self._steps.say("starting Spark")
+            self._spark = open_session(self._master, self._conf)
+        columns = _columns(self._plan, self._job, files)
+        with in_one_sentence(), self._steps.computing(self._spark, sum(file.entry.rows for file in files)):
+            rows = self._plan.run_all(read_events(self._spark, files, columns), grid)
+        found = {}
+        for result, (start_ms, end_ms) in zip(results, windows, strict=True):
+            window = start_ms, _BEGINNING_MS if end_ms is None else end_ms
+            found[window] = self._compare(result, window, rows[0 if grid is None else start_ms])
+        return self._judge(found, files, columns, grid)
+
+    def _compare(self, result: Result, window: Window, rows: OfflineRows) -> _Compared:
+        differences, notes = _differences(result, rows)
+        # Late events may have revised it since it was asked for; the archive was read after that.
+        newer = self._asker.again(self._job, window) if differences and result.get("window") is not None else None
+        if newer is not None and newer["completeness"] != result["completeness"] and status_of(newer) in _CLOSED:
+            result = newer
+            differences, notes = _differences(result, rows)
+        return _Compared(result, rows, differences, notes)
+
+    def _judge(
+        self,
+        found: dict[Window, _Compared],
+        files: Sequence[ArchivedFile],
+        columns: Mapping[str, str],
+        grid: Grid | None,
+    ) -> list[WindowReport]:
+        """Explain what can be explained, and say who holds the events of the rest."""
+        wrong = {window: each for window, each in found.items() if each.differences}
+        if wrong and grid is not None:
+            assert self._spark is not None
+            names = self._asker.names
+            cases = [self._case(window, each) for window, each in wrong.items()]
+            explaining = Explaining(self._spark, self._plan, files, columns, names, self._slide_ms)
+            with in_one_sentence(), self._steps.computing(self._spark, 0):
+                explained = explaining.explain(cases)
+                # Those that nothing explains come first: they are the ones to be looked into.
+                ranked = sorted(explained, key=lambda window: all(each.why for each in explained[window]))
+                held = {window: (wrong[window].rows, explained[window]) for window in ranked}
+                noted = name_holders(self._spark, self._plan, files, columns, names, grid, held)
+            for window, differences in noted.items():
+                found[window] = dataclasses.replace(found[window], differences=differences)
+        return [_report(each) for each in found.values()]
+
+    def _case(self, window: Window, compared: _Compared) -> Case:
+        label, labels = compared.result["completeness"], self._asker.labels
+        repeats = label.get("semantics") == "at-least-once"
+        lacks: list[Lack]
+        if labels is None or compared.result.get("window") is None:
+            lacks = lacks_of(window, label, None, max(1, window[1] - window[0]))
         else:
-            reports.append(_verify_window(spark, plan, definition, archive_folders, result))
-    return Report(
-        job=definition.key,
-        windows=reports,
-        damaged=damaged_files(files),
-        archive_files=len(files),
-        archive_events=sum(file.entry.rows for file in files),
-    )
+            lacks = lacks_of(window, label, labels, labels.interval_ms)
+        return Case(window, compared.result, compared.rows, compared.differences, lacks, repeats)
 
 
-def _verify_window(
-    spark: SparkSession, plan: SparkPlan, definition: Job, folders: Sequence[Path], result: Mapping[str, Any]
-) -> WindowReport:
-    start_ms, end_ms = _span(result)
-    # A job without windows counts from its first event on.
-    window = None if end_ms is None else (-(2**40) if start_ms is None else start_ms, end_ms)
-    files = find_files(folders, definition.source, start_ms, end_ms)
-    events = read_events(spark, files, _columns(plan, definition, files))
-    offline = plan.run(events, window)
-    names = [str(column["name"]) for column in result["columns"]]
-    differences, notes = compare(names, result["rows"], offline)
-    limit = len(offline.rows) if offline.limit is None else min(offline.limit, len(offline.rows))
+@dataclasses.dataclass(frozen=True)
+class _Compared:
+    result: Result
+    rows: OfflineRows
+    differences: list[Difference]
+    notes: list[str]
+
+
+def _differences(result: Result, rows: OfflineRows) -> tuple[list[Difference], list[str]]:
+    return compare([str(column["name"]) for column in result["columns"]], result["rows"], rows)
+
+
+def _report(compared: _Compared) -> WindowReport:
+    result, rows = compared.result, compared.rows
+    start_ms, end_ms = span_of(result)
+    label = result["completeness"]
     return WindowReport(
         start_ms=start_ms,
         end_ms=end_ms,
-        status=_status(result),
+        status=status_of(result),
         rows_online=len(result["rows"]),
-        rows_offline=limit,
-        differences=differences,
-        notes=notes,
+        rows_offline=len(rows.rows) if rows.limit is None else min(rows.limit, len(rows.rows)),
+        width=len(rows.names),
+        expected=label.get("expected", 0),
+        reported=label.get("reported", 0),
+        differences=compared.differences,
+        notes=compared.notes,
         label=_label(result),
     )
 
@@ -186,31 +303,19 @@ def _columns(plan: SparkPlan, definition: Job, files: Sequence[ArchivedFile]) ->
     return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
 
 
-def _skipped(result: Mapping[str, Any], why: str) -> WindowReport:
-    start_ms, end_ms = _span(result)
+def _skipped(result: Result, why: str) -> WindowReport:
+    start_ms, end_ms = span_of(result)
     return WindowReport(
         start_ms=start_ms,
         end_ms=end_ms,
-        status=_status(result),
+        status=status_of(result),
         rows_online=len(result["rows"]),
         rows_offline=0,
         skipped=why,
     )
 
 
-def _span(result: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """Return a result's event time; a job without windows says by `through_ms` how far it has counted."""
-    window = result.get("window")
-    if window is None:
-        return None, result.get("through_ms")
-    return int(window["start_ms"]), int(window["end_ms"])
-
-
-def _status(result: Mapping[str, Any]) -> str:
-    return str(result["completeness"]["status"])
-
-
-def _label(result: Mapping[str, Any]) -> list[str]:
+def _label(result: Result) -> list[str]:
     """Return what the label announces: reasons for which the result may lack events that the archive has."""
     completeness = result["completeness"]
     said = [f"{part} {completeness[part]}" for part in ("late", "shed", "gaps", "void") if completeness.get(part)]

@@ -11,6 +11,7 @@ from agents.errors import JobError
 from agents.jobs.plan import Plan
 from agents.masters.master import Master
 from agents.masters.results import Json, Span
+from agents.masters.spans import expired_ms, oldest_ms
 from agents.payload import Notes, pack
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
@@ -138,8 +139,16 @@ def test_a_query_without_window_counts_on(store: Panes) -> None:
 
 def test_windows_no_longer_retained_are_refused_not_answered_wrongly(store: Panes) -> None:
     root = Root(store, plan_of(options='retain = "10s"'))
+    assert (oldest_ms(root.master), expired_ms(root.master)) == (None, None)
     for through in range(20):
         root.commit(through, [(through * 2_000, "a")])
+        if through == 2:
+            assert (oldest_ms(root.master), expired_ms(root.master)) == (0, None)
+    since_ms = expired_ms(root.master)
+    assert since_ms == oldest_ms(root.master) and since_ms is not None
+    assert root.ask(Span(since_ms, since_ms + 4_000))["rows"][0]["n"] == 2
+    with pytest.raises(JobError, match=f"before {since_ms}"):
+        root.ask(Span(since_ms - 2_000, since_ms + 2_000))
     assert root.ask(Span(36_000, 40_000))["rows"][0]["n"] == 2
     with pytest.raises(JobError, match="retains"):
         root.ask(Span(0, 4_000))

@@ -127,6 +127,8 @@ async def test_any_agent_answers_for_all_parts(tmp_path: pathlib.Path) -> None:
         described = await Service(agents[0]).job("shop", "sold")
         assert [part["part"] for part in described["parts"]] == list(range(TREES))
         assert described["through_ms"] == min(part["through_ms"] for part in described["parts"])
+        assert described["oldest_ms"] == min(part["oldest_ms"] for part in described["parts"])
+        assert described["expired_ms"] is None and sorted(described["agents"].values()) == described["roster"]
         for part in range(TREES):
             tree = await Service(agents[1]).tree("shop", "sold", part)
             assert tree["nodes"][0]["address"] == described["parts"][part]["master"] and len(tree["nodes"]) == 3

@@ -1,7 +1,8 @@
-"""What Spark reads of the archive: each event once while its files are merged, in the types of the job."""
+"""What Spark reads of the archive: each event once while its files are merged, few files, few columns."""
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +14,17 @@ from agents.archive.keeper import Keeper
 from agents.archive.layout import MERGED
 from agents.archive.merging import GRACE_MS, QUIET_MS
 from agents.damages import Damages
-from elf.offline.events import find_files, read_events
+from elf.demo.clicks import START_MS
+from elf.offline.events import find_files, read_events, read_without
+from elf.offline.grid import Grid
+from elf.offline.lacks import Lack
+from elf.offline.plan import SparkPlan
+from tests.elf.offline.master import COLUMNS, QUERY
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-START_MS = 1_767_225_600_000
+    from tests.elf.offline.conftest import Shop
 
 
 def test_spark_reads_each_event_once_whatever_is_merged(spark: SparkSession, tmp_path: Path) -> None:
@@ -43,3 +49,52 @@ def test_spark_reads_each_event_once_whatever_is_merged(spark: SparkSession, tmp
     keeper.turn()
     assert sorted(row.number for row in late.collect()) == list(range(10, 40))
     assert [MERGED in file.path.parts for file in find_files([tmp_path], "clicks")] == [False]
+
+
+def physical(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+def test_only_the_files_columns_and_times_of_the_windows_are_read(spark: SparkSession, shop: Shop) -> None:
+    everything = find_files(shop.folders, "clicks")
+    files = find_files(shop.folders, "clicks", START_MS + 80_000, START_MS + 120_000)
+    assert 0 < len(files) < len(everything)
+    grid = Grid(START_MS + 80_000, START_MS + 90_000, 30_000, 10_000)
+    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)
+    plan = physical(SparkPlan(QUERY).rows(read_events(spark, files, COLUMNS), grid))
+    spark.conf.unset("spark.sql.maxMetadataStringLength")
+    read = re.findall(r"ReadSchema: struct<([^>]*)>", plan)
+    assert read == ["ts:timestamp,event:string,category:string,product:string,rating:double"], "no other column"
+    assert f"InMemoryFileIndex({len(files)} paths)" in plan
+    (pushed,) = re.findall(r"PushedFilters: \[([^\]]*)\]", plan)
+    assert "GreaterThanOrEqual(ts" in pushed and "LessThan(ts" in pushed, "row groups are skipped by time"
+    assert "EqualTo(event,click)" in pushed
+
+
+def test_executors_need_no_python(spark: SparkSession, shop: Shop) -> None:
+    files = find_files(shop.folders, "clicks")
+    lacks = [Lack(START_MS, START_MS + 10_000, "web-2", True, "missing")]
+    events = read_without(spark, files, COLUMNS, lacks, {})
+    plan = SparkPlan(QUERY)
+    shown = physical(plan._heads(plan.rows(events, Grid(START_MS, START_MS, 30_000, 30_000))))
+    assert not re.search("python|arrow|pandas", shown, re.IGNORECASE), "nothing has to be installed, or shipped"
+
+
+def test_what_a_result_lacks_is_left_out_by_agent_and_time(spark: SparkSession, shop: Shop) -> None:
+    from pyspark.sql import functions as F
+
+    lacks = [
+        Lack(START_MS + 10_000, START_MS + 20_000, "the second", True, "missing"),
+        Lack(START_MS + 40_000, START_MS + 50_000, "", True, "void"),
+    ]
+    files = find_files(shop.folders, "clicks")
+    events = read_without(spark, files, {}, lacks, {"web-2": "the second"})
+    seconds = F.floor((F.unix_millis("ts") - F.lit(START_MS)) / 10_000)
+    counts = {row[0]: row[1] for row in events.groupBy(seconds).count().collect()}
+    all_counts: dict[int, int] = {}
+    half = shop.events.height // 2
+    for place, at in enumerate(shop.events["ts"].dt.epoch("ms")):
+        number = (at - START_MS) // 10_000
+        kept = number != 4 and not (number == 1 and place >= half)
+        all_counts[number] = all_counts.get(number, 0) + kept
+    assert counts == {number: count for number, count in all_counts.items() if count}

@@ -10,7 +10,7 @@ import polars as pl
 from agents.archive.archive import Archive
 from agents.archive.layout import HOUR_MS, source_folder
 from agents.archive.removed import EVER_MS, add_removed
-from elf.offline.removed import removed_hours
+from elf.offline.removed import removed_hours, removed_records
 from elf.offline.verify import JobText, verify
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ COUNT = "SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 hour')"
 
 
 def test_the_sentence_names_hours_and_agents(tmp_path: Path) -> None:
-    assert removed_hours([tmp_path], "clicks", None, None) == ""
+    assert removed_hours(removed_records([tmp_path], "clicks"), None, None) == ""
     root = source_folder(tmp_path, "clicks")
     add_removed(root, "web-1", [(START_MS, START_MS + HOUR_MS)])
     add_removed(root, "web-2", [(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)])
-    said = removed_hours([tmp_path, tmp_path], "clicks", None, None)
+    said = removed_hours(removed_records([tmp_path, tmp_path], "clicks"), None, None)
     assert said == (
         "the archive no longer has these hours: 2026-01-01T00:00Z/2026-01-01T02:00Z (removed at web-1, web-2)"
     )
-    assert removed_hours([tmp_path], "clicks", START_MS + HOUR_MS, None).endswith("(removed at web-2)")
-    assert removed_hours([tmp_path], "clicks", START_MS + 2 * HOUR_MS, None) == ""
+    assert removed_hours(removed_records([tmp_path], "clicks"), START_MS + HOUR_MS, None).endswith("(removed at web-2)")
+    assert removed_hours(removed_records([tmp_path], "clicks"), START_MS + 2 * HOUR_MS, None) == ""
+    records = removed_records([tmp_path], "clicks")
+    assert removed_hours(records, None, None, {"web-1": "the first"}).endswith("(removed at the first, web-2)")
     add_removed(root, "web-3", [(EVER_MS, START_MS - HOUR_MS)])
-    assert "the start/2025-12-31T23:00Z" in removed_hours([tmp_path], "clicks", None, START_MS)
+    assert "the start/2025-12-31T23:00Z" in removed_hours(removed_records([tmp_path], "clicks"), None, START_MS)
 
 
 def test_a_window_over_removed_hours_is_not_compared(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,40 +16,12 @@ from agents.archive.archive import Archive, list_files
 from agents.errors import JobError
 from elf.demo.clicks import START_MS
 from elf.offline.verify import JobText, OfflineError, run_verify, verify
+from tests.elf.offline.master import COLUMNS, JOB, QUERY, Master, Result, result_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.elf.offline.conftest import Shop
-
-QUERY = """SELECT product, count(*) AS clicks, avg(rating) AS mean, max(ts) AS newest FROM clicks
-WHERE event = 'click' AND category = 'Video Games'
-GROUP BY product, window(ts, '30 seconds', '10 seconds') ORDER BY clicks DESC LIMIT 10"""
-COLUMNS = {"event": "STRING", "category": "STRING", "product": "STRING", "rating": "DOUBLE"}
-JOB = JobText("shop", "top", "clicks", QUERY, COLUMNS)
-Result = dict[str, Any]
-
-
-def result_of(events: pl.DataFrame, start_ms: int, **label: Any) -> Result:
-    """The Result an agent would publish, computed by Polars."""
-    at_ms = pl.col("ts").dt.epoch("ms")
-    newest = pl.col("ts").max().dt.to_string("%Y-%m-%dT%H:%M:%S%.3fZ").alias("newest")
-    top = (
-        events.filter(at_ms >= start_ms, at_ms < start_ms + 30_000, event="click", category="Video Games")
-        .group_by("product")
-        .agg(pl.len().alias("clicks"), pl.col("rating").mean().alias("mean"), newest)
-        .sort("clicks", "product", descending=[True, False])
-        .head(10)
-    )
-    kinds = ("STRING", "BIGINT", "DOUBLE", "TIMESTAMP")
-    completeness = {"expected": 2, "reported": 2, "missing": [], "late": 0, "shed": 0, "gaps": 0, "revision": 0}
-    return {
-        "job": JOB.key,
-        "window": {"start_ms": start_ms, "end_ms": start_ms + 30_000},
-        "columns": [{"name": name, "type": kind} for name, kind in zip(top.columns, kinds, strict=True)],
-        "rows": top.to_dicts(),
-        "completeness": completeness | {"status": "final"} | label,
-    }
 
 
 @pytest.fixture
@@ -96,7 +69,9 @@ def test_a_missing_agent_is_announced_by_the_label(
     report = verify(JOB, shop.folders, [result_of(half, START_MS + 30_000, **label)])
     assert not report.agrees and report.explained
     assert report.windows[0].label == ["missing web-2"]
-    assert report.verdict.startswith("differs, as its label announces")
+    assert report.verdict.startswith("differs, as its label announces") and report.passes
+    whole = "2026-01-01T00:00:30Z/2026-01-01T00:01:00Z"
+    assert {each.why for each in report.windows[0].differences} == {f"without missing web-2 {whole} Spark has the same"}
 
 
 def test_open_windows_are_skipped(shop: Shop, result: Callable[..., Result]) -> None:
@@ -159,7 +134,7 @@ class Client:
     def job(self, name: str) -> dict[str, Any]:
         return self._description
 
-    def query(self, name: str, *, window: str) -> Result:
+    def query(self, name: str, *, window: str, limit: int | None = None) -> Result:
         return self._results[window]
 
 
@@ -177,3 +152,84 @@ def test_run_verify_asks_the_agent(spark: SparkSession, shop: Shop, result: Call
 def test_an_archive_that_is_not_there_is_said_so(tmp_path: Path, result: Callable[..., Result]) -> None:
     with pytest.raises(OfflineError, match=r"no archive folder holds events of source 'clicks' .*--archive"):
         verify(JOB, [tmp_path / "nowhere"], [result()])
+
+
+def test_all_windows_since_a_time_are_one_pass(spark: SparkSession, shop: Shop) -> None:
+    known = set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+    master = Master(shop)
+    report = run_verify(master, "top", archives=shop.folders, since="60s")
+    assert report.agrees, report.to_json()
+    assert [window.end_ms for window in report.windows] == [START_MS + at * 1_000 for at in range(60, 111, 10)]
+    assert sorted(master.asked) == sorted(f"{each.start_ms}/{each.end_ms}" for each in report.windows)
+    jobs = set(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) - known
+    assert 1 <= len(jobs) < len(report.windows), "less than one start of a job for each window"
+
+
+def test_one_cell_and_one_archived_event_that_were_changed_are_both_named(
+    spark: SparkSession, shop: Shop, tmp_path: Path
+) -> None:
+    folders = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in shop.folders]
+    file = list_files(folders[1], "clicks", START_MS + 10_000, START_MS + 20_000)[-1]
+    events = pl.read_parquet(file.path, hive_partitioning=False)
+    at_ms, number = pl.col("ts").dt.epoch("ms"), pl.int_range(pl.len())
+    wanted = (at_ms >= START_MS + 10_000) & (pl.col("category") == "Video Games") & (pl.col("event") == "click")
+    top = result_of(shop.events, START_MS + 10_000)["rows"]
+    place, product = (
+        events.select(number, "product")
+        .filter(
+            events.select(
+                wanted & (at_ms < START_MS + 20_000) & pl.col("product").is_in([row["product"] for row in top[:5]])
+            ).to_series()
+        )
+        .row(0)
+    )
+    events.with_columns(product=pl.when(number == place).then(pl.lit("forged")).otherwise("product")).write_parquet(
+        file.path
+    )
+
+    def tamper(result: Result) -> None:
+        if result["window"]["start_ms"] == START_MS + 70_000:
+            result["rows"][0]["clicks"] += 1
+
+    report = run_verify(Master(shop, tamper=tamper), "top", archives=folders, since="1h")
+    assert not report.passes
+    (damage,) = report.damaged
+    assert file.path.name in damage and "agent web-2" in damage
+    found = {(window.start_ms, each.column): each for window in report.windows for each in window.differences}
+    cell = found.pop((START_MS + 70_000, "clicks"))
+    assert (cell.kind, cell.online, cell.offline) == ("cell", cell.offline + 1, cell.online - 1)
+    assert sum(cell.agents.values()) == cell.offline and set(cell.agents) <= {"web-1", "web-2"}
+    event = found[START_MS + 10_000, "clicks"]
+    assert event.key == {"product": product} and event.offline == event.online - 1
+    assert str(file.path) in event.files and event.agents["web-2"] >= 1
+    assert {start_ms for start_ms, _ in found} <= {START_MS + 10_000, START_MS}
+    text = report.text(width=200)
+    assert product in text and file.path.name in text and "web-2: " in text
+
+
+def test_a_file_that_is_no_parquet_any_more_is_left_out_and_named(
+    spark: SparkSession, shop: Shop, tmp_path: Path, result: Callable[..., Result]
+) -> None:
+    folders = [Path(shutil.copytree(folder, tmp_path / folder.name)) for folder in shop.folders]
+    file = list_files(folders[0], "clicks", START_MS + 30_000, START_MS + 60_000)[-1]
+    file.path.write_bytes(b"PAR1 nothing of the kind PAR1")
+    report = verify(JOB, folders, [result()])
+    assert len(report.damaged) == 1 and "cannot be read and is left out" in report.damaged[0]
+    assert not report.passes
+
+
+def test_a_single_row_without_keys_is_compared_cell_by_cell(spark: SparkSession, shop: Shop) -> None:
+    query = "SELECT count(*) AS n, max(price_cents) AS most FROM clicks GROUP BY window(ts, '30 seconds')"
+    job = JobText("shop", "all", "clicks", query, {"price_cents": "BIGINT"})
+    inside = shop.events.filter(pl.col("ts").dt.epoch("ms") // 30_000 == START_MS // 30_000)
+    row = {"n": inside.height - 1, "most": inside["price_cents"].max()}
+    published = {
+        "window": {"start_ms": START_MS, "end_ms": START_MS + 30_000},
+        "columns": [{"name": "n", "type": "BIGINT"}, {"name": "most", "type": "BIGINT"}],
+        "rows": [row],
+        "completeness": {"status": "final", "expected": 2, "reported": 2},
+    }
+    report = verify(job, shop.folders, [published])
+    (difference,) = report.windows[0].differences
+    assert (difference.kind, difference.column, difference.offline) == ("cell", "n", inside.height)
+    assert sum(difference.agents.values()) == inside.height
