@@ -7,12 +7,16 @@ into an `AgentConfig` and points at the place of a mistake.
 from __future__ import annotations
 
 import ipaddress
+import re
 
 import msgspec
 
-from agents.errors import ConfigError
+from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.durations import parse_duration_ms
 
+#: Lengths of prefixes, in bits, that keep whole parts of a written address.
+IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
+_SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OVERLAY_PORT = 4250
 API_PORT = 4260
 #: Less would not hold the newest hour of a busy source, of which jobs are verified.
@@ -49,6 +53,50 @@ def _is_open(setting: str, bind: str) -> bool:
         raise ConfigError(f"{setting} = {error}") from None
 
 
+class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What of a source's events is blurred or left out before jobs, archive and logs see them."""
+
+    #: IP addresses: "keep", "prefix" (what is beyond the prefixes becomes 0), or "hash" (under the key in `key_file`).
+    ip: str = "keep"
+    #: Bits that are kept of an address; less tells less of a visitor, and merges more of them.
+    ipv4_prefix: int = 24
+    ipv6_prefix: int = 48
+    #: File with the key of "hash", the same at all agents, or their counts of distinct visitors do not fit together.
+    key_file: str = ""
+    #: Columns with addresses, besides those named so by custom (`remote_addr`, `client_ip`, `x_forwarded_for`, ...).
+    ip_columns: list[str] = []
+    #: Columns that are always null, and columns of text whose every value becomes "***".
+    drop: list[str] = []
+    mask: list[str] = []
+    #: Values of secret keys in URLs and cookies (`token=`, `password=`, ...) become "***", in all columns of text.
+    redact_queries: bool = True
+    #: Secret keys besides those known.
+    secret_keys: list[str] = []
+
+    def __post_init__(self) -> None:
+        known = ("keep", "prefix", "hash")
+        if self.ip not in known:
+            hint = did_you_mean(nearest(self.ip, known)) or f"; use one of {', '.join(known)}"
+            raise ConfigError(f"ip = {self.ip!r} is unknown{hint}")
+        for setting, bits, lengths in (
+            ("ipv4_prefix", self.ipv4_prefix, IPV4_PREFIXES),
+            ("ipv6_prefix", self.ipv6_prefix, IPV6_PREFIXES),
+        ):
+            if bits not in lengths:
+                raise ConfigError(f"{setting} = {bits}: use {', '.join(map(str, lengths[:-1]))} or {lengths[-1]}")
+        if (self.ip == "hash") != bool(self.key_file):
+            raise ConfigError(
+                f'ip = {self.ip!r} and key_file = {self.key_file!r}: "hash" needs a key, and nothing else does '
+                "(`elf keygen --out FILE` makes one)"
+            )
+        for setting, names in (("drop", self.drop), ("mask", self.mask), ("ip_columns", self.ip_columns)):
+            if "ts" in map(str.lower, names):
+                raise ConfigError(f"{setting} = 'ts': the time of the event cannot be redacted, it is none without")
+        for word in self.secret_keys:
+            if not _SECRET_KEY.fullmatch(word):
+                raise ConfigError(f"secret_keys = {word!r}: no key; use up to 64 of A-Z a-z 0-9 _ . -")
+
+
 class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where one source's lines come from and how they are read."""
 
@@ -62,6 +110,8 @@ class SourceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     start: str = "beginning"
     #: Column types of a JSON source (Spark names); those not listed are inferred from a sample at publish.
     columns: dict[str, str] = {}
+    #: What is blurred or left out of its events.
+    privacy: PrivacySection = PrivacySection()
 
     def __post_init__(self) -> None:
         if self.start not in ("beginning", "end"):

@@ -6,6 +6,7 @@ section, are stated in `agents.config`; relations between sections, and names th
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from agents.jobs.definition import Definition, load_definition, query_place
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
 from agents.jobs.types import SqlType
+from agents.privacy.redaction import unknown_columns
 from agents.sources.format import make_format
 from agents.toml_places import Place, Places, find_places
 
@@ -214,6 +216,12 @@ class _Check:
                 f"{name!r} cannot be a source; use up to 63 of a-z 0-9 . _ - and begin with a letter or digit",
             )
         self._call((*path, "format"), lambda spec: make_format(spec, time=source.time), source.format)
+        with contextlib.suppress(ConfigError, ValueError):
+            columns = make_format(source.format, time=source.time).columns
+            for setting, index, column in unknown_columns(columns, source.privacy):
+                hint = did_you_mean(nearest(column, columns or ())) or f"; it has {', '.join(columns or ())}"
+                place = self.places.value((*path, "privacy", setting, str(index)))
+                self.say(place, f"{'.'.join(path)} has no column {column!r}{hint}")
         for column, kind in source.columns.items():
             self._call((*path, "columns", column), SqlType.parse, kind)
 

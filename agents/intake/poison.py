@@ -8,7 +8,7 @@ event is left out of that job, and its interval's label says so.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import polars as pl
@@ -36,9 +36,16 @@ class Taker(Protocol):
 
 
 def parse_whatever(
-    format: Format, data: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]]
+    format: Format,
+    data: bytes,
+    wanted: Mapping[str, SqlType],
+    literals: Sequence[Sequence[str]],
+    redacted: Callable[[str], str] = str,
 ) -> Iterator[Parsed]:
-    """Parse whole lines, in one piece or in halves around what cannot be parsed; every line is in one counter."""
+    """Parse whole lines, in one piece or in halves around what cannot be parsed; every line is in one counter.
+
+    `redacted` is given what the failure said, which may quote the line, before it is logged.
+    """
     try:
         yield format.parse(data, wanted, literals)
         return
@@ -49,9 +56,9 @@ def parse_whatever(
     middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
     if 0 < middle < len(data):
         for half in (data[:middle], data[middle:]):
-            yield from parse_whatever(format, half, wanted, literals)
+            yield from parse_whatever(format, half, wanted, literals, redacted)
         return
-    log.error("a line cannot be parsed and is rejected: %s: %s", type(failure).__name__, failure)
+    log.error("a line cannot be parsed and is rejected: %s: %s", type(failure).__name__, redacted(str(failure)))
     reason = f"failure:{type(failure).__name__}"
     schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items()}}
     rejects = ((data[:REJECT_BYTES_MAX], reason),)

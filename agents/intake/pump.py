@@ -18,9 +18,11 @@ import msgspec
 import polars as pl
 
 from agents.archive.archive import Archive
+from agents.config import PrivacySection
 from agents.intake.poison import insert_whatever, parse_whatever
 from agents.jobs.types import SqlType
 from agents.parts.kin import takers
+from agents.privacy.redaction import Redactor
 from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
@@ -87,6 +89,7 @@ class Pump:
         from_end: files that were never read begin at their end.
         ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
         advance_to: lets `now_ms` show a time at least.
+        redactor: what blurs or leaves out parts of the events before anything is made of them.
     """
 
     def __init__(
@@ -104,7 +107,9 @@ class Pump:
         from_end: bool = False,
         ahead_ms: Callable[[], int] = lambda: 0,
         advance_to: Callable[[int], None] = lambda at_ms: None,
+        redactor: Redactor | None = None,
     ) -> None:
+        self._redactor = redactor or Redactor(PrivacySection())
         self.source, self.format, self.columns = source, format, columns
         self.tail = tail
         self.counters = Counters()
@@ -228,7 +233,8 @@ class Pump:
         for worker in self.workers.values():
             wanted |= worker.plan.columns
         literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
-        for parsed in parse_whatever(self.format, chunk.data, wanted, literals):
+        texts = self._redactor.literals(literals)
+        for parsed in parse_whatever(self.format, chunk.data, wanted, texts, self._redactor.message):
             self._take(parsed, chunk.stream, before_ms)
         return True
 
@@ -258,13 +264,13 @@ class Pump:
         self.counters += parsed.counters
         self.oddities += parsed.oddities
         try:
-            self._rejected.keep(parsed.rejects)
+            self._rejected.keep(self._redactor.rejects(parsed.rejects))
         except OSError as error:
             # A sample for people; the counters have every line. The chunk's events must not go with it.
             log.error("source %s: rejected lines cannot be kept: %s", self.source, error)
-        events = parsed.events
-        if not events.height:
+        if not parsed.events.height:
             return
+        events = self._redactor.events(parsed.events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._note_newest(stream, events["ts"].cast(pl.Int64), now_ms)
         for taker in takers(self.workers.values()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from agents.intake.pump import Pump
 from agents.intake.push import PushLog
 from agents.jobs.types import SqlType
 from agents.masters.results import Json
+from agents.privacy.redaction import Redactor
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.rejected import RejectedLines
@@ -23,6 +25,8 @@ from agents.store.checkpoints import Checkpoints
 
 #: Newest bytes of a source's newest file from which the types of undeclared columns are inferred.
 SAMPLE_BYTES = 1 << 20
+#: A shorter key might be guessed, and with it all addresses.
+KEY_BYTES_MIN = 16
 
 
 def make_pump(
@@ -58,8 +62,26 @@ def make_pump(
         from_end=source.start == "end",
         ahead_ms=clock.ahead_ms,
         advance_to=clock.advance_to,
+        redactor=make_redactor(name, source),
     )
     return pump, push
+
+
+def make_redactor(name: str, source: SourceConfig) -> Redactor:
+    """Return what redacts a source; raises ConfigError when the key for hashes cannot be used."""
+    # Names of access logs without fields of their own for the parts of a request; their module is not for JSON.
+    derived = source.format in ("combined", "common")
+    if not source.privacy.key_file:
+        return Redactor(source.privacy, derived=derived)
+    setting = f"sources.{name}.privacy.key_file = {source.privacy.key_file!r}"
+    try:
+        text = pathlib.Path(source.privacy.key_file).read_bytes().strip()
+    except OSError as error:
+        raise ConfigError(f"{setting} cannot be read: {error.strerror or error}") from None
+    if len(text) < KEY_BYTES_MIN:
+        raise ConfigError(f"{setting} has less than {KEY_BYTES_MIN} bytes; `elf keygen --out FILE` makes a key")
+    key = hashlib.blake2b(text, digest_size=16, person=b"elf addresses").digest()
+    return Redactor(source.privacy, key, derived=derived)
 
 
 def archive_folder(config: AgentConfig) -> pathlib.Path | None:
