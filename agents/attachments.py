@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.errors import ElfError
+from agents.errors import ElfError, UnavailableError
 from agents.group.commands import Enlisted
 from agents.group.reigns import JOB_KEY
 from agents.intake.intake import Intake
@@ -38,6 +38,8 @@ from overlay.node import OverlayNode
 log = logging.getLogger(__name__)
 #: First and longest pause before something that could not be done is tried again: a master out of reach, a full disk.
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+#: Before the first line of a source is read, the masters of all its jobs are waited for so long.
+ALL_S = 10.0
 
 
 class Attachments:
@@ -78,6 +80,8 @@ class Attachments:
         self._locks: dict[bytes, asyncio.Lock] = {}
         #: Job -> tree of the publication worked on.
         self._trees: dict[bytes, bytes] = {}
+        #: Since when a source waits for the masters of all its jobs before its first line is read.
+        self._unread_s: dict[str, float] = {}
         #: Jobs that should be worked on and are not yet, with the reason; for `/readyz`.
         self.pending: dict[str, str] = {}
 
@@ -151,14 +155,17 @@ class Attachments:
 
     async def _attach(self, job: JobRecord, intake: Intake) -> None:
         """Take a job up, with those of its other parts that are new here; without them, if one is not known yet."""
-        async with self._locks.setdefault(b"parts" + job.definition.app_of(0), asyncio.Lock()):
+        source = job.definition.source
+        async with self._locks.setdefault(b"source" + source.encode(), asyncio.Lock()):
             if self._trees.get(job.definition.app_id) == job.tree:
-                self._stand(job)  # it was taken up with another part meanwhile
+                self._stand(job)  # it was taken up with another one meanwhile
                 return
             jobs = self._with_new_parts(job)
             if not jobs:
                 return
-            await self.succession.settle(job.definition.source)
+            await self.succession.settle(source)
+            if self._is_unread(source):
+                jobs = await self._ready_with_all(jobs)
             workers = await asyncio.gather(*(self._worker(each) for each in jobs))
             # The workers first: verdicts on what they sealed in their last lives come as soon as the trees are joined.
             await intake.attach(*workers)
@@ -176,6 +183,34 @@ class Attachments:
         if any(self._trees.get(each.definition.app_id, each.tree) != each.tree for each in parts):
             return []
         return [each for each in parts if each.definition.app_id not in self._trees]
+
+    def _is_unread(self, source: str) -> bool:
+        """Tell whether no line of a source was ever read here: whoever is fed from its first line on gets all."""
+        return self._checkpoints.source(source) is None and not self._intakes[source].pump.workers
+
+    async def _ready_with_all(self, jobs: list[JobRecord]) -> list[JobRecord]:
+        """Return what is to be fed from the first line of a source on: all jobs, as far as their masters answer.
+
+        One that came later would lack what was read before, which an agent that lost its disk reads only this once.
+
+        Raises:
+            UnavailableError: for a while, that not all masters have answered.
+        """
+        source, now_s = jobs[0].definition.source, asyncio.get_running_loop().time()
+        firsts = {each.definition.app_of(0): each for each in self._catalogue.running(source)}
+        groups = [self._with_new_parts(each) for each in firsts.values() if each not in jobs]
+        others = [each for group in groups for each in group if each not in jobs]
+        answers = await asyncio.gather(*(self._answers(each) for each in others))
+        if not all(answers) and now_s - self._unread_s.setdefault(source, now_s) < ALL_S:
+            raise UnavailableError(f"the masters of other jobs of source {source} have not all answered yet")
+        return [*jobs, *(each for each, answer in zip(others, answers, strict=True) if answer)]
+
+    async def _answers(self, job: JobRecord) -> bool:
+        try:
+            await self._enlist(job)
+        except (OverlayError, ElfError, msgspec.ValidationError):
+            return False
+        return True
 
     async def _worker(self, job: JobRecord) -> Worker:
         """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""
