@@ -39,7 +39,6 @@ from agents.archive.layout import (
     is_merged,
     list_files,
     manifest_path,
-    read_archive,
     read_manifest,
     safe_name,
     source_folder,
@@ -47,7 +46,7 @@ from agents.archive.layout import (
 from agents.archive.removed import EVER_MS, add_removed
 from agents.jobs.types import SqlType
 
-__all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files", "read_archive"]
+__all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files"]
 
 #: One batch opens at most this many hours; the events of its other hours share one file. Bounds the folders that a
 #: log with nonsense times, or a quiet site's backlog of months, can create.

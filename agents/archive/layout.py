@@ -24,7 +24,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
-import polars as pl
 
 from agents.errors import ElfError
 
@@ -91,8 +90,8 @@ def hour_folder(hour_ms: int | None) -> str:
     """Return the partition of the hour that begins at `hour_ms`, or of mixed hours for None."""
     if hour_ms is None:
         return f"date={MIXED}/hour={MIXED}"
-    text = pl.select(pl.from_epoch(pl.lit(hour_ms), time_unit="ms").dt.to_string("date=%Y-%m-%d/hour=%H")).item()
-    return str(text)
+    moment = datetime.fromtimestamp(hour_ms / 1_000, UTC)
+    return f"date={moment:%Y-%m-%d}/hour={moment:%H}"
 
 
 def manifest_path(data: Path) -> Path:
@@ -208,24 +207,6 @@ def check_file(file: ArchivedFile) -> None:
             f"{file.path}: its bytes are not those that agent {file.entry.agent} wrote "
             f"(manifest: {file.entry.bytes} bytes, sha256 {file.entry.sha256[:12]}...)"
         )
-
-
-def read_archive(folder: Path, source: str, start_ms: int | None = None, end_ms: int | None = None) -> pl.DataFrame:
-    """Return the visible events of a source with time in [start_ms, end_ms), in no particular order.
-
-    Columns that a file lacks are null in its events; times are naive UTC, as in event frames.
-    """
-    frames = [
-        pl.read_parquet(file.path, hive_partitioning=False) for file in list_files(folder, source, start_ms, end_ms)
-    ]
-    if not frames:
-        return pl.DataFrame(schema={"ts": pl.Datetime("ms")})
-    events = pl.concat(frames, how="diagonal_relaxed")
-    events = events.with_columns(pl.selectors.datetime(time_zone="UTC").dt.replace_time_zone(None))
-    at_ms = pl.col("ts").dt.epoch("ms")
-    if start_ms is not None:
-        events = events.filter(at_ms >= start_ms)
-    return events if end_ms is None else events.filter(at_ms < end_ms)
 
 
 def _hours(root: Path, start_ms: int | None, end_ms: int | None) -> Iterator[Path]:

@@ -1,7 +1,8 @@
 """The archive as a Spark DataFrame: which files a window needs, and their columns in the job's types.
 
 Files of many agents and many days differ in columns and types; each file's manifest tells its own, so they are read
-in groups of one schema and cast. A column that a file lacks is NULL in its events.
+in groups of one schema and cast, as far as `agents.archive.evolution` allows. A column that a file lacks is NULL in its
+events.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agents.archive.evolution import check_types
 from agents.archive.layout import ArchivedFile, list_files, source_folder
 from elf.offline.lacks import Lack
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 #: The column with the URL of an event's file.
@@ -47,10 +49,14 @@ def read_events(
     """Read events with `ts` and the wanted columns (name to SQL type); other columns are not read from disk.
 
     `with_file` adds the column `FILE`, the URL of the file that an event lies in.
+
+    Raises:
+        ArchiveError: a file has a column in a type that cannot be read as the wanted one.
     """
     from pyspark.sql import functions as F
 
     wanted = {"ts": "TIMESTAMP"} | {name: kind for name, kind in columns.items() if name != "ts"}
+    check_types(files, wanted)
     groups: dict[tuple[str | None, ...], list[str]] = {}
     for file in files:
         groups.setdefault(tuple(file.entry.columns.get(name) for name in wanted), []).append(str(file.path))
@@ -58,10 +64,7 @@ def read_events(
     for stored, paths in groups.items():
         present = {name: kind for name, kind in zip(wanted, stored, strict=True) if kind is not None}
         frame = spark.read.schema(_schema(present)).parquet(*paths)
-        cells = [
-            (F.col(_quoted(name)) if name in present else F.lit(None)).cast(kind.lower()).alias(name)
-            for name, kind in wanted.items()
-        ]
+        cells = [_cell(name, present.get(name), kind) for name, kind in wanted.items()]
         frames.append(frame.select(*cells, *([F.col("_metadata.file_path").alias(FILE)] if with_file else [])))
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)
 
@@ -97,6 +100,18 @@ def read_without(
             frame = frame.filter((F.col("ts") < since) | (F.col("ts") >= until))
         frames.append(frame)
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else read_events(spark, [], columns)
+
+
+def _cell(name: str, stored: str | None, wanted: str) -> Column:
+    """Read a column in the wanted type; a number that does not fit is NULL, as it is when an agent reads a line."""
+    from pyspark.sql import functions as F
+
+    if stored is None:
+        return F.lit(None).cast(wanted.lower()).alias(name)
+    column = F.col(_quoted(name))
+    if (stored, wanted) == ("BIGINT", "INT"):
+        column = F.when(column.between(-(2**31), 2**31 - 1), column)
+    return column.cast(wanted.lower()).alias(name)
 
 
 def _schema(columns: Mapping[str, str]) -> StructType:

@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 import agents.archive.disk
-from agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files, read_archive
+from agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files
 from agents.archive.layout import MIXED, manifest_path, safe_name
+from agents.archive.reading import read_archive
 
 
 class Disk(Protocol):

@@ -24,10 +24,10 @@ from agents.archive.layout import (
     FileEntry,
     check_file,
     list_files,
-    read_archive,
     source_folder,
 )
 from agents.archive.merging import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_merges
+from agents.archive.reading import read_archive
 from agents.archive.removed import read_removed
 from agents.damages import Damages
 

@@ -8,7 +8,7 @@ import pathlib
 import polars as pl
 import pytest
 
-from agents.archive.archive import read_archive
+from agents.archive.reading import read_archive
 from agents.clock import Clock
 from agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from agents.errors import ConfigError

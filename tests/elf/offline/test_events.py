@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 
 from agents.archive.archive import Archive
 from agents.archive.keeper import Keeper
-from agents.archive.layout import MERGED
+from agents.archive.layout import HOUR_MS, MERGED, ArchiveError
 from agents.archive.merging import GRACE_MS, QUIET_MS
+from agents.archive.reading import read_archive
 from agents.damages import Damages
+from agents.jobs.types import SqlType
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events, read_without
 from elf.offline.grid import Grid
@@ -25,6 +28,55 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from tests.elf.offline.conftest import Shop
+
+
+def archive_of(folder: Path, *values: tuple[str, SqlType, object]) -> None:
+    """Archive a file for each value of `price`, with its type, an hour after the one before."""
+    archive = Archive(folder, "clicks", "web-1", rows_max=1_000)
+    for hour, (name, kind, value) in enumerate(values):
+        at = pl.Series([START_MS + hour * HOUR_MS]).cast(pl.Datetime("ms"))
+        archive.append(pl.DataFrame({"ts": at, name: pl.Series([value], dtype=kind.dtype)}))
+        archive.prepare(hour + 1)
+        archive.commit(hour + 1)
+
+
+def prices(frame: DataFrame) -> list[object]:
+    return [row.price for row in frame.orderBy("ts").collect()]
+
+
+def test_a_new_attribute_and_a_wider_type_break_no_old_file(spark: SparkSession, tmp_path: Path) -> None:
+    big = 2**40 + 1
+    archive_of(
+        tmp_path,
+        ("product", SqlType.STRING, "p1"),
+        ("price", SqlType.INT, 3),
+        ("price", SqlType.BIGINT, big),
+        ("price", SqlType.DOUBLE, 1.5),
+    )
+    files = find_files([tmp_path], "clicks")
+    assert prices(read_events(spark, files, {"price": "DOUBLE"})) == [None, 3.0, float(big), 1.5]
+    assert prices(read_events(spark, files[:3], {"price": "BIGINT"})) == [None, 3, big]
+    assert prices(read_events(spark, files[:3], {"price": "INT"})) == [None, 3, None], "as an agent reads it"
+    assert read_archive(tmp_path, "clicks").sort("ts")["price"].to_list() == [None, 3.0, float(big), 1.5]
+
+
+def test_a_type_that_cannot_be_read_as_another_is_refused_with_files_and_times(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    archive_of(tmp_path, ("price", SqlType.STRING, "1.50"), ("price", SqlType.DOUBLE, 1.5))
+    said = (
+        r"column 'price' was archived as STRING and is wanted as DOUBLE, which it cannot be read as: "
+        r"1 file with events of 2026-01-01T00:00Z to 2026-01-01T00:00Z, such as .*/web-1-0000000001-000.parquet; "
+        r"ask for windows outside of that time, or declare the column as STRING"
+    )
+    with pytest.raises(ArchiveError, match=said):
+        read_events(spark, find_files([tmp_path], "clicks"), {"price": "DOUBLE"})
+    with pytest.raises(ArchiveError, match=r"'price' was archived as DOUBLE and is wanted as STRING, .*hour=01/"):
+        read_archive(tmp_path, "clicks")
+    later = find_files([tmp_path], "clicks", START_MS + HOUR_MS)
+    assert prices(read_events(spark, later, {"price": "DOUBLE"})) == [1.5]
+    assert read_archive(tmp_path, "clicks", START_MS + HOUR_MS)["price"].to_list() == [1.5]
+    assert read_archive(tmp_path, "clicks", columns=[]).height == 2, "other columns are read"
 
 
 def test_spark_reads_each_event_once_whatever_is_merged(spark: SparkSession, tmp_path: Path) -> None:
