@@ -17,6 +17,7 @@ import polars as pl
 from agents.catalogue import Catalogue
 from agents.errors import ElfError, UnavailableError
 from agents.group.fetching import Pages
+from agents.masters.loading import load
 from agents.masters.masters import Masters, summary
 from agents.parts.gathering import parted
 from agents.parts.requests import Share, Watch
@@ -34,6 +35,7 @@ from agents.requests import (
     Introduce,
     JobRecord,
     ListJobs,
+    LoadIntervals,
     Locate,
     Located,
     Member,
@@ -129,6 +131,7 @@ class Answers:
                 | Enlist(app=app)
                 | Stop(app)
                 | Retire(app=app)
+                | LoadIntervals(app=app)
             ):
                 reads = isinstance(request, Describe | Query | Follow)
                 if reads and self._sides.holds(app):
@@ -200,6 +203,8 @@ class Answers:
                 return msgspec.to_builtins(await self._masters.enlist(app, agent_id, address))
             case Retire(app, agent):
                 return await self._masters.retire(app, agent)
+            case LoadIntervals():
+                return await load(self._masters, request)
             case Stop(app):
                 # Decided first, so that no other master takes the job up again; told then, dropped last: a stop that
                 # did not reach the agents can be asked for again.

@@ -232,6 +232,20 @@ class Retire(Request, frozen=True, tag="retire"):
     agent: str
 
 
+class LoadIntervals(Request, frozen=True, tag="load"):
+    """Take intervals as the archive has them into a job's panes; asked of its master, as often as need be.
+
+    `instance`: the publication they were computed for. The rest is as in `agents.group.commands.Load`.
+    """
+
+    app: bytes
+    instance: str
+    first: int
+    last: int
+    block: bytes
+    missing: tuple[str, ...] = ()
+
+
 class Locate(Request, frozen=True, tag="locate"):
     """Find a job's master; routed toward both candidate keys, answered with a `Located` by the first who knows.
 
@@ -298,6 +312,7 @@ AnyRequest = (
     | OfSide
     | Stop
     | Retire
+    | LoadIntervals
     | Keep
     | KeepCheckpoint
     | Recall

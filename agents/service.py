@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import ElfError, JobError, UnknownSourceError
 from agents.following import Following
-from agents.http.service import Json, Position, Positioned
+from agents.http.service import Json, Loaded, Position, Positioned
 from agents.jobs.definition import load_definition
 from agents.masters.masters import summary
 from agents.metrics import render_metrics
@@ -22,6 +22,7 @@ from agents.requests import (
     Describe,
     Introduce,
     ListJobs,
+    LoadIntervals,
     Query,
     ViewTree,
     contact_at,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 #: Agents asked at a time for what they know; more would only repeat it.
 ASK_MAX = 64
 ASK_MS = 1_000
+#: Merging a few thousand intervals takes a second, and as long on each copy.
+LOAD_MS = 25_000
 #: A source that has lines waiting and reads none for this long is not ready.
 STALLED_MS = 15_000
 
@@ -84,6 +87,14 @@ class Service:
     async def force(self, creator: str, name: str) -> None:
         """Let this very agent go on alone with a job whose root group has lost its majority for good."""
         await self._parts.force(creator, name)
+
+    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+        """Load intervals into a job, or into one of its parts, at its master."""
+        key, app = f"{creator}/{name}", partition_id(app_id(name, creator), loaded.part)
+        request = LoadIntervals(app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
+        value, _ = await self._ask(f"{key}#{loaded.part}" if loaded.part else key, request, LOAD_MS)
+        answer: Json = value
+        return answer
 
     async def retire(self, agent: str, job: str | None) -> Json:
         """Expect an agent no more, in one job or in all."""

@@ -46,7 +46,7 @@ def creator(schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> Callable
             items = rows.select_seq(*by, aggregate.item(value).alias(name)).filter(pl.col(name).is_not_null())
             slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
             parts.append(_grouped(items, [*by, *slots], aggregate.create(name, pl.col(name))))
-        frames = [_complete(part, schema, {INTERVAL: first}) for part in parts]
+        frames = [completed(part, schema, {INTERVAL: first}) for part in parts]
         return frames[0] if len(frames) == 1 else pl.concat(frames)
 
     return reduce
@@ -118,7 +118,7 @@ def _grouped(rows: pl.DataFrame, by: Sequence[str | pl.Expr], creates: Sequence[
     return rows.select_seq(creates) if creates else pl.DataFrame({_ONE: [0]})
 
 
-def _complete(part: pl.DataFrame, schema: PaoSchema, constants: Mapping[str, object]) -> pl.DataFrame:
+def completed(part: pl.DataFrame, schema: PaoSchema, constants: Mapping[str, object]) -> pl.DataFrame:
     """Give a frame of some aggregates' states the identities of the others, null slots and constant keys."""
     present: dict[str, pl.Series] = {}
     for column in part.get_columns():

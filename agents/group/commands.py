@@ -37,6 +37,18 @@ class Count(_Command, frozen=True, tag="commit"):
     commit: Commit
 
 
+class Load(_Command, frozen=True, tag="load"):
+    """Take intervals, both ends included, as the archive has them, in the place of what agents brought of them.
+
+    `block`: their PAOs. `missing`: agents whose archives lack some of it.
+    """
+
+    first: int
+    last: int
+    block: bytes
+    missing: tuple[str, ...] = ()
+
+
 class Enrol(_Command, frozen=True, tag="enlist"):
     """A new worker begins, in the place of others whose disks are lost."""
 
@@ -77,7 +89,7 @@ class End(_Command, frozen=True, tag="stop"):
     tombstone: JobRecord
 
 
-Command = Count | Enrol | Dismiss | Rename | Say | End
+Command = Count | Load | Enrol | Dismiss | Rename | Say | End
 
 
 def encode_command(command: Command) -> bytes:

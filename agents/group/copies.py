@@ -18,9 +18,10 @@ from collections.abc import Callable
 import msgspec
 
 from agents.errors import ElfError
-from agents.group.commands import Command, Count, Dismiss, End, Enrol, Rename, Say, decode_command, encode_command
+from agents.group.commands import Command, Count, Dismiss, End, Enrol, Load, Rename, Say, decode_command, encode_command
 from agents.jobs.plan import compile_job
-from agents.masters.master import Master, MasterState
+from agents.masters.master import Master
+from agents.masters.state import MasterState
 from agents.requests import JobRecord
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
@@ -250,6 +251,12 @@ class Copies:
                     # Every copy refuses the same, and the agents will hear that it was counted: say what is missing.
                     log.error("job %s: a commit holds nothing readable: %s", copy.job.definition.key, error)
                     await asyncio.to_thread(master.commit, master.emptied(commit), place)
+            case Load():
+                try:
+                    await asyncio.to_thread(master.load, command, place)
+                except PaoDecodeError as error:
+                    log.error("job %s: what was to be loaded is not readable: %s", copy.job.definition.key, error)
+                    await asyncio.to_thread(master.note, place)
             case Enrol(agent=agent, entry=entry, lost=lost):
                 await asyncio.to_thread(master.enlist, agent, entry, lost, place)
             case Dismiss(agent=agent, last=last):

@@ -16,7 +16,7 @@ import msgspec
 from agents.errors import ElfError, UnavailableError
 from agents.group.copies import Copies
 from agents.jobs.plan import compile_job
-from agents.masters.master import MasterState
+from agents.masters.state import MasterState
 from agents.requests import Fetch, JobRecord, Page, encode, value_of
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs

@@ -17,7 +17,7 @@ import msgspec
 
 from agents.errors import ElfError
 from agents.group.care import care
-from agents.group.commands import Command, Count, End, Rename
+from agents.group.commands import Command, Count, End, Load, Rename
 from agents.group.copies import Copies, Copy
 from agents.requests import JobRecord
 from agents.store.controls import Controls
@@ -85,7 +85,7 @@ class Reigns:
                 self._begin(app, care(self._copies.agent_id, self._node, copy.job.tree))
             case None:
                 self._resign(app, copy)
-            case Count() if app in self.rooted:
+            case Count() | Load() if app in self.rooted:
                 self._tell(app)
             case Rename(job=job) if not copy.leads:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import msgspec
 import polars as pl
 
-from agents.history.past import Change, Past
+from agents.history.past import Change, Past, block_of
 from agents.history.premerging import Premerging
 from agents.history.summing import Summing
 from agents.jobs.plan import Plan
 from agents.store.panes import Kind, Panes, Place
 from cbt import encode
 from cbt.merging import Merging
-from cbt.placed import Placed, encode_placed
 from cbt.schema import without_interval
 
 
@@ -71,19 +70,16 @@ class History:
         """Write a change durably with the master's state, then remember it."""
         past, serving = self._past, self._summing or self._premerging
         if serving is not None and change.frames:
-            serving.prepare(change)
+            (serving.prepare if change.replaced is None else serving.replace)(change)
         entries = past.entries(change)
         changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
         changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
-        changed |= {place: _block(made) for place, made in change.made.items()}
+        changed |= {place: block_of(made) for place, made in change.made.items()}
         gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
         past.store.commit(past.app, state, changed, [*gone, *sorted(change.dropped)])
         past.changed(change, entries)
         if serving is not None and change.frames:
             serving.changed(change)
-
-
-def _block(made: pl.DataFrame | Placed | None) -> bytes:
-    if made is None:
-        return b""
-    return encode_placed(made) if isinstance(made, Placed) else encode(made)
+            if change.replaced is not None and self._premerging is not None:
+                self._premerging = Premerging(past)
+                self._premerging.make_all()

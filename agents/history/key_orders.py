@@ -91,7 +91,7 @@ class KeyOrders:
                     if grown.height <= rows_max and (new_max is None or new <= new_max):
                         change.made[Kind.ORDER, names[-1]] = grown
                         return placed
-        name = max(change.frames)
+        name = max(change.frames, default=None) or self._past.labels.newest()
         if new_max is not None or (names and name <= names[-1]):
             return None
         found = place(frame, order_of(frame, schema), schema, name)

@@ -119,6 +119,15 @@ class Merged:
         """Return the blocks kept or declined that hold an interval."""
         return [name_of(level, interval >> level) for level in self._levels() if self._knows(level, interval >> level)]
 
+    def within(self, first: int, last: int) -> list[int]:
+        """Return the blocks kept or declined that hold any of these intervals, both ends included."""
+        return [
+            name_of(level, index)
+            for of in (self._kept, self._declined)
+            for level in sorted(of)
+            for index in of[level].irange(first >> level, last >> level)
+        ]
+
     def until(self, oldest: int) -> list[int]:
         """Return the blocks kept or declined that reach back to this interval or before it."""
         return [

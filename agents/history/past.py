@@ -23,7 +23,7 @@ from agents.masters.results import Label
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
 from cbt import INTERVAL, PaoDecodeError, decode, encode
-from cbt.placed import Placed
+from cbt.placed import Placed, encode_placed
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,8 @@ class Change:
         self.frames: dict[int, pl.DataFrame] = {}
         #: Rows of intervals that had been committed before.
         self.late: list[tuple[int, pl.DataFrame]] = []
+        #: The run of intervals, both ends included, whose panes are made anew.
+        self.replaced: tuple[int, int] | None = None
         #: Panes that are no longer retained, and those whose run another pane now extends.
         self.expired: list[int] = []
         self.extended: list[int] = []
@@ -182,6 +184,13 @@ class Past:
             changed[Kind.PANE, key] = kept.block
         if old:
             self.store.replace(self.app, changed, [(Kind.LABELLED_PANE, key) for key in old])
+
+
+def block_of(made: pl.DataFrame | Placed | None) -> bytes:
+    """Encode a block that serves long windows; empty for a mark without content."""
+    if made is None:
+        return b""
+    return encode_placed(made) if isinstance(made, Placed) else encode(made)
 
 
 def _is_blank(frame: pl.DataFrame, states: Iterable[str]) -> bool:

@@ -14,7 +14,7 @@ import polars as pl
 
 from agents.history.key_orders import KeyOrders
 from agents.history.merged import ROWS_MAX, Merged, bounds_of, is_worth, level_of, name_of
-from agents.history.past import Change, Past
+from agents.history.past import Change, Past, block_of
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind
 from cbt import PaoDecodeError
@@ -70,10 +70,33 @@ class Premerging:
         change.dropped |= {(kind, name) for name in gone for kind in _MERGED_KINDS}
         change.dropped |= set(self._orders.expired(oldest))
         for name in self._merged.steps(oldest, late, 0 if self._orders.has_one() else 1):
-            block: pl.DataFrame | Placed | None = None
-            with contextlib.suppress(ArithmeticError, ValueError):  # nobody has asked for so long a window yet
-                block = self._make(name, change)
-            change.made[Kind.NOT_MERGED if block is None else Kind.MERGED, name] = block
+            self._add(name, change)
+
+    def _add(self, name: int, change: Change) -> None:
+        """Add a block that is due, or that it is declined, to a change."""
+        block: pl.DataFrame | Placed | None = None
+        with contextlib.suppress(ArithmeticError, ValueError):  # nobody has asked for so long a window yet
+            block = self._make(name, change)
+        change.made[Kind.NOT_MERGED if block is None else Kind.MERGED, name] = block
+
+    def replace(self, change: Change) -> None:
+        """Drop the blocks of panes that are made anew. Who keeps us begins again after that, with `make_all`."""
+        assert change.replaced is not None
+        change.dropped |= {(kind, name) for name in self._merged.within(*change.replaced) for kind in _MERGED_KINDS}
+
+    def make_all(self) -> None:
+        """Make all blocks that are due, durably: of many panes at once, a few with each commit would take for ever."""
+        past = self._past
+        while names := self._merged.steps(self._oldest, (), 0 if self._orders.has_one() else 1):
+            change = Change()
+            for name in names:
+                self._add(name, change)
+            past.store.replace(past.app, {place: block_of(made) for place, made in change.made.items()}, [])
+            past.changed(change, {})
+            self._orders.changed(change)
+            for kind, name in change.made:
+                if kind in _MERGED_KINDS:
+                    self._merged.add(name, worth=kind == Kind.MERGED)
 
     def changed(self, change: Change) -> None:
         """Note what has become durable, and which blocks are due now."""

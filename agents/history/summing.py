@@ -61,6 +61,37 @@ class Summing:
             log.warning("running totals begin anew: %s", error)
             self._begin_anew(change)
 
+    def replace(self, change: Change) -> None:
+        """Add to a change of long ago what it means for the totals: those behind it are made anew, up to its end."""
+        assert change.replaced is not None
+        first, last = change.replaced
+        gone: set[int] = set(self._totals.marks.irange(first))
+        change.dropped |= {(Kind.TOTAL, mark) for mark in gone}
+        try:
+            self._sum_up_to(last, self._totals.newest(gone), first, change)
+        except _UNFIT as error:
+            log.warning("running totals begin anew: %s", error)
+            self._begin_anew(change)
+
+    def _sum_up_to(self, last: int, mark: int | None, first: int, change: Change) -> None:
+        """Make the totals of all panes from a mark, or else from an interval, up to another one."""
+        after = first - 1 if mark is None else mark
+        kept = (key for key in self._past.rows.irange(after + 1, last) if key not in change.extended)
+        keys = sorted({*kept, *(key for key in change.frames if after < key <= last)})
+        rows = self._past.rows
+        panes = iter([(key, change.frames[key].height if key in change.frames else rows[key]) for key in keys])
+        total = self._past.schema.empty() if mark is None else self._total(mark, {})
+        # One after the other: how many rows a mark has says how far the next one is.
+        while steps := self._totals.steps(mark, panes, 1, total.height):
+            parts = steps[0][1]
+            mark = parts[-1]
+            total = self._past.schema.add_to_total(total, [self._past.pane(key, change) for key in parts])
+            if total.height > ROWS_MAX:
+                change.made.clear()
+                self._begin_anew(change)
+                return
+            change.made[Kind.TOTAL, mark] = total
+
     def changed(self, change: Change) -> None:
         """Note what has become durable."""
         for kind, mark in change.dropped:

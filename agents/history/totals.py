@@ -44,7 +44,13 @@ class Totals:
         """Return the last mark that is not gone. O(gone)."""
         return next((mark for mark in reversed(self.marks) if mark not in gone), None)
 
-    def steps(self, before: int | None, panes: Iterable[tuple[int, int]]) -> list[tuple[int | None, list[int]]]:
+    def steps(
+        self,
+        before: int | None,
+        panes: Iterable[tuple[int, int]],
+        most: int = STEPS_MAX,
+        height: int | None = None,
+    ) -> list[tuple[int | None, list[int]]]:
         """Choose the marks to make next.
 
         A mark is due when the panes after the one before hold half as many rows as it does: whatever the job, making
@@ -54,12 +60,15 @@ class Totals:
         Args:
             before: the last mark, if there is one.
             panes: key and number of rows of each pane after it, ascending; as many as are wanted are taken.
+            most: marks.
+            height: rows of the last mark, if it is not kept yet.
 
         Returns:
             For each new mark the one before it, if any, and the panes that come on top, whose last it is at.
         """
         found: list[tuple[int | None, list[int]]] = []
-        height = self.marks[before] if before is not None else 0
+        if height is None:
+            height = self.marks[before] if before is not None else 0
         keys: list[int] = []
         rows = 0
         for key, count in panes:
@@ -68,7 +77,7 @@ class Totals:
             enough = before is None or len(keys) >= PANES_MIN or rows >= ROWS_MIN
             if count and enough and rows * PANES_TO_TOTAL >= height:
                 found.append((before, keys))
-                if len(found) == STEPS_MAX:
+                if len(found) == most:
                     break
                 # How many rows the new mark has is known when it is made; as many as now is the least.
                 before, height, keys, rows = key, max(height, rows), [], 0

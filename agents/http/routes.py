@@ -16,10 +16,11 @@ from aiohttp import web
 
 from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
-from agents.http.service import AgentService, Json
+from agents.http.service import AgentService, Json, Loaded
 from agents.http.stream import send_results
 from agents.masters.results import require_complete
 from agents.masters.windows import parse_window
+from overlay.decoding import read_msgpack
 
 SERVICE: web.AppKey[AgentService] = web.AppKey("service")
 STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
@@ -111,6 +112,17 @@ async def force_group(request: web.Request) -> web.Response:
     creator, name = _job_names(request)
     await _service(request).force(creator, name)
     return _json({"creator": creator, "name": name, "state": "forced"})
+
+
+async def load_intervals(request: web.Request) -> web.Response:
+    """POST /v1/jobs/{creator}/{name}/intervals."""
+    creator, name = _job_names(request)
+    require_type(request, "application/msgpack")
+    try:
+        loaded = read_msgpack(await read_body(request), Loaded)
+    except msgspec.DecodeError as error:
+        raise BadRequestError(f"the body is not what a job's intervals are: {error}") from None
+    return _json(await _service(request).load(creator, name, loaded))
 
 
 async def show_tree(request: web.Request) -> web.Response:
@@ -215,6 +227,7 @@ ROUTES = (
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),
+    web.post(f"{_JOB}/intervals", load_intervals),
     web.delete(f"{_JOB}/members/{{agent}}", retire_member),
     web.get("/v1/members", list_members),
     web.delete("/v1/members/{agent}", retire_member),

@@ -8,7 +8,9 @@ text, numbers, booleans, None, lists and dictionaries of these.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+import msgspec
 
 Json = dict[str, Any]
 
@@ -18,6 +20,17 @@ Json = dict[str, Any]
 Position = tuple[int | tuple[int, ...], int]
 #: A result, and where to go on after it.
 Positioned = tuple[Json, Position]
+
+
+class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Intervals of a job, or of one of its parts, as `agents.requests.LoadIntervals` has them."""
+
+    instance: str
+    first: int
+    last: int
+    block: bytes
+    missing: tuple[str, ...] = ()
+    part: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class AgentService(Protocol):
@@ -98,6 +111,17 @@ class AgentService(Protocol):
             creator: of the job.
             name: of the job.
             position: where an earlier follower stopped; what is newer comes instead of the newest result.
+        """
+        ...
+
+    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+        """Load intervals that were computed from the agents' archives, in the place of what they are now.
+
+        Returns:
+            `{"first", "last", "edition"}`.
+
+        Raises:
+            JobError: these intervals are not to be loaded, or were computed for another publication.
         """
         ...
 

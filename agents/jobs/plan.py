@@ -61,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         schema: the shape of its PAOs.
         output: name and type of each output column.
         select: the checked tree.
+        groups: the group keys, as expressions over raw events, in the order of the schema's.
+        calls: the call of each aggregate of the schema, by its name.
     """
 
     definition: Definition
@@ -72,6 +74,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     schema: PaoSchema
     output: tuple[tuple[str, SqlType | ArrayType], ...]
     select: exp.Select
+    groups: tuple[exp.Expr, ...]
+    calls: Mapping[str, exp.Expr]
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
     _create: Callable[[pl.DataFrame], pl.DataFrame]
@@ -227,6 +231,8 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
         schema=schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
         select=query.select,
+        groups=tuple(key.value.node for key in keys),
+        calls=groups.calls,
         _where=where,
         _inputs=tuple(inputs),
         _create=creator(schema, {name: None if made.input is None else pl.col(name) for name, made in aggregates}),

@@ -114,7 +114,8 @@ class GroupScope:
         self._outputs = {item.name.lower(): item.node for item in query.items}
         #: Identity -> name and what it was compiled to, in the order of first use.
         self.aggregates: dict[object, tuple[str, Aggregated]] = {}
-        #: Name -> how the query writes it, for messages.
+        #: Name -> the call, and how the query writes it, for messages.
+        self.calls: dict[str, exp.Expr] = {}
         self.written: dict[str, str] = {}
         #: Whether output names hide keys (ORDER BY), only fill gaps (HAVING) or are unknown (SELECT).
         self.outputs: str = "hidden"
@@ -163,6 +164,7 @@ class GroupScope:
         if identity not in self.aggregates:
             name = f"a{len(self.aggregates)}"
             self.aggregates[identity] = (name, compile_aggregate(node, self._rows))
+            self.calls[name] = node
             self.written[name] = node.sql("spark", normalize_functions=False)
         name, compiled = self.aggregates[identity]
         return Value(pl.col(name), compiled.type, node)

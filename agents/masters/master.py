@@ -13,64 +13,37 @@ from __future__ import annotations
 import functools
 import operator
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from agents.errors import JobError
-from agents.group.commands import Enlisted
+from agents.group.commands import Enlisted, Load
 from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
+from agents.masters.backfilling import check_load, count_in, is_in, lacking, retained, spliced, with_run
 from agents.masters.contents import bounded, content_of, with_lost
 from agents.masters.emission import Batch
 from agents.masters.news import News
-from agents.masters.results import Label, Result, Runs, Span, is_awaited, label_of, result_of
+from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
+from agents.masters.state import MasterState
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
-from cbt import INTERVAL, PaoDecodeError
-from overlay.contract import NEVER, Commit, RollupState
+from cbt import INTERVAL, PaoDecodeError, decode
+from overlay.contract import NEVER, Commit
 from overlay.group.messages import Place, Seat
 
-#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
-RETAIN_MS = 86_400_000
 #: The key of a cumulative job's only pane.
 _TOTAL = 0
 #: Before any event time.
 _ALWAYS_MS = -(2**62)
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
-
-
-class MasterState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a master must remember besides its panes."""
-
-    rollup: RollupState = RollupState()
-    enlisted: Mapping[str, Enlisted] = {}
-    #: Agents being retired -> last interval whose commit still has them on its roster.
-    retiring: Mapping[str, int] = {}
-    #: agent id -> first interval it has all events of.
-    partial_before: Mapping[str, int] = {}
-    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
-    lost: Mapping[str, Runs] = {}
-    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
-    gaps: tuple[tuple[int, int], ...] = ()
-    #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
-    too_late: int = 0
-    #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
-    newest: int = NEVER
-    #: Panes up to this interval are no longer retained.
-    expired: int = NEVER
-    #: Rises with every commit; followers compare it.
-    edition: int = 0
-    #: The place of the root group's last entry that all this is made of, and the group's members as of it.
-    applied: Place = Place(1, 1)
-    seats: tuple[Seat, ...] = ()
-    #: The job is stopped, and nothing of it is needed any more.
-    ended: bool = False
 
 
 class Found(NamedTuple):
@@ -130,7 +103,7 @@ class Master:
             return
         with self._lock:
             notes, rows = content_of(commit, self.plan.schema)
-            state = msgspec.structs.replace(
+            state = replace(
                 self.state,
                 edition=self.state.edition + 1,
                 applied=place,
@@ -150,51 +123,77 @@ class Master:
                     # States of our own making always merge.
                     raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
                 newest = max([state.newest, *rows[INTERVAL].unique()])
-                state = msgspec.structs.replace(state, newest=newest)
+                state = replace(state, newest=newest)
             change.expired = self._expired(state.newest)
             for key in change.expired:
                 change.labels.pop(key, None)
                 change.frames.pop(key, None)
             oldest = max([state.expired, *change.expired])
             gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
+            backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
             lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
-            state = msgspec.structs.replace(state, expired=oldest, gaps=gaps, lost=lost)
+            state = replace(state, expired=oldest, gaps=gaps, lost=lost, backfilled=backfilled)
             self._news.stamp(change, state.edition, self._told(notes))
             self._history.write(msgspec.msgpack.encode(state), change)
             before_ms, self.state = self.through_ms, state
             self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
             self._cache.clear()
 
+    def load(self, load: Load, place: Place) -> None:
+        """Take intervals from the archive into the panes, durably; nothing changes where they may not be loaded (now).
+
+        Raises PaoDecodeError on bytes that are not this job's.
+        """
+        try:
+            check_load(self.plan, self.state, load)
+        except JobError:
+            self.note(place)
+            return
+        with self._lock:
+            before, schema = self.state, self.plan.schema
+            rows = decode(load.block, schema)
+            if rows.height and not rows[INTERVAL].is_between(load.first, load.last).all():
+                raise PaoDecodeError(f"there are rows of other intervals than {load.first} to {load.last}")
+            edition, known = before.edition + 1, with_run(before.backfilled, load.first, load.last)
+            fresh = Label(0, 0, len(before.rollup.roster), tuple(sorted(load.missing)), changed=edition)
+            try:
+                change = spliced(self._history, schema, load, rows, fresh, before.backfilled)
+            except (ArithmeticError, ValueError) as error:
+                raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+            newest = max([before.newest, *rows[INTERVAL].unique()])
+            state = replace(before, applied=place, edition=edition, newest=newest, backfilled=known)
+            self._history.write(msgspec.msgpack.encode(state), change)
+            self.state = state
+            self._news.loaded(change, edition)
+            self._cache.clear()
+
     def emptied(self, commit: Commit) -> Commit:
         """Return a commit without its rows, whose run of intervals counts as a gap: they cannot be read."""
         first = commit.through if commit.previous == NEVER else commit.previous + 1
         notes = Notes(gaps=((first, commit.through),))
-        return msgspec.structs.replace(commit, payload=pack(notes, self.plan.schema.empty()))
+        return replace(commit, payload=pack(notes, self.plan.schema.empty()))
 
     def doubt(self, until_ms: int) -> None:
         """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
         with self._lock:
             gap = (max(self.state.expired + 1, 0), until_ms // self.plan.interval_ms)
             if gap not in self.state.gaps:
-                self.state = msgspec.structs.replace(self.state, gaps=bounded((*self.state.gaps, gap)))
+                self.state = replace(self.state, gaps=bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
 
     def note(self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False) -> None:
         """Remember durably how far the group's log is applied, and its members if these have changed."""
         with self._lock:
             seats = self.state.seats if seats is None else seats
-            state = msgspec.structs.replace(self.state, applied=place, seats=seats, ended=ended)
+            state = replace(self.state, applied=place, seats=seats, ended=ended)
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 
     def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str], place: Place) -> None:
         """Remember durably that an agent begins, and which ones it takes the place of."""
         with self._lock:
-            known = {
-                old: msgspec.structs.replace(was, lost=was.lost or old in lost)
-                for old, was in self.state.enlisted.items()
-            }
-            state = msgspec.structs.replace(self.state, applied=place, enlisted={**known, agent: entry})
+            known = {old: replace(was, lost=was.lost or old in lost) for old, was in self.state.enlisted.items()}
+            state = replace(self.state, applied=place, enlisted={**known, agent: entry})
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 
@@ -204,7 +203,7 @@ class Master:
             self.note(place)
             return
         with self._lock:
-            state = msgspec.structs.replace(self.state, applied=place, retiring={**self.state.retiring, agent: last})
+            state = replace(self.state, applied=place, retiring={**self.state.retiring, agent: last})
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 
@@ -288,9 +287,10 @@ class Master:
             paos = history.window(first, last)
             # Last: reading a damaged pane changes its label.
             labels = history.labels.joined(first, last)
-        roster = self.state.rollup.roster
-        label = label_of(labels, roster, self.state.partial_before, self.state.lost, first, last)
-        return paos, label, is_awaited(self.plan, labels, roster)
+        roster, known = self.state.rollup.roster, self.state.backfilled
+        begun = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
+        label = label_of(labels, roster, lacking(known, begun, first, last), self.state.lost, first, last)
+        return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(self.plan, labels, roster)
 
     def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
         """Begin the commit's pane.
@@ -334,9 +334,13 @@ class Master:
             for after, through in runs:
                 for key in self._history.labels.between(self._key(after + 1), self._key(through)):
                     label = change.labels.get(key) or self._history.labels[key]
-                    for name in label.missing if key not in change.extended else ():
+                    for name in label.missing if self._is_open(key, change) else ():
                         if name in names:
                             change.labels[key] = label = label.found(name)
+
+    def _is_open(self, key: int, change: Change) -> bool:
+        """Tell whether the rows of agents count in a pane."""
+        return key not in change.extended and not is_in(self.state.backfilled, key)
 
     def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
         newest = max(change.frames)
@@ -346,11 +350,15 @@ class Master:
         for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
             key = self._pane_of(interval, newest, change)
             if key is None:
-                state = msgspec.structs.replace(state, too_late=state.too_late + self._keys_in(part))
+                state = replace(state, too_late=state.too_late + self._keys_in(part))
                 continue
             label = change.labels.get(key) or self._history.labels[key]
             if label.void:
                 continue  # also what comes late
+            if is_in(state.backfilled, interval):
+                # The archive had it already, or has it now: whether it is in the pane nobody knows.
+                change.labels[key] = replace(label, shed=label.shed + self._keys_in(part)).revised()
+                continue
             if key != newest:
                 change.labels[key] = label.revised()
                 change.late.append((interval, part))
@@ -379,5 +387,4 @@ class Master:
         window = self.plan.window
         if window is None or newest == NEVER:
             return []
-        retain_ms = self.plan.definition.options.retain_ms or max(RETAIN_MS, 2 * window.size_ms)
-        return self._history.labels.between(None, newest - retain_ms // self.plan.interval_ms - 1)
+        return self._history.labels.between(None, newest - retained(self.plan) - 1)

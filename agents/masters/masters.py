@@ -24,10 +24,12 @@ from agents.group.commands import Command, Count, Dismiss, End, Enlisted, Enrol,
 from agents.group.copies import Copies
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
+from agents.masters.backfilling import describe
 from agents.masters.emission import note_rest
-from agents.masters.master import Master, MasterState
+from agents.masters.master import Master
 from agents.masters.results import Json
 from agents.masters.spans import expired_ms, oldest_ms, resolve
+from agents.masters.state import MasterState
 from agents.publishing.holds import Holds
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
 from agents.retiring import find_member
@@ -140,12 +142,12 @@ class Masters:
         if stamp_ms <= job.stamp_ms:
             return job
         app = job.definition.app_id
-        await self._decide(app, Rename(msgspec.structs.replace(job, stamp_ms=stamp_ms)))
+        await self.decide(app, Rename(msgspec.structs.replace(job, stamp_ms=stamp_ms)))
         job = self.job(app)
         self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
         return job
 
-    async def _decide(self, app: bytes, command: Command) -> None:
+    async def decide(self, app: bytes, command: Command) -> None:
         """Have a command decided and applied; raises UnavailableError if this agent leads the job no more."""
         try:
             await self._copies.propose(app, command)
@@ -171,7 +173,7 @@ class Masters:
         counted = max([NEVER, *brought, *(each for old in lost if (each := enlisted[old].counted) is not None)])
         missed = through if lost and counted < through else None
         entry = Enlisted(address, None if counted == NEVER else counted, missed=missed, of=tuple(lost))
-        await self._decide(app, Enrol(agent, entry, tuple(lost)))
+        await self.decide(app, Enrol(agent, entry, tuple(lost)))
         return entry
 
     def _brought_through(self, app: bytes, old: str, floor: int) -> int:
@@ -200,7 +202,7 @@ class Masters:
         if agent in rollup.roster:
             if address and await self._answers(agent, address):
                 raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
-            await self._decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
+            await self.decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
         counted = counted_through(accounts[agent], rollup.committed)
         since_ms = None if counted is None else (counted + 1) * master.plan.interval_ms
         return {"agent": agent, "name": name, "address": address, "missing_since_ms": since_ms}
@@ -216,14 +218,14 @@ class Masters:
     async def begin_stop(self, app: bytes, now_ms: int) -> JobRecord:
         """Have it decided that a job ends, whoever leads it; returns the record that says so."""
         tombstone = self.job(app).tombstone(now_ms)
-        await self._decide(app, Rename(tombstone))
+        await self.decide(app, Rename(tombstone))
         return tombstone
 
     async def stop(self, tombstone: JobRecord) -> None:
         """Stop mastering a job and drop its panes, on all members of its root group."""
         app = tombstone.definition.app_id
         self.job(app)
-        await self._decide(app, End(tombstone))
+        await self.decide(app, End(tombstone))
 
     async def commit(self, tree: bytes, commit: Commit) -> None:
         """Have a commit decided: durable at a majority of the root group, and taken into the panes here.
@@ -302,6 +304,7 @@ class Masters:
             "too_late": master.state.too_late,
             "control": self._node.control_mark(job.tree).position,
             "group": self._group(job),
+            "backfill": describe(master.plan, master.state, job.instance, self._names),
         }
 
     def _group(self, job: JobRecord) -> Json:

@@ -59,6 +59,10 @@ class News:
         if is_due(self._plan.definition.options.emit_every_ms, before_ms, through_ms):
             self._early = edition
 
+    def loaded(self, change: Change, edition: int) -> None:
+        """Note panes that were loaded from the archive."""
+        self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
+
     def of(
         self, edition: int | None, after_ms: int, most: int, latest: Span | None, known_ms: tuple[int, int]
     ) -> tuple[list[Span | None], Batch, Batch]:

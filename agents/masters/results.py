@@ -43,6 +43,8 @@ class Label(msgspec.Struct, frozen=True):
     damaged: int = 0
     #: The master's edition that last changed the pane after its commit; 0: none has.
     changed: int = 0
+    #: Of a window: its intervals that were computed from the agents' archives. Panes have none: the master knows them.
+    backfilled: int = 0
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -105,7 +107,7 @@ Runs = tuple[tuple[int, int], ...]
 def label_of(
     labels: Sequence[Label],
     roster: Collection[str],
-    partial_before: Mapping[str, int],
+    partial: Collection[str],
     lost: Mapping[str, Runs],
     first: int,
     last: int | None,
@@ -115,7 +117,7 @@ def label_of(
     Args:
         labels: of the panes, ascending.
         roster: the agents expected now, for a window without panes.
-        partial_before: agent -> first interval it has all events of.
+        partial: agents that began within it, or after it.
         lost: agent -> runs of intervals, (after, through], whose data it may have lost.
         first: the window's first interval.
         last: its last; None: all there are.
@@ -125,7 +127,6 @@ def label_of(
         for agent, runs in lost.items()
         if any(last is None or (after < last and through >= first) for after, through in runs)
     }
-    partial = [agent for agent, since in partial_before.items() if agent in roster and first < since]
     label = join(labels) if labels else Label(first - 1, first, len(roster))
     return replace(label, previous=first - 1, missing=tuple(sorted({*partial, *within, *label.missing})))
 
@@ -158,7 +159,7 @@ def result_of(
     status = "open" if not closed else "final_incomplete" if lacking else "revised" if label.revision else "final"
     if awaited and (closed or span is None):
         status = "partial"
-    completeness = {
+    completeness: Json = {
         "expected": label.expected,
         "reported": 0 if through_ms is None else label.expected - len(label.missing),
         "missing": [names(agent) for agent in label.missing],
@@ -170,6 +171,8 @@ def result_of(
         "status": status,
         "semantics": plan.definition.options.semantics,
     }
+    if label.backfilled:
+        completeness["backfilled"] = label.backfilled
     return Result(
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
         through_ms=through_ms,

@@ -191,4 +191,5 @@ def joined_label(labels: Sequence[Label]) -> Label:
         void=sum(label.void for label in labels),
         damaged=sum(label.damaged for label in labels),
         changed=max(label.changed for label in labels),
+        backfilled=max(label.backfilled for label in labels),
     )

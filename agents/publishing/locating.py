@@ -24,6 +24,7 @@ from agents.parts.requests import Share, Watch
 from agents.requests import (
     Describe,
     Follow,
+    LoadIntervals,
     Locate,
     Located,
     Query,
@@ -38,7 +39,7 @@ from overlay.ids import Contact
 from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
-JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire
+JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
@@ -153,7 +154,7 @@ class _Search:
 
     async def toward_keys(self, hint: int | None) -> Found | None:
         """Route toward both candidate keys; the first who knows the job counts. `hint`: the salt to begin with."""
-        question = None if isinstance(self._request, Stop | Retire) else self._request
+        question = None if isinstance(self._request, Stop | Retire | LoadIntervals) else self._request
         body = encode(Locate(self._request.app, question))
         salts = sorted(SALTS, key=lambda salt: salt != hint)
         routes: list[asyncio.Task[tuple[Located, list[str]] | None]] = []

@@ -23,7 +23,7 @@ from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobErr
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
-from elf.client.results import Job, Member, Result, Retirement, Tree, Window
+from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Window
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -205,6 +205,16 @@ class AsyncClient:
         """
         place = "/v1" if job is None else await self._path(job)
         return await self._ask("DELETE", f"{place}/members/{quote(agent, safe='')}", Retirement)
+
+    async def load(self, name: str, intervals: Intervals) -> None:
+        """Load intervals that were computed from the agents' archives into a job, in the place of what they are now.
+
+        Raises:
+            JobError: these intervals are not to be loaded, or were computed for another publication.
+        """
+        body, headers = msgspec.msgpack.encode(intervals), {"Content-Type": "application/msgpack"}
+        path = await self._path(name, "/intervals")
+        await self._ask("POST", path, dict[str, Any], data=io.BytesIO(body), headers=headers)
 
     async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.

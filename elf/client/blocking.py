@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Job, Member, Result, Retirement, Tree, Window
+from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Window
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -126,6 +126,10 @@ class Client:
     def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good; see `AsyncClient.retire`."""
         return self._wait(self._client().retire(agent, job))
+
+    def load(self, name: str, intervals: Intervals) -> None:
+        """Load intervals that were computed from the archives; see `AsyncClient.load`."""
+        self._wait(self._client().load(name, intervals))
 
     def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; see `AsyncClient.ingest`."""

@@ -66,6 +66,8 @@ class Completeness(msgspec.Struct, frozen=True):
     term: int | msgspec.UnsetType = msgspec.UNSET
     #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
     semantics: str = "exactly-once"
+    #: How many of the window's intervals were computed from the agents' archives (`elf backfill`).
+    backfilled: int = 0
 
     @property
     def complete(self) -> bool:
@@ -188,6 +190,26 @@ class Retirement(msgspec.Struct, frozen=True):
     name: str
     jobs: list[Gap] = []
     unreachable: list[Untold] = []
+
+
+class Intervals(msgspec.Struct, frozen=True):
+    """Whole intervals of a job, or of one of its parts, as the archives have them.
+
+    Attributes:
+        instance: the publication they were computed for, as `client.job` has it.
+        first: number of the first interval.
+        last: number of the last one, included.
+        block: their PAOs, as `cbt.encode` makes it.
+        missing: ids of agents whose archives lack some of it.
+        part: which of the job's parts.
+    """
+
+    instance: str
+    first: int
+    last: int
+    block: bytes
+    missing: list[str] = []
+    part: int = 0
 
 
 class TreeNode(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ percentiles that `elf.offline.tolerance` holds the estimates against.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -21,8 +23,29 @@ if TYPE_CHECKING:
 _ACCURACY_MAX = 2**31 - 1
 
 
-def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
-    """Translate a call of an aggregate, with or without FILTER or IGNORE NULLS; it has to be one (`aggregate_call`).
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of an aggregate as Spark columns.
+
+    Attributes:
+        name: in lower case.
+        parts: its arguments as written.
+        values: its arguments; a star is 1.
+        distinct: DISTINCT is written.
+        skips_nulls: IGNORE NULLS is, in either place.
+        only: gives a column where FILTER lets the row through, else NULL.
+    """
+
+    name: str
+    parts: list[exp.Expr]
+    values: list[Column]
+    distinct: bool
+    skips_nulls: bool
+    only: Callable[[Column], Column]
+
+
+def read_call(node: exp.Expr, resolve: Resolve) -> Call:
+    """Take a call of an aggregate apart, with or without FILTER or IGNORE NULLS; it has to be one (`aggregate_call`).
 
     Raises:
         JobSpecError: an argument has a part this planner does not know.
@@ -45,7 +68,16 @@ def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
     if distinct:
         parts = parts[0].expressions
     values = [F.lit(1) if isinstance(part, exp.Star) else to_column(part, resolve) for part in parts]
-    match inner.name.lower():
+    return Call(inner.name.lower(), parts, values, distinct, skips_nulls, only)
+
+
+def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
+    """Translate a call of an aggregate; arguments and errors as in `read_call`."""
+    from pyspark.sql import functions as F
+
+    read = read_call(node, resolve)
+    parts, values, distinct, only, skips_nulls = read.parts, read.values, read.distinct, read.only, read.skips_nulls
+    match read.name:
         case "count" if distinct:
             return F.count_distinct(*map(only, values))
         case "first" | "first_value" | "last" | "last_value" as name:

@@ -15,7 +15,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.http.service import Json, Position, Positioned
+from agents.http.service import Json, Loaded, Position, Positioned
 
 ADDRESS = "127.0.0.1:4250"
 
@@ -54,6 +54,7 @@ class FakeService:
         self.result_of: dict[tuple[str, str], Json] = {}
         self.asked: list[tuple[str, str | None, int | None]] = []
         self.ingested: list[bytes] = []
+        self.loaded: list[Loaded] = []
         self.reasons: list[str] = []
         self.followers: list[asyncio.Queue[Json | ElfError | None]] = []
         self.positions: list[Position | None] = []
@@ -150,6 +151,11 @@ class FakeService:
         unreachable = [] if job is not None else [{"job": "shop/best", "why": "no answer in time"}]
         gaps = [{"job": job or "shop/top", "missing_since_ms": 60_000}]
         return {"agent": "cc", "name": "web3", "jobs": gaps, "unreachable": unreachable}
+
+    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+        self._find(creator, name)
+        self.loaded.append(loaded)
+        return {"first": loaded.first, "last": loaded.last, "edition": len(self.loaded)}
 
     async def ingest(self, source: str, ndjson: bytes) -> int:
         if source != "clicks":

@@ -1,0 +1,197 @@
+"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9). Pure.
+
+An interval is counted by the agents or backfilled, never both: a load takes the place of whatever rows its intervals
+have, so loading twice counts once, and rows that agents bring of a backfilled interval later are left out (`Master`).
+Only intervals that some agent does not have all events of may be backfilled, and that are committed: the agents'
+archives have all of them then. docs/OFFLINE.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from agents.errors import JobError
+from agents.group.commands import Load
+from agents.history.history import History
+from agents.history.past import Change
+from agents.jobs.plan import Plan
+from agents.masters.results import Json, Label, Runs
+from agents.masters.state import MasterState
+from cbt import INTERVAL, PaoSchema
+from overlay.contract import NEVER
+from overlay.rollup.succession import counted_through
+
+#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
+RETAIN_MS = 86_400_000
+#: Runs of backfilled intervals that do not touch: who loads from the archive needs one.
+RUNS_MAX = 256
+
+
+class Reach(NamedTuple):
+    """The intervals that may be backfilled: from `first` up to, and not including, `until`."""
+
+    first: int
+    until: int
+
+
+def retained(plan: Plan) -> int:
+    """Return how many intervals before the newest one with rows a job retains; there has to be a window."""
+    assert plan.window is not None
+    return (plan.definition.options.retain_ms or max(RETAIN_MS, 2 * plan.window.size_ms)) // plan.interval_ms
+
+
+def reach_of(plan: Plan, state: MasterState) -> Reach | None:
+    """Return which intervals may be backfilled now; None before the first commit, and for jobs without windows.
+
+    Up to the first interval of which all agents have all events; none if all have read all there ever was.
+    """
+    committed = state.rollup.committed
+    if plan.window is None or committed == NEVER:
+        return None
+    newest = committed if state.newest == NEVER else state.newest
+    first = max(state.expired + 1, newest - retained(plan), 0)
+    partial = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
+    return Reach(first, max(first, min(max(partial, default=first), committed + 1)))
+
+
+def _counted(state: MasterState) -> dict[str, int | None]:
+    """Return the last interval that each agent of the roster was counted in; None: never, so it may still begin."""
+    rollup = state.rollup
+    return {agent: counted_through(entry, rollup.committed) for agent, entry in rollup.roster.items()}
+
+
+def check_load(plan: Plan, state: MasterState, load: Load) -> None:
+    """Refuse intervals that may not be loaded.
+
+    Raises:
+        JobError: which may.
+    """
+    if plan.window is None:
+        raise JobError("this job has no window: it counts since it began, and has no intervals to backfill")
+    reach = reach_of(plan, state)
+    if reach is None:
+        raise JobError("this job has not committed an interval yet; backfill it after its first result")
+    if not reach.first <= load.first <= load.last < reach.until:
+        raise JobError(
+            f"intervals {load.first} to {load.last} cannot be backfilled: only those from {reach.first} up to "
+            f"{reach.until - 1} can, which are retained and not counted in full by all agents"
+        )
+    if len(with_run(state.backfilled, load.first, load.last)) > RUNS_MAX:
+        raise JobError(f"a job has at most {RUNS_MAX} backfilled runs that do not touch: load neighbours first")
+
+
+def describe(plan: Plan, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
+    """Describe what may be backfilled of a publication, what is, and how far each agent was counted, in ms."""
+    interval_ms, reach = plan.interval_ms, reach_of(plan, state)
+    ends = {agent: None if last is None else (last + 1) * interval_ms for agent, last in _counted(state).items()}
+    return {
+        "instance": instance,
+        "first_ms": None if reach is None else reach.first * interval_ms,
+        "until_ms": None if reach is None else reach.until * interval_ms,
+        "agents": [{"agent": agent, "name": names(agent), "through_ms": ends[agent]} for agent in sorted(ends)],
+        "backfilled": [[first * interval_ms, (last + 1) * interval_ms] for first, last in state.backfilled],
+    }
+
+
+# ---- runs of intervals, both ends included, ascending and apart
+
+
+def with_run(runs: Runs, first: int, last: int) -> Runs:
+    """Add a run to others; those that touch become one."""
+    apart = [run for run in runs if run[1] < first - 1 or run[0] > last + 1]
+    joined = [run for run in runs if run not in apart]
+    run = min([first, *(each[0] for each in joined)]), max([last, *(each[1] for each in joined)])
+    return tuple(sorted([*apart, run]))
+
+
+def is_in(runs: Runs, interval: int) -> bool:
+    """Tell whether an interval is in one of some runs."""
+    return any(first <= interval <= last for first, last in runs)
+
+
+# ---- panes
+
+
+def spliced(history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: Runs) -> Change:
+    """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
+
+    A pane that is as the load would make it stays as it is, so that loading again changes nothing.
+
+    Args:
+        history: the job's past, whose panes hold all of the intervals.
+        schema: the job's.
+        load: its bounds.
+        rows: what it brings.
+        fresh: the label of a new pane, but for its run.
+        known: what is backfilled already.
+
+    Raises:
+        ArithmeticError, ValueError: the rows do not merge.
+    """
+    change = Change()
+    before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}
+    panes = {label.through: (label, frame) for label, frame in _panes(schema, load, rows, fresh)}
+    for key, label in before.items():
+        rest = history.pane(key)
+        if label.previous < load.first - 1:
+            left = replace(label, through=load.first - 1)
+            panes[left.through] = left, rest.filter(pl.col(INTERVAL) < load.first)
+        if label.through > load.last:
+            panes[label.through] = replace(label, previous=load.last), rest.filter(pl.col(INTERVAL) > load.last)
+    for key, (label, frame) in panes.items():
+        was = before.get(key)
+        again = was is not None and is_in(known, key) and load.first <= key <= load.last
+        if again and was is not None:
+            label = replace(label, revision=was.revision)
+            if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
+                frame
+            ):
+                label = label.revised()
+            elif was.previous == label.previous:
+                continue
+        change.labels[key], change.frames[key] = label, frame
+    change.extended = [key for key in before if key not in panes]
+    change.replaced = load.first, load.last
+    return change
+
+
+def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> Iterator[tuple[Label, pl.DataFrame]]:
+    """Yield a pane for each interval that has rows, and one for each run of others between them."""
+    parts = {interval: part for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items()}
+    previous, empty = load.first - 1, schema.empty()
+    for interval in sorted(parts):
+        if previous < interval - 1:
+            yield replace(fresh, previous=previous, through=interval - 1), empty
+        frame = schema.merge_interval([parts[interval]], interval)
+        yield replace(fresh, previous=interval - 1, through=interval), frame
+        previous = interval
+    if previous < load.last:
+        yield replace(fresh, previous=previous, through=load.last), empty
+
+
+def lacking(known: Runs, partial_before: Sequence[tuple[str, int]], first: int, last: int | None) -> list[str]:
+    """Return the agents that lack events of [first, last] which no archive has brought.
+
+    Args:
+        known: what is backfilled.
+        partial_before: agents, and the first interval that they have all events of.
+        first: first interval.
+        last: last one; None: all there are.
+    """
+    bounds = ((agent, since - 1 if last is None else min(since - 1, last)) for agent, since in partial_before)
+    return [
+        agent
+        for agent, until in bounds
+        if first <= until and not any(begin <= first and until <= end for begin, end in known)
+    ]
+
+
+def count_in(known: Runs, first: int, last: int | None) -> int:
+    """Return how many backfilled intervals a window has."""
+    if last is None:
+        return 0
+    return sum(max(0, min(end, last) - max(begin, first) + 1) for begin, end in known)

@@ -1,0 +1,42 @@
+"""What a job's master must remember besides its panes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from agents.group.commands import Enlisted
+from agents.masters.results import Runs
+from overlay.contract import NEVER, RollupState
+from overlay.group.messages import Place, Seat
+
+
+class MasterState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a master must remember besides its panes."""
+
+    rollup: RollupState = RollupState()
+    enlisted: Mapping[str, Enlisted] = {}
+    #: Agents being retired -> last interval whose commit still has them on its roster.
+    retiring: Mapping[str, int] = {}
+    #: agent id -> first interval it has all events of.
+    partial_before: Mapping[str, int] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
+    lost: Mapping[str, Runs] = {}
+    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
+    gaps: tuple[tuple[int, int], ...] = ()
+    #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
+    too_late: int = 0
+    #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
+    newest: int = NEVER
+    #: Panes up to this interval are no longer retained.
+    expired: int = NEVER
+    #: Runs of intervals, both ends included, computed from the agents' archives; no rows of agents are in them.
+    backfilled: tuple[tuple[int, int], ...] = ()
+    #: Rises with every commit; followers compare it.
+    edition: int = 0
+    #: The place of the root group's last entry that all this is made of, and the group's members as of it.
+    applied: Place = Place(1, 1)
+    seats: tuple[Seat, ...] = ()
+    #: The job is stopped, and nothing of it is needed any more.
+    ended: bool = False
