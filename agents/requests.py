@@ -30,6 +30,7 @@ from overlay.decoding import read_msgpack
 from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
+from overlay.messages import PAYLOAD_BYTES_MAX, Interval
 from overlay.placement import SALTS, candidate_key
 
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
@@ -240,10 +241,10 @@ class LoadIntervals(Request, frozen=True, tag="load"):
 
     app: bytes
     instance: str
-    first: int
-    last: int
-    block: bytes
-    missing: tuple[str, ...] = ()
+    first: Interval
+    last: Interval
+    block: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
+    missing: Annotated[tuple[str, ...], msgspec.Meta(max_length=NAMES_MAX)] = ()
 
 
 class Locate(Request, frozen=True, tag="locate"):

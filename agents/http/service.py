@@ -12,6 +12,9 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from agents.jobs.definition import TREES_MAX
+from overlay.messages import Interval
+
 Json = dict[str, Any]
 
 
@@ -26,11 +29,11 @@ class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Intervals of a job, or of one of its parts, as `agents.requests.LoadIntervals` has them."""
 
     instance: str
-    first: int
-    last: int
+    first: Interval
+    last: Interval
     block: bytes
     missing: tuple[str, ...] = ()
-    part: Annotated[int, msgspec.Meta(ge=0)] = 0
+    part: Annotated[int, msgspec.Meta(ge=0, lt=TREES_MAX)] = 0
 
 
 class AgentService(Protocol):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp.test_utils import TestClient
 
 from agents.errors import AgentRunningError
+from agents.http.service import Loaded
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]
@@ -42,6 +44,29 @@ async def test_publish_says_what_is_wrong_with_the_body(client: Client, body: by
 async def test_publish_takes_json_only(client: Client) -> None:
     response = await client.post("/v1/jobs", data={"definition": "SELECT 1"})
     assert response.status == 415
+
+
+async def test_intervals_are_taken_as_bounded_msgpack(client: Client, service: FakeService) -> None:
+    loaded = {"instance": "i", "first": 3, "last": 5, "block": b"rows", "missing": ["w2"], "part": 1}
+    headers = {"Content-Type": "application/msgpack"}
+    url = "/v1/jobs/shop/top/intervals"
+    answer = await client.post(url, data=msgspec.msgpack.encode(loaded), headers=headers)
+    assert (answer.status, (await answer.json())["edition"]) == (200, 1)
+    assert service.loaded == [Loaded("i", 3, 5, b"rows", ("w2",), 1)]
+    for body in (
+        b"",
+        b"junk",
+        msgspec.msgpack.encode({**loaded, "part": -1}),
+        msgspec.msgpack.encode({**loaded, "x": 1}),
+    ):
+        refused = await client.post(url, data=body, headers=headers)
+        assert refused.status == 400
+        assert "what a job's intervals are" in (await refused.json(content_type=None))["detail"]
+    assert (await client.post(url, data=b"{}", headers={"Content-Type": "application/json"})).status == 415
+    assert (
+        await client.post(url.replace("top", "none"), data=msgspec.msgpack.encode(loaded), headers=headers)
+    ).status == 404
+    assert len(service.loaded) == 1
 
 
 async def test_list_show_and_stop(client: Client) -> None:
