@@ -20,7 +20,7 @@ from agents.group.fetching import Pages
 from agents.masters.loading import load
 from agents.masters.masters import Masters, summary
 from agents.parts.gathering import parted
-from agents.parts.requests import Share, Watch
+from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.parts.shares import share, watch
 from agents.replication.holder import Holder
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall
@@ -35,7 +35,6 @@ from agents.requests import (
     Introduce,
     JobRecord,
     ListJobs,
-    LoadIntervals,
     Locate,
     Located,
     Member,

@@ -23,14 +23,13 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import TREES_MAX, Definition
-from agents.parts.requests import Share, Watch
+from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
 from overlay.decoding import read_msgpack
 from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
-from overlay.messages import PAYLOAD_BYTES_MAX, Interval
 from overlay.placement import SALTS, candidate_key
 
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
@@ -231,20 +230,6 @@ class Retire(Request, frozen=True, tag="retire"):
 
     app: bytes
     agent: str
-
-
-class LoadIntervals(Request, frozen=True, tag="load"):
-    """Take intervals as the archive has them into a job's panes; asked of its master, as often as need be.
-
-    `instance`: the publication they were computed for. The rest is as in `agents.group.commands.Load`.
-    """
-
-    app: bytes
-    instance: str
-    first: Interval
-    last: Interval
-    block: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
-    missing: Annotated[tuple[str, ...], msgspec.Meta(max_length=NAMES_MAX)] = ()
 
 
 class Locate(Request, frozen=True, tag="locate"):

@@ -15,6 +15,7 @@ from agents.jobs.definition import load_definition
 from agents.masters.masters import summary
 from agents.metrics import render_metrics
 from agents.parts.gathering import Gathering, parted_job
+from agents.parts.requests import LoadIntervals
 from agents.parts.whole_jobs import WholeJobs
 from agents.publishing.locating import JobRequest, Locator
 from agents.requests import (
@@ -22,7 +23,6 @@ from agents.requests import (
     Describe,
     Introduce,
     ListJobs,
-    LoadIntervals,
     Query,
     ViewTree,
     contact_at,

@@ -9,7 +9,7 @@ from agents.group.commands import Load
 from agents.masters.backfilling import check_load, is_in
 from agents.masters.masters import Masters
 from agents.masters.results import Json
-from agents.requests import LoadIntervals
+from agents.parts.requests import LoadIntervals
 from cbt import PaoDecodeError, decode
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+
+from overlay.messages import PAYLOAD_BYTES_MAX, Interval
+
+#: Most agents that are named as missing.
+AGENTS_MAX = 10_000
 
 
 class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
@@ -25,3 +32,17 @@ class Watch(msgspec.Struct, frozen=True, tag_field="ask", tag="watch"):
     edition: int
     after_ms: int
     wait_ms: int
+
+
+class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
+    """Take intervals as the archive has them into the panes of a part; asked of its master, as often as need be.
+
+    `instance`: the publication they were computed for. The rest is as in `agents.group.commands.Load`.
+    """
+
+    app: bytes
+    instance: str
+    first: Interval
+    last: Interval
+    block: Annotated[bytes, msgspec.Meta(max_length=PAYLOAD_BYTES_MAX)]
+    missing: Annotated[tuple[str, ...], msgspec.Meta(max_length=AGENTS_MAX)] = ()

@@ -20,11 +20,10 @@ from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
-from agents.parts.requests import Share, Watch
+from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.requests import (
     Describe,
     Follow,
-    LoadIntervals,
     Locate,
     Located,
     Query,

@@ -119,7 +119,7 @@ def describe_completeness(known: Completeness) -> str:
         ("shed events", known.shed),
         ("truncated logs", known.gaps),
         ("void intervals", known.void),
-        ("intervals backfilled", known.backfilled),
+        ("intervals backfilled", known.backfilled or 0),
     )
     parts += [f"{count} {what}" for what, count in counts if count]
     if known.revision:

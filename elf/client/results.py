@@ -66,8 +66,8 @@ class Completeness(msgspec.Struct, frozen=True):
     term: int | msgspec.UnsetType = msgspec.UNSET
     #: How often an event is counted whatever crashes: exactly-once | at-least-once | at-most-once.
     semantics: str = "exactly-once"
-    #: How many of the window's intervals were computed from the agents' archives (`elf backfill`).
-    backfilled: int = 0
+    #: How many of the window's intervals were computed from the agents' archives (`elf backfill`); unset for none.
+    backfilled: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def complete(self) -> bool:

@@ -53,19 +53,14 @@ async def test_intervals_are_taken_as_bounded_msgpack(client: Client, service: F
     answer = await client.post(url, data=msgspec.msgpack.encode(loaded), headers=headers)
     assert (answer.status, (await answer.json())["edition"]) == (200, 1)
     assert service.loaded == [Loaded("i", 3, 5, b"rows", ("w2",), 1)]
-    for body in (
-        b"",
-        b"junk",
-        msgspec.msgpack.encode({**loaded, "part": -1}),
-        msgspec.msgpack.encode({**loaded, "x": 1}),
-    ):
+    wrong = (msgspec.msgpack.encode({**loaded, **change}) for change in ({"part": -1}, {"x": 1}, {"first": "3"}))
+    for body in (b"", b"junk", *wrong):
         refused = await client.post(url, data=body, headers=headers)
         assert refused.status == 400
         assert "what a job's intervals are" in (await refused.json(content_type=None))["detail"]
     assert (await client.post(url, data=b"{}", headers={"Content-Type": "application/json"})).status == 415
-    assert (
-        await client.post(url.replace("top", "none"), data=msgspec.msgpack.encode(loaded), headers=headers)
-    ).status == 404
+    unknown = url.replace("top", "none")
+    assert (await client.post(unknown, data=msgspec.msgpack.encode(loaded), headers=headers)).status == 404
     assert len(service.loaded) == 1
 
 
