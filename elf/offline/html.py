@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from elf.offline.charts import steps_chart
-from elf.offline.report import Difference, Report, WindowReport, instant, shown_cell
+from elf.offline.report import WORDS, Difference, Report, WindowReport, instant, shown_cell
 
 #: Differences and windows that are listed; charts show all windows.
 DIFFERENCES_MAX = 200
@@ -101,8 +101,8 @@ def _differences(report: Report) -> str:
     found.sort(key=lambda pair: (bool(pair[1].why), -_weight(pair[1])))
     rows = [
         _row(
-            window.name,
-            each.kind.replace("_", " "),
+            _short(window),
+            WORDS.get(each.kind, each.kind),
             ", ".join(f"{name} = {value}" for name, value in each.key.items()),
             each.column,
             shown_cell(each.online),
@@ -132,7 +132,7 @@ def _windows(windows: Sequence[WindowReport]) -> str:
     shown = (windows if len(windows) <= WINDOWS_MAX else notable)[:WINDOWS_MAX]
     rows = [
         _row(
-            window.name,
+            _short(window),
             window.status.replace("_", " "),
             f"{window.reported} of {window.expected}",
             window.rows_online,
@@ -157,6 +157,12 @@ def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
 
 def _row(*cells: object, state: str) -> str:
     return f'<tr class="{state}">' + "".join(f"<td>{text(cell)}</td>" for cell in cells) + "</tr>\n"
+
+
+def _short(window: WindowReport) -> str:
+    """Write a window's time with the date once, where it ends on the day it began."""
+    start, _, end = window.name.replace("T", " ").replace("Z", "").partition("/")
+    return f"{start} to {end[11:] if end[:10] == start[:10] else end}" if end else window.name
 
 
 def _state(window: WindowReport) -> str:

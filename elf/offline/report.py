@@ -15,6 +15,8 @@ from rich.text import Text
 
 #: Differences printed on a terminal; JSON has all.
 SHOWN_MAX = 50
+#: What kinds of differences are called.
+WORDS = {"missing_online": "only Spark has it", "missing_offline": "only published"}
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -205,14 +207,13 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         parts: list[RenderableType] = [windows] if listed else []
         if len(listed) < len(self.windows):
             parts.append(Text(f"... and {len(self.windows) - len(listed)} other windows; --json has all", style="dim"))
-        shown = sorted(
-            ((window, each) for window in self.windows for each in window.differences),
-            key=lambda pair: bool(pair[1].why),
-        )
+        shown = [(window, each) for window in self.windows for each in window.unexplained]
         if shown:
             parts.append(_differences(shown[:SHOWN_MAX]))
         if len(shown) > SHOWN_MAX:
             parts.append(Text(f"... and {len(shown) - SHOWN_MAX} more; --json has all", style="dim"))
+        if rest := sum(len(window.differences) for window in self.windows) - len(shown):
+            parts.append(Text(f"{_counted(rest)} that labels explain: --json and --html list them", style="dim"))
         parts += [Text(damage, style="red") for damage in self.damaged]
         parts += [Text(gap, style="yellow") for gap in self.gaps]
         colour = "yellow" if self.is_empty or (self.passes and not self.agrees) else "green" if self.agrees else "red"
@@ -223,7 +224,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def _outcome(window: WindowReport) -> str:
     rest = len(window.differences) - len(window.unexplained)
     parts = [_counted(len(window.unexplained))] if window.unexplained else []
-    return " and ".join([*parts, f"{rest} explained"] if rest else parts)
+    if rest:
+        whys = list(dict.fromkeys(each.why for each in window.differences if each.why))
+        parts.append(f"{rest} explained: {whys[0]}" + (f" and {len(whys) - 1} other reasons" if len(whys) > 1 else ""))
+    return " and ".join(parts)
 
 
 def _counted(count: int) -> str:
@@ -232,21 +236,13 @@ def _counted(count: int) -> str:
 
 def _differences(shown: list[tuple[WindowReport, Difference]]) -> Table:
     table = Table(
-        "window (UTC)", "what", "key", "column", "published", "Spark", "held by, explained", box=None, pad_edge=False
+        "window (UTC)", "what", "key", "column", "published", "Spark", "events of the key", box=None, pad_edge=False
     )
     for window, each in shown:
         key = ", ".join(f"{name}={value}" for name, value in each.key.items())
         held = ", ".join(f"{agent}: {count}" for agent, count in each.agents.items())
-        said = "; ".join(part for part in (held, each.why) if part)
-        cells = (
-            window.name,
-            each.kind.replace("_", " "),
-            key,
-            each.column,
-            shown_cell(each.online),
-            shown_cell(each.offline),
-            said,
-        )
+        what = WORDS.get(each.kind, each.kind)
+        cells = (window.name, what, key, each.column, shown_cell(each.online), shown_cell(each.offline), held)
         # Text, not str: values from logs must not be read as markup.
         table.add_row(*map(Text, cells))
     return table

@@ -60,6 +60,7 @@ def open_session(master: str = "local[*]", conf: Mapping[str, str] | None = None
     check_pyspark()
     # Every refused query would be printed with the whole stack of the JVM; the exception tells enough.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException, PySparkRuntimeError
     from pyspark.sql import SparkSession
 
@@ -75,7 +76,7 @@ def open_session(master: str = "local[*]", conf: Mapping[str, str] | None = None
     with _standard_error_to_file() as log:
         try:
             return builder.getOrCreate()
-        except (PySparkException, PySparkRuntimeError, OSError) as error:
+        except (PySparkException, PySparkRuntimeError, Py4JError, OSError) as error:
             reason = _last_line(log) or str(error)
             raise OfflineError(f"Spark did not start on master {master!r}: {reason}") from None
 
