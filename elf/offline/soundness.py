@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from agents.archive.layout import ArchivedFile, ArchiveError, check_file
+from agents.jobs.types import SqlType
 from elf.offline.progress import Steps
 
 
@@ -44,9 +45,14 @@ class Soundness:
 
 
 def _has_columns(file: ArchivedFile) -> bool:
-    """Whether a file is Parquet throughout, with the columns of its manifest."""
+    """Whether a file is Parquet throughout, with the columns of its manifest in their types."""
     try:
         events = pl.read_parquet(file.path, hive_partitioning=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return False
-    return set(file.entry.columns) <= set(events.columns)
+    known: dict[pl.DataType, str] = {kind.dtype: kind.ddl for kind in SqlType}
+    stored = {
+        name: "TIMESTAMP" if isinstance(dtype, pl.Datetime) else known.get(dtype)
+        for name, dtype in events.schema.items()
+    }
+    return all(stored.get(name) == kind for name, kind in file.entry.columns.items())
