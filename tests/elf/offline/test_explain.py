@@ -73,6 +73,19 @@ def test_more_than_all_events_is_out_of_bounds(spark: SparkSession, shop: Shop) 
     assert not report.passes
 
 
+def test_events_that_may_count_twice_explain_more_and_never_less(spark: SparkSession, shop: Shop) -> None:
+    more, less = START_MS + 2 * STEP_MS, START_MS + 5 * STEP_MS
+
+    def tamper(result: Result) -> None:
+        result["completeness"]["semantics"] = "at-least-once"
+        result["rows"][0]["clicks"] += {more: 3, less: -1}.get(result["window"]["start_ms"], 0)
+
+    report = run_verify(Master(shop, tamper=tamper), "top", archives=shop.folders, since="1h")
+    assert differing(report) == {more, less}
+    assert {window.start_ms for window in report.windows if window.unexplained} == {less}
+    assert not report.passes
+
+
 def test_windows_whose_labels_agree_on_what_they_share_are_one_pass() -> None:
     rows = OfflineRows((), (), (), [], [], None)
 

@@ -218,6 +218,14 @@ def test_a_file_that_is_no_parquet_any_more_is_left_out_and_named(
     assert not report.passes
 
 
+def test_an_agent_whose_archive_is_not_there_is_named_with_the_hours(spark: SparkSession, shop: Shop) -> None:
+    report = run_verify(Master(shop), "top", archives=shop.folders[:1], since="20s")
+    assert not report.passes and report.windows[0].unexplained
+    (gap,) = report.gaps
+    assert gap.startswith("web-2 is counted by results, and the archive has no events of it from 2026-01-01T00:00:00Z")
+    assert gap in " ".join(report.text(width=1_000).split()), "it is shown"
+
+
 def test_a_single_row_without_keys_is_compared_cell_by_cell(spark: SparkSession, shop: Shop) -> None:
     query = "SELECT count(*) AS n, max(price_cents) AS most FROM clicks GROUP BY window(ts, '30 seconds')"
     job = JobText("shop", "all", "clicks", query, {"price_cents": "BIGINT"})
