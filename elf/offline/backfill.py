@@ -159,8 +159,8 @@ def run_backfill(
     coverage = _Coverage(files, reaches, interval_ms)
     if coverage.unseen and not incomplete:
         raise OfflineError(
-            f"no archive of {', '.join(coverage.unseen)} is among the folders given; add it with --archive, or say "
-            "--incomplete: windows then name who is missing"
+            f"no archive of {', '.join(coverage.unseen)} is among the folders given, or it has no event yet; add it "
+            "with --archive, or say --incomplete: windows then name who is missing"
         )
     notes: list[str] = []
     first_ms = max(reach.first_ms or 0 for reach in reaches)

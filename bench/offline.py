@@ -1,0 +1,130 @@
+"""Backfill beside plain Spark SQL on the same files: events a second from the archive to blocks that can be loaded.
+
+Both read the same Parquet files of two agents and group them by interval and key in the same session. Plain Spark
+throws its rows away; backfill computes states, writes them, reads them and packs them as a master takes them. What the
+master does with them is not in it. One round each, in turns; the best of the rounds counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+ROOT = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+import polars as pl  # noqa: E402
+
+from agents.archive.archive import Archive  # noqa: E402
+from elf.client.results import Intervals  # noqa: E402
+from elf.demo.clicks import START_MS, generate  # noqa: E402
+from elf.offline.backfill import run_backfill  # noqa: E402
+from elf.offline.events import find_files  # noqa: E402
+from elf.offline.session import open_session  # noqa: E402
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AGENTS = 2
+INTERVAL_MS = 10_000
+#: Events a second of all agents: an interval has ten thousand.
+RATE_PER_S = 1_000
+FILE_ROWS = 500_000
+COLUMNS = {"event": "STRING", "category": "STRING", "product": "STRING", "user": "STRING", "price_cents": "BIGINT"}
+QUERY = """SELECT product, count(*) AS n, sum(price_cents) AS cents, max(price_cents) AS most FROM clicks
+WHERE event = 'click' GROUP BY product, window(ts, '60 seconds', '10 seconds')"""
+
+
+class Sink:
+    """Stands for the agent that is asked: it describes a job whose agents lack everything, and drops what is loaded."""
+
+    def __init__(self, until_ms: int) -> None:
+        self.rows_bytes = 0
+        agents = [{"agent": f"a{number}", "name": f"a{number}", "through_ms": until_ms} for number in range(AGENTS)]
+        known = {"instance": "i", "first_ms": 0, "until_ms": until_ms, "agents": agents}
+        job = {"creator": "bench", "name": "top", "source": "clicks", "query": QUERY, "columns": COLUMNS, "options": {}}
+        window = {"size_ms": 60_000, "slide_ms": INTERVAL_MS}
+        self._job = {**job, "interval_ms": INTERVAL_MS, "window": window, "backfill": known}
+
+    def job(self, name: str) -> Mapping[str, Any]:
+        """Describe the job."""
+        return self._job
+
+    def load(self, name: str, intervals: Intervals) -> None:
+        """Count what would be loaded."""
+        self.rows_bytes += len(intervals.block)
+
+
+def make_archives(folder: pathlib.Path, events: int) -> list[pathlib.Path]:
+    """Write archives of so many events, unless they are there."""
+    folders = [folder / f"a{number}" for number in range(AGENTS)]
+    done = folder / "done"
+    if done.exists():
+        return folders
+    shutil.rmtree(folder, ignore_errors=True)
+    at = pl.col("ts").str.to_datetime("%Y-%m-%dT%H:%M:%S%.3fZ", time_unit="ms")
+    for number, own in enumerate(folders):
+        archive = Archive(own, "clicks", f"a{number}", rows_max=FILE_ROWS)
+        sequence = waiting = 0
+        for chunk in generate(number, events // AGENTS, START_MS, RATE_PER_S / AGENTS):
+            frame = pl.read_ndjson(chunk).with_columns(at).select("ts", *COLUMNS)
+            archive.append(frame)
+            waiting += frame.height
+            if waiting >= FILE_ROWS:
+                archive.prepare(sequence)
+                archive.commit(sequence)
+                sequence, waiting = sequence + 1, 0
+        archive.prepare(sequence)
+        archive.commit(sequence)
+    done.touch()
+    return folders
+
+
+def plain(spark: SparkSession, folders: list[pathlib.Path], until_ms: int) -> None:
+    """The query over all intervals, as anybody would write it in Spark."""
+    from pyspark.sql import functions as F
+
+    paths = [str(file.path) for file in find_files(folders, "clicks", 0, until_ms)]
+    rows = spark.read.parquet(*paths).filter(F.col("event") == "click")
+    grouped = rows.groupBy(F.window("ts", f"{INTERVAL_MS} milliseconds"), "product").agg(
+        F.count(F.lit(1)), F.sum("price_cents"), F.max("price_cents")
+    )
+    grouped.write.format("noop").mode("overwrite").save()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--master", default="local[2]", help="Spark's master")
+    arguments = parser.parse_args()
+    folders = make_archives(ROOT / ".bench" / f"offline-{arguments.events}", arguments.events)
+    newest_ms = max(file.entry.last_ms for file in find_files(folders, "clicks"))
+    until_ms = (newest_ms // INTERVAL_MS + 1) * INTERVAL_MS
+    spark = open_session(arguments.master)
+    best = {"plain Spark": float("inf"), "backfill": float("inf")}
+    plain(spark, folders, until_ms)  # warms the JVM up, and the disk
+    done = None
+    for _ in range(arguments.rounds):
+        began_s = time.monotonic()
+        plain(spark, folders, until_ms)
+        best["plain Spark"] = min(best["plain Spark"], time.monotonic() - began_s)
+        sink, began_s = Sink(until_ms), time.monotonic()
+        done = run_backfill(sink, "top", 0, folders, arguments.master)
+        best["backfill"] = min(best["backfill"], time.monotonic() - began_s)
+    assert done is not None and done.events == arguments.events, done
+    print(f"{done.events:,} events, {done.intervals:,} intervals, {done.rows:,} rows, {sink.rows_bytes:,} bytes")
+    for name, seconds in best.items():
+        print(f"{name:12} {seconds:7.2f} s  {done.events / seconds / 1e6:6.2f} M events/s")
+    print(f"backfill at {best['plain Spark'] / best['backfill']:.2f} x of plain Spark (wanted: 0.9)")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
