@@ -49,7 +49,7 @@ STAND_MS, RANK_MS = 150, 150
 #: to two to this less one times as long: most of the members may be away for days.
 RETRY_MS, TRIALS_MAX = 700, 5
 #: Members forced at once must not share a term: they would put different entries at one place, and never notice.
-FORCED_TERMS = 1 << 40
+FORCED_TERMS = 1 << 20
 
 
 class RootGroup:

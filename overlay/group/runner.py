@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
 #: Messages of other members that may wait; more are dropped, and sent again.
 WAITING_MAX = 256
+#: Terms that a member may have slept through: an election takes one, an operator's word up to a million. A peer that
+#: claims more would bring the group to the last term there is, where no message of it can be read any more.
+TERMS_AHEAD_MAX = 1 << 40
 
 Input = Callable[[int], Sequence[GroupEffect]]
 
@@ -124,7 +127,10 @@ class GroupRunner:
         self._inputs.put_nowait(self.machine.show)
 
     def on_message(self, sender: Contact, message: GroupMessage) -> None:
-        """Take a message of another member."""
+        """Take a message of another member; one of a term that no member can have come to is nobody's."""
+        if message.term > self.machine.term + TERMS_AHEAD_MAX:
+            log.warning("a message of %s is of term %d, which no root group comes to", sender.address, message.term)
+            return
         if isinstance(message, GroupBehind | GroupGone):
             if message.to == self.machine.me and message.term >= self.machine.term:
                 if isinstance(message, GroupGone):

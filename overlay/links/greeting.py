@@ -20,8 +20,8 @@ from overlay.links.handshake import Hello
 from overlay.links.tls import Tls, certifies
 
 PATH = "/overlay/v2"
-#: Why a call fails without anybody being to blame.
-UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError)
+#: Why a call fails without anybody being to blame; ValueError: for a host of a name that no host can have.
+UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError, ValueError)
 
 
 async def call(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import random
 import socket
 from collections.abc import AsyncIterator
@@ -179,3 +180,15 @@ async def test_any_bytes_from_a_caller_are_refused_and_counted() -> None:
         assert counters["frames_damaged"] == 10, "without a secret what does not add up is asked for again"
         b.say(a, 4)
         await wait_until(lambda: 4 in numbers(a))
+
+
+@pytest.mark.parametrize("host", ["h" * 64 + ".example", "a..b", "\N{WAVING HAND SIGN}" * 60, "not a host"])
+async def test_a_peer_of_a_name_that_no_host_can_have_is_lost_like_any_other(
+    host: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ends(None) as (a,):
+        nowhere = Contact.at(host, 1)
+        a.links.send(nowhere, request(1))
+        await wait_until(lambda: a.lost == [nowhere])
+    gc.collect()
+    assert not [record for record in caplog.records if record.name == "asyncio"]
