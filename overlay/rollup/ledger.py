@@ -113,6 +113,11 @@ class Ledger:
             return RosterEntry(left.admitted, left.absences)
         return _with_absence(left, Absence(left.until, self.committed, named=False))
 
+    def _begun_after(self, floor: int) -> RosterEntry:
+        """Return what a successor begins with: commits since a retired agent left counted neither of them."""
+        entry = RosterEntry(floor)
+        return entry if floor >= self.committed else _with_absence(entry, Absence(floor, self.committed, named=False))
+
     def retire(self, agent: str, *, named: bool) -> int:
         """Expect a member no more: the next commit takes it off the roster; what it sent already still counts.
 
@@ -159,7 +164,7 @@ class Ledger:
             self._expected[successor] = floor
             self.awaited.add(successor)
             if self.pending is None:
-                self.roster[successor] = RosterEntry(floor)
+                self.roster[successor] = self._begun_after(floor)
         return floor
 
     # ---- claims
@@ -239,9 +244,9 @@ class Ledger:
         self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._excluded}
         self.retired = {agent: entry for agent, entry in commit.state.retired.items() if agent not in self._excluded}
         self._leaving = {agent: named for agent, named in self._leaving.items() if agent in self.roster}
-        for agent, since in self._expected.items():
-            self.roster.setdefault(agent, RosterEntry(since))
         self._before, self.committed = self.committed, commit.through
+        for agent, since in self._expected.items():
+            self.roster.setdefault(agent, self._begun_after(since))
         self.leaps += len(self.awaited.intersection(commit.missing))
         self.awaited.difference_update(commit.missing)
         self.bag.settle(commit.through)

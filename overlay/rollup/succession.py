@@ -32,7 +32,7 @@ def brought_through(rollup: RollupState, agent: str, floor: int) -> int:
         floor: what excluding it returned (`contract.Overlay.exclude`). Once that is committed, and nothing more, its
             account still says whether it is in there.
     """
-    account = rollup.roster.get(agent)
+    account = rollup.roster.get(agent) or rollup.retired.get(agent)
     if floor > rollup.committed or account is None:
         return floor
     # It was away: nothing of its later intervals was ever counted.

@@ -115,3 +115,18 @@ async def test_what_a_commit_on_its_way_turns_out_to_lack_is_for_the_newcomer_to
         third = await asyncio.wait_for(newcomer, 30)
         assert third.counted == second.counted, "the second one was in no commit, nor in this one"
         assert third.missed is not None and third.missed > second.counted + 2
+
+
+async def test_the_successor_of_a_retired_agent_brings_what_that_one_was_missing_with(tmp_path: pathlib.Path) -> None:
+    async with mastering(tmp_path) as agent:
+        await agent.masters.enlist(APP, "w1", ADDRESS)
+        second = await agent.masters.enlist(APP, "w2", ADDRESS)
+        assert second.counted is not None
+        await committed(agent, second.counted + 1)
+        await agent.masters.retire(APP, "w2")
+        retired = await committed(agent, second.counted + 2)
+        await committed(agent, retired + 1)
+        third = await agent.masters.enlist(APP, "w3", ADDRESS)
+        assert third.of == ("w2",)
+        assert third.counted == second.counted, "commits after that named the second one, until it was retired"
+        assert third.missed is not None and third.missed > retired

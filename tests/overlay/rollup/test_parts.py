@@ -226,6 +226,33 @@ def test_a_retired_member_that_comes_back_learns_what_was_counted() -> None:
     assert book.step(0) is None, "it is waited for"
 
 
+@pytest.mark.parametrize("during", [False, True], ids=["between commits", "during one"])
+def test_the_successor_of_a_retired_member_learns_that_later_commits_lack_it(during: bool) -> None:
+    book = ledger()
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    book.add(A, claim(NEVER, 10, "ab"))
+    commit(book)
+    book.retire("b", named=True)
+    for through in (11, 12):
+        book.add(A, claim(through - 1, through, "a"))
+        commit(book)
+    book.add(A, claim(12, 13, "a"))
+    if during:
+        book.step(0)
+        book.merged(b"p", ())
+    assert book.exclude("b", "c") == 11
+    if during:
+        book.durable()
+    status = book.on_announce(announce("c", NEVER))
+    assert status is not None
+    settled = Settlement("c", NEVER)
+    verdicts = settled.on_status(status)
+    assert verdicts, "nothing of c was ever counted"
+    assert all(verdict.missing for verdict in verdicts)
+    assert verdicts[-1].through == (13 if during else 12)
+
+
 def test_what_a_retired_member_had_sent_before_still_counts() -> None:
     book = ledger()
     for agent in "ab":
