@@ -23,17 +23,18 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.jobs.definition import TREES_MAX, Definition
-from agents.parts.requests import LoadIntervals, Share, Watch
+from agents.parts.requests import Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
 from overlay.decoding import read_msgpack
-from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, check_address
+from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
 from overlay.placement import SALTS, candidate_key
 
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
 Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+SourceName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
 #: Longest list of names one reply carries.
 NAMES_MAX = 10_000
 
@@ -111,7 +112,7 @@ class Weigh(Request, frozen=True, tag="weigh"):
     one installs the same job on the other candidate meanwhile; without, it gives back what it kept.
     """
 
-    app: bytes
+    app: AppId
     publisher: str
     hold: bool = True
 
@@ -147,7 +148,7 @@ class Enlist(Request, frozen=True, tag="enlist"):
     was counted with must be left out of what the worker reads, and what that agent missed is the worker's to bring.
     """
 
-    app: bytes
+    app: AppId
     instance: str
     agent_id: AgentId
     address: Address
@@ -162,7 +163,7 @@ class Fetch(Request, frozen=True, tag="fetch"):
     `tree`: the job's. `number` counts from 0, which begins anew.
     """
 
-    tree: bytes
+    tree: AppId
     agent_id: str
     number: int
 
@@ -183,16 +184,16 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 class Describe(Request, frozen=True, tag="describe"):
     """Describe a job; asked of its master."""
 
-    app: bytes
+    app: AppId
 
 
 class Query(Request, frozen=True, tag="query"):
     """Answer one window; asked of the job's master."""
 
-    app: bytes
+    app: AppId
     window: str
     key: str | None = None
-    limit: int | None = None
+    limit: Limit | None = None
 
 
 class Follow(Request, frozen=True, tag="follow"):
@@ -202,7 +203,7 @@ class Follow(Request, frozen=True, tag="follow"):
     `edition`; to a first question (an edition that is not the master's) the latest one, if none closed.
     """
 
-    app: bytes
+    app: AppId
     edition: int
     after_ms: int
     wait_ms: int
@@ -219,7 +220,7 @@ class OfSide(Request, frozen=True, tag="side"):
 class Stop(Request, frozen=True, tag="stop"):
     """Stop a job; asked of its master."""
 
-    app: bytes
+    app: AppId
 
 
 class Retire(Request, frozen=True, tag="retire"):
@@ -228,7 +229,7 @@ class Retire(Request, frozen=True, tag="retire"):
     The answer is its `{"agent", "name", "address", "missing_since_ms"}`; None if it is not on the roster.
     """
 
-    app: bytes
+    app: AppId
     agent: str
 
 
@@ -238,7 +239,7 @@ class Locate(Request, frozen=True, tag="locate"):
     The master answers `question` at once. Only what changes nothing may ride along: it may be asked twice.
     """
 
-    app: bytes
+    app: AppId
     question: Describe | Query | Follow | Share | Watch | None = None
 
 
@@ -253,7 +254,7 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
 class Spread(Request, frozen=True, tag="spread"):
     """Add a job record to its source's tree; asked of whoever is closest to the source's id."""
 
-    source: str
+    source: SourceName
     key: str
     version: int
     body: bytes
@@ -265,9 +266,9 @@ class DescribeSource(Request, frozen=True, tag="source"):
     Asked of an agent that has the source. `trees`: of how many of the job's parts.
     """
 
-    source: str
+    source: SourceName
     names: tuple[str, ...]
-    job: bytes
+    job: AppId
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
 
 
@@ -282,7 +283,7 @@ class Introduce(Request, frozen=True, tag="introduce"):
 class ViewTree(Request, frozen=True, tag="tree"):
     """Tell an agent's place in a job's tree."""
 
-    app: bytes
+    app: AppId
 
 
 AnyRequest = (

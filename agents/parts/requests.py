@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from overlay.fields import AppId
 from overlay.messages import PAYLOAD_BYTES_MAX, Interval
 
 #: Most agents that are named as missing.
 AGENTS_MAX = 10_000
+#: Most rows of an answer, and a time (ms) that calendars know.
+Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
 
 
 class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
@@ -18,17 +22,17 @@ class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
     `span`: the window in ms, where it is known already; else `window` says which. `limit`: most rows.
     """
 
-    app: bytes
+    app: AppId
     window: str
-    span: tuple[int, int] | None = None
+    span: tuple[EventTime, EventTime] | None = None
     key: str | None = None
-    limit: int | None = None
+    limit: Limit | None = None
 
 
 class Watch(msgspec.Struct, frozen=True, tag_field="ask", tag="watch"):
     """Like `Follow`, of one part of a job; asked of the part's master. The answer, a `Told`, names windows only."""
 
-    app: bytes
+    app: AppId
     edition: int
     after_ms: int
     wait_ms: int
@@ -40,7 +44,7 @@ class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
     `instance`: the publication they were computed for. The rest is as in `agents.group.commands.Load`.
     """
 
-    app: bytes
+    app: AppId
     instance: str
     first: Interval
     last: Interval

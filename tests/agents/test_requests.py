@@ -16,8 +16,11 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
+from agents.parts.requests import Share
 from agents.requests import (
+    AnyRequest,
     Describe,
+    DescribeSource,
     Enlist,
     Follow,
     Install,
@@ -26,6 +29,7 @@ from agents.requests import (
     Member,
     Query,
     Reply,
+    Spread,
     Stop,
     Weigh,
     contact_at,
@@ -167,5 +171,24 @@ def test_who_cannot_be_reached_or_named_is_no_member(fields: dict[str, object]) 
     ids=repr,
 )
 def test_names_that_no_message_of_the_tree_may_hold_come_on_no_roster(request_: Install | Enlist) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        decode_request(encode(request_))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Describe(b"a" * 19),
+        Locate(b"a" * 20, Query(b"", "latest")),
+        Share(APP, "latest", (0, 1 << 63)),
+        Share(APP, "latest", limit=-1),
+        Query(APP, "latest", limit=1 << 63),
+        DescribeSource("clicks", (), b"a" * 21),
+        Spread("", "job/x/y", 1, b""),
+        Spread("a\0b", "job/x/y", 1, b""),
+    ],
+    ids=repr,
+)
+def test_questions_that_nobody_can_answer_are_no_requests(request_: AnyRequest) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_request(encode(request_))
