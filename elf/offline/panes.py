@@ -20,7 +20,7 @@ from overlay.messages import PAYLOAD_BYTES_MAX
 
 #: Bytes of a block that is loaded at once, and intervals with rows in it: what a master merges in about a second.
 BLOCK_BYTES = 4 << 20
-INTERVALS_MAX = 2_000
+INTERVALS_MAX = 500
 #: Rows of a frame take at least so many bytes in memory for one in a block.
 _PACKED = 4
 
