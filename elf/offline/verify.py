@@ -318,7 +318,11 @@ def _skipped(result: Result, why: str) -> WindowReport:
 def _label(result: Result) -> list[str]:
     """Return what the label announces: reasons for which the result may lack events that the archive has."""
     completeness = result["completeness"]
-    said = [f"{part} {completeness[part]}" for part in ("late", "shed", "gaps", "void") if completeness.get(part)]
+    said = [
+        f"{part} {completeness[part]}"
+        for part in ("late", "shed", "gaps", "void", "backfilled")
+        if completeness.get(part)
+    ]
     semantics = completeness.get("semantics", "exactly-once")
     said += [semantics] if semantics != "exactly-once" else []
     missing = completeness.get("missing") or []

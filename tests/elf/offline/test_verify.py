@@ -30,12 +30,13 @@ def result(shop: Shop) -> Callable[..., Result]:
 
 
 def test_right_results_agree(spark: SparkSession, shop: Shop, result: Callable[..., Result]) -> None:
-    results = [result(START_MS + at_ms) for at_ms in (30_000, 40_000, 80_000)]
+    results = [result(START_MS + at_ms, backfilled=at_ms // 40_000) for at_ms in (30_000, 40_000, 80_000)]
     assert all(len(each["rows"]) == 10 for each in results)
     report = verify(JOB, shop.folders, results)
     assert report.agrees and not report.damaged
     assert report.verdict.startswith("agrees: 3 windows of shop/top")
     assert [(window.rows_online, window.rows_offline) for window in report.windows] == [(10, 10)] * 3
+    assert [window.label for window in report.windows] == [[], ["backfilled 1"], ["backfilled 2"]]
     assert json.loads(report.to_json())["agrees"] is True
 
 
