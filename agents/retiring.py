@@ -16,6 +16,7 @@ import msgspec
 from agents.catalogue import Catalogue, member_record
 from agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
 from agents.masters.results import Json
+from agents.parts.parts import trees_of
 from agents.requests import Describe, Member, Retire, Spread, encode, value_of
 from overlay.contract import Record
 from overlay.errors import OverlayError
@@ -87,7 +88,7 @@ class Retiring:
             rows = [{"creator": creator, "name": name, "source": ""}]
             with contextlib.suppress(UnavailableError, UnknownJobError):
                 rows = [(await self._ask_master(creator, name, Describe(app_id(name, creator))))[0]]
-        asked = [(row, part) for row in rows for part in range(row.get("trees", 1))]
+        asked = [(row, part) for row in rows for part in range(trees_of({"trees": 1, **row}))]
         answers: list[Any] = []
         for first in range(0, len(asked), ASKED_MAX):
             some = asked[first : first + ASKED_MAX]

@@ -7,7 +7,12 @@ append a word of their own, so that one that is placed anew gets a new tree. Pur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agents.catalogue import Catalogue
+from agents.errors import UnavailableError
+from agents.jobs.definition import TREES_MAX
 from agents.requests import JobRecord
 
 
@@ -17,3 +22,11 @@ def siblings(job: JobRecord, catalogue: Catalogue) -> list[JobRecord]:
     known = [catalogue.job(definition.app_of(part)) for part in range(definition.options.trees)]
     found = [each for each in known if each is not None and not each.stopped and each.publication == job.publication]
     return found if len(found) == len(known) else []
+
+
+def trees_of(described: Mapping[str, Any]) -> int:
+    """Return how many trees a job has, as another agent says; raises UnavailableError if no job can have so many."""
+    trees = described["trees"]
+    if not isinstance(trees, int) or not 1 <= trees <= TREES_MAX:
+        raise UnavailableError(f"another agent says that a job has {str(trees)[:32]} trees; there are 1 to {TREES_MAX}")
+    return trees

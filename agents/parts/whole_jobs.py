@@ -10,6 +10,7 @@ from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.gathering import Answer, Ask
+from agents.parts.parts import trees_of
 from agents.parts.shares import least_through
 from agents.requests import Describe, Stop
 from overlay.ids import app_id, partition_id
@@ -39,7 +40,7 @@ class WholeJobs:
     async def described(self, creator: str, name: str) -> Answer:
         """Describe a job; of one with several trees it says how far all have come, and what is each one's own."""
         value, hops = await self.describe(creator, name)
-        trees = value["trees"]
+        trees = trees_of(value)
         if trees == 1:
             return value, hops
         others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
@@ -73,10 +74,10 @@ class WholeJobs:
         """
         app, key = app_id(name, creator), f"{creator}/{name}"
         try:
-            first, trees = True, (await self.describe(creator, name))[0]["trees"]
+            first, trees = True, trees_of((await self.describe(creator, name))[0])
         except UnknownJobError:
             # Parts without the first one are left of a publication or a stop that was interrupted.
-            left = [row["trees"] for row in await self._rows() if row["part"] and _key(row) == key]
+            left = [trees_of(row) for row in await self._rows() if row["part"] and _key(row) == key]
             if not left:
                 raise
             first, trees = False, max(left)
