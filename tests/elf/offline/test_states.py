@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -18,12 +20,11 @@ from elf.offline.panes import cut, read_frames, whole_runs
 from elf.offline.states import state_frames
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from tests.elf.offline.conftest import Shop
 
+Computed = Callable[[str], pl.DataFrame]
 WINDOW = "window(ts, '60 seconds', '20 seconds')"
 #: All of the shop's events, some of which are out of order.
 SPAN = START_MS - 60_000, START_MS + 180_000
@@ -50,17 +51,26 @@ def plan_of(query: str, shop: Shop) -> Plan:
     return compile_job(definition, definition.types)
 
 
-def computed(spark: SparkSession, shop: Shop, plan: Plan, folder: Path) -> pl.DataFrame:
-    events = read_events(spark, find_files(shop.folders, "clicks"), {name: shop.columns[name] for name in plan.columns})
-    for name, frame in state_frames(plan, events, SPAN):
-        frame.coalesce(1).write.parquet(str(folder / (name or "plain")))
-    return read_frames(folder, plan.schema)
+@pytest.fixture(scope="module")
+def computed(spark: SparkSession, shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Computed:
+    """Computes the rows of a query of this module, once."""
+
+    @functools.cache
+    def rows_of(query: str) -> pl.DataFrame:
+        plan, folder = plan_of(query, shop), tmp_path_factory.mktemp("computed")
+        columns = {name: shop.columns[name] for name in plan.columns}
+        events = read_events(spark, find_files(shop.folders, "clicks"), columns)
+        for name, frame in state_frames(plan, events, SPAN):
+            frame.coalesce(1).write.parquet(str(folder / (name or "plain")))
+        return read_frames(folder, plan.schema)
+
+    return rows_of
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES.keys())
-def test_spark_computes_what_agents_keep(spark: SparkSession, shop: Shop, tmp_path: Path, query: str) -> None:
+def test_spark_computes_what_agents_keep(shop: Shop, computed: Computed, query: str) -> None:
     plan = plan_of(query, shop)
-    rows = computed(spark, shop, plan, tmp_path)
+    rows = computed(query)
     assert rows.schema == plan.schema.empty().schema
     assert rows[INTERVAL].is_sorted()
     kept = plan.schema.merge([plan.reduce(shop.events)])
@@ -80,10 +90,10 @@ def test_spark_computes_what_agents_keep(spark: SparkSession, shop: Shop, tmp_pa
         assert_frame_equal(*answers, rel_tol=1e-9, abs_tol=1e-9)
 
 
-def test_states_of_both_origins_merge(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+def test_states_of_both_origins_merge(shop: Shop, computed: Computed) -> None:
     """A window may begin in backfilled intervals and end in counted ones: sketches have to hash and cut alike."""
     plan = plan_of(QUERIES["slotted"], shop)
-    rows, kept = computed(spark, shop, plan, tmp_path), plan.reduce(shop.events)
+    rows, kept = computed(QUERIES["slotted"]), plan.reduce(shop.events)
     middle = SPAN[0] // plan.interval_ms + 6
     parts = [rows.filter(pl.col(INTERVAL) < middle), kept.filter(pl.col(INTERVAL) >= middle)]
     answer, expected = (plan.finish(plan.schema.merge_window(each), SPAN).sort("event") for each in (parts, [kept]))
