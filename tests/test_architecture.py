@@ -31,6 +31,7 @@ PURE = [
     "agents/replication/keeping.py", "agents/replication/inherited.py",
     "agents/publishing/holds.py", "agents/history/labels.py", "agents/history/totals.py", "agents/history/merged.py",
     "agents/sides/words.py", "agents/sides/handed.py",
+    "elf/offline/pipeline/growth.py", "elf/offline/pipeline/due.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}

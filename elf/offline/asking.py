@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from agents.errors import BadRequestError, JobError
+from agents.jobs.definition import Options
 from agents.jobs.durations import parse_duration_ms
 from agents.masters.windows import instant_ms
 from elf.offline.grid import Window
@@ -62,6 +63,7 @@ class JobText(msgspec.Struct, frozen=True):
     agents: dict[str, str] = {}
     #: Names of those that are expected now.
     roster: list[str] = []
+    options: Options = Options()
 
     @property
     def key(self) -> str:

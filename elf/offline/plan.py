@@ -139,6 +139,27 @@ class SparkPlan:
             for start_ms, found in rows.items()
         }
 
+    def table(self, events: DataFrame, grid: Grid | None) -> DataFrame:
+        """Return the rows of each window as a person gets them: output columns by name, then the window's start.
+
+        Unlike `run_all`, no more than LIMIT: rows with equal order keys come in the order of all output columns, as
+        agents have it. Rows of a window are in one partition, in order. Errors as `run`.
+        """
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import Window as W
+        from pyspark.sql import functions as F
+
+        try:
+            cells = self.rows(events, grid).repartition(START)
+            order = [*self._order(), *(F.asc_nulls_first(f"o{i}") for i in range(len(self.query.items)))]
+            if self.query.limit is not None:
+                ranked = W.partitionBy(START).orderBy(*order)
+                cells = cells.withColumn("rank", F.row_number().over(ranked)).filter(F.col("rank") <= self.query.limit)
+            names = [F.col(f"o{i}").alias(item.name) for i, item in enumerate(self.query.items)]
+            return cells.sortWithinPartitions(START, *order).select(*names, START)
+        except AnalysisException as error:
+            raise JobSpecError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from None
+
     def _heads(self, cells: DataFrame) -> DataFrame:
         """Order each window's rows and cut them at LIMIT; rows with order keys equal to the last one's stay."""
         from pyspark.sql import Window as W

@@ -57,9 +57,11 @@ class ShownSteps(Steps):
         self._windows_done = self._windows_total = self._events_done = 0
 
     def windows(self, count: int) -> None:
-        """Begin the bar of windows, which also tells the time left."""
+        """Begin the bar of windows, which also tells the time left, or say again how many they are in all."""
         self._windows_total = count
-        self._windows = self._progress.add_task("windows", total=count, detail="")
+        if self._windows is None:
+            self._windows = self._progress.add_task("windows", total=count, detail="")
+        self._progress.update(self._windows, total=count)
 
     def compared(self, count: int) -> None:
         """Move the bar of windows."""

@@ -28,7 +28,14 @@ SPARK_MIN = 4
 _INSTALL_SPARK = "install it with: pip install 'elf-stream[spark]'"
 _INSTALL_JAVA = f"install Java {JAVA_MIN} or 21 (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME"
 #: What the job language means by its words: no ANSI errors, and time in UTC (DESIGN section 4).
-_MEANING = {"spark.sql.ansi.enabled": "false", "spark.sql.session.timeZone": "UTC", "spark.sql.caseSensitive": "false"}
+#: And a file that is gone or damaged is an error, never left out in silence.
+_MEANING = {
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 _DEFAULTS = {
     "spark.ui.enabled": "false",

@@ -1,0 +1,139 @@
+"""The command pipeline: a job's windows as Parquet tables that follow the agents' archives, by Spark."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
+from elf.cli.mistakes import explained, read_text
+from elf.cli.output import print_json, printable, say, wants_json
+
+if TYPE_CHECKING:
+    from elf.offline.pipeline.run import Done, PipelineJob
+
+_PANEL = "Offline"
+_ONCE = "available-now"
+
+
+def pipeline(
+    job: Annotated[
+        str, typer.Argument(metavar="JOB|NAME", help="A job file (.toml, .sql), or a published job's (CREATOR/)NAME.")
+    ],
+    archive: Annotated[
+        list[Path], typer.Option(metavar="DIR", help="Archive folder of an agent that has the source; all are needed.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where tables go; all of a cluster have to see it.")],
+    trigger: Annotated[
+        str, typer.Option(metavar="available-now|30s", help="Do what there is to do and end, or look again every 30 s.")
+    ] = _ONCE,
+    since: Annotated[
+        str | None, typer.Option(metavar="7d|TIME", help="Leave windows alone that begin before; default: none.")
+    ] = None,
+    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a job's windows as a Parquet table in step with the archives; can be interrupted and run again any time."""
+    from agents.jobs.durations import parse_duration_ms
+
+    try:
+        trigger_ms = None if trigger == _ONCE else parse_duration_ms(trigger)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; or {_ONCE}", param_hint="--trigger") from None
+    from elf.offline.pipeline.run import Settings, run_pipeline
+    from elf.offline.progress import shown
+    from elf.offline.session import parse_conf
+
+    settings = parse_conf(conf or ())
+    file = Path(job) if job.endswith((".toml", ".sql")) else None
+    found = _published(job, agent, token_file) if file is None else _from_file(file)
+    since_ms = None if since is None else _since_ms(since, found)
+    key, as_json = f"{found.creator}/{found.name}", wants_json(as_json)
+    passes = 0
+
+    def done(one: Done) -> None:
+        nonlocal passes
+        passes += 1
+        if as_json:
+            print_json({"job": key, "table": str(out / found.creator / found.name), **_plain(one)})
+        else:
+            print(f"{printable(key)}: {_describe(one)}", flush=True)
+
+    where = Settings(archive, out, since_ms, trigger_ms, master, settings)
+    with shown(sys.stderr.isatty()) as steps, explained(file) if file else nullcontext():
+        run_pipeline(found, where, steps=steps, done=done, say=say)
+    if not passes:
+        say(f"{printable(key)}: nothing new that has ended")
+
+
+def _from_file(file: Path) -> PipelineJob:
+    from agents.jobs.definition import load_definition
+    from elf.offline.pipeline.run import PipelineJob
+
+    with explained(file):
+        job = load_definition(read_text(file), filename=file.name)
+    return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
+
+
+def _published(name: str, agent: str, token_file: Path | None) -> PipelineJob:
+    from elf.offline.asking import describe
+    from elf.offline.pipeline.run import PipelineJob
+
+    with connect(agent, token_file) as client:
+        job = describe(client, name)
+    return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
+
+
+def _since_ms(since: str, job: PipelineJob) -> int:
+    from agents.errors import BadRequestError
+    from agents.jobs.durations import parse_duration_ms
+    from agents.jobs.query import parse_query
+    from agents.masters.windows import instant_ms
+
+    try:
+        length_ms = parse_duration_ms(since)
+    except ValueError:
+        try:
+            return instant_ms(since)
+        except BadRequestError as error:
+            raise typer.BadParameter(f"{error}; or a duration such as 7d", param_hint="--since") from None
+    if parse_query(job.query).window is None:
+        raise typer.BadParameter(
+            "the total of a job without a window counts from a fixed time; give one such as 2026-11-20T12:00:00Z",
+            param_hint="--since",
+        )
+    return time.time_ns() // 1_000_000 - length_ms
+
+
+def _plain(one: Done) -> dict[str, int | None]:
+    return {
+        "windows": one.windows,
+        "with_rows": one.with_rows,
+        "start_ms": one.since_ms,
+        "end_ms": one.until_ms,
+        "files": one.files,
+        "events": one.events,
+    }
+
+
+def _describe(one: Done) -> str:
+    read = f"{one.files:,} file{'' if one.files == 1 else 's'} with {one.events:,} events"
+    if one.until_ms is None or one.since_ms is None:
+        return f"the total, of {read}"
+    start, end = (datetime.fromtimestamp(at / 1_000, UTC) for at in (one.since_ms, one.until_ms))
+    windows = f"{one.windows:,} windows" if one.windows > 1 else "1 window"
+    return f"{windows} from {start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC, of {read}"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(rich_help_panel=_PANEL)(pipeline)
