@@ -155,6 +155,7 @@ class Pipeline:
     def _look(self, before: Progress) -> Progress:
         """List the archives and note durably what they have become and which windows that touches."""
         self._listed = find_files(self._settings.archives, self._job.source)
+        _refuse_copies(self._listed)
         # After the listing: whatever was gone from it was on record before it went.
         removed = removed_records(self._settings.archives, self._job.source)
         growth = compare_files(before.taken, self._listed, _times)
@@ -189,6 +190,13 @@ class Pipeline:
                     raise OfflineError(
                         f"{self.table.folder} was computed with column {name!r} as {kind}, and the job now declares it "
                         f"as {declared[name.lower()][1]}; give another --out, or the job another name"
+                    )
+                # A declared INT is what agents read, too: what does not fit is null. Nobody chose it for this one.
+                wider = [file for file in self._listed if file.entry.columns.get(name) == "BIGINT"]
+                if name.lower() not in declared and kind == "INT" and wider:
+                    raise OfflineError(
+                        f"{self.table.folder} was computed with column {name!r} as INT, and it is BIGINT by now, first "
+                        f"in {wider[0].path}; give another --out, or declare the column as INT to go on"
                     )
             return known
         if not self._listed:
@@ -256,6 +264,15 @@ def _times(file: ArchivedFile) -> list[Span]:
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ArchiveError(f"{file.path} cannot be read: {error}") from None
     return join_spans((hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (at_ms // HOUR_MS).unique())
+
+
+def _refuse_copies(files: Sequence[ArchivedFile]) -> None:
+    """Refuse a file that lies in two archives, whose events would count twice."""
+    seen: dict[str, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.entry.path, file.path)
+        if other != file.path:
+            raise OfflineError(f"{file.path} is in another archive, too: {other}; name only one of them with --archive")
 
 
 def _overlaps(file: ArchivedFile, chosen: Pass) -> bool:

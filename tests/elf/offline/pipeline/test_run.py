@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -43,10 +44,11 @@ class World:
         #: Called while windows are computed.
         self.meanwhile: Callable[[], object] = lambda: None
 
-    def log(self, minutes: Sequence[float], agent: int = 0) -> None:
-        """Have an agent archive an event at each of these minutes."""
+    def log(self, minutes: Sequence[float], agent: int = 0, **columns: type[pl.DataType]) -> None:
+        """Have an agent archive an event at each of these minutes, with a number in further columns."""
         at = [START_MS + round(minute * 60_000) for minute in minutes]
         frame = pl.DataFrame({"ts": pl.Series(at).cast(pl.Datetime("ms")), "user": ["ann"] * len(at)})
+        frame = frame.with_columns(pl.lit(7).cast(kind).alias(name) for name, kind in columns.items())
         self.sequence += 1
         self.archives[agent].append(frame)
         self.archives[agent].prepare(self.sequence)
@@ -60,7 +62,7 @@ class World:
         self, files: Sequence[ArchivedFile], columns: Mapping[str, str], chosen: Pass, now_ms: int, folder: Path
     ) -> dict[int | None, Path]:
         self.meanwhile()
-        frames = [pl.read_parquet(file.path, hive_partitioning=False) for file in files]
+        frames = [pl.read_parquet(file.path, columns=["ts"], hive_partitioning=False) for file in files]
         staged: dict[int | None, Path] = {}
         for start, count in counts(pl.concat(frames), None if chosen.grid is None else chosen.grid.starts).items():
             staged[start] = folder / f"{start}.parquet"
@@ -279,6 +281,31 @@ def test_a_column_that_nobody_has_is_named(world: World) -> None:
     world.log([0])
     world.log([0], agent=1)
     with pytest.raises(JobSpecError, match="no column 'path' yet"):
+        world.run()
+
+
+def test_a_column_that_became_wider_is_not_cut(world: World) -> None:
+    world.job = dataclasses.replace(JOB, query="SELECT sum(bytes) AS n FROM clicks GROUP BY window(ts, '20 minutes')")
+    world.log([0], bytes=pl.Int32)
+    world.log([0], agent=1)
+    world.run()
+    world.log([5], bytes=pl.Int64)
+    with pytest.raises(OfflineError, match=r"column 'bytes' as INT, and it is BIGINT by now, first in .*000003"):
+        world.run()
+    world.job = dataclasses.replace(world.job, columns={"bytes": "INT"})
+    assert len(world.run()) == 1
+    world.job = dataclasses.replace(world.job, columns={"bytes": "BIGINT"})
+    with pytest.raises(OfflineError, match="as INT, and the job now declares it as BIGINT"):
+        world.run()
+
+
+def test_a_copy_of_an_archive_is_not_counted_twice(world: World) -> None:
+    world.log([0])
+    world.log([0], agent=1)
+    shutil.copytree(world.folder / "a1", world.folder / "copy")
+    archives = [*world.settings.archives, world.folder / "copy"]
+    world.settings = dataclasses.replace(world.settings, archives=archives)
+    with pytest.raises(OfflineError, match="is in another archive, too"):
         world.run()
 
 
