@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -145,5 +146,8 @@ def shown(wanted: bool) -> Iterator[Steps]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # What is printed meanwhile goes above the bars on the same terminal, but not if it is meant for a file.
+    together = sys.stdout.isatty()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=together) as progress:
         yield ShownSteps(progress)

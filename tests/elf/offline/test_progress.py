@@ -65,3 +65,14 @@ def test_nothing_is_drawn_unless_wanted(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr() == ("", "")
     with shown(True) as steps:
         assert isinstance(steps, ShownSteps)
+
+
+def test_what_is_printed_meanwhile_goes_to_a_file_where_it_should(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bars on a terminal, results into a file: rich would take the results for its own."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with shown(True) as steps:
+        steps.windows(3)
+        print("a row")
+    assert capsys.readouterr().out == "a row\n"
