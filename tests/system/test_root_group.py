@@ -88,7 +88,8 @@ def test_an_operator_lets_the_last_member_go_on_alone(tmp_path: pathlib.Path) ->
                 client.force("shop/no-such-job")
             wait_until(lambda: forced(client), "the last member may go on alone")
             before_ms = wait_until(lambda: through_ms(client), "it answers")
-            assert members(client) == {last.name: True}
+            # The others may listen, until it has heard that they are gone; nobody else decides.
+            assert [name for name, votes in members(client).items() if votes] == [last.name]
             wait_until(lambda: through_ms(client) >= before_ms + 4_000, "commits go on")
             with pytest.raises(elf.ElfError, match="nothing needs to be forced"):
                 client.force(JOB)

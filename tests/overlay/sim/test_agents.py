@@ -37,7 +37,7 @@ async def grown(cluster: Cluster, count: int) -> None:
 def test_a_tree_that_grew_deep_because_all_started_at_once_becomes_flat() -> None:
     async def scenario(cluster: Cluster) -> None:
         [first] = await cluster.grow(1)
-        fresh = [cluster.add() for _ in range(63)]
+        fresh = [cluster.add() for _ in range(39)]
         starts = [machine.start([first.contact]) for machine in fresh]
         await cluster.wait(lambda: all(machine.node is not None for machine in fresh), 1.0, 0.0005)
         for machine in cluster.machines:
@@ -50,12 +50,12 @@ def test_a_tree_that_grew_deep_because_all_started_at_once_becomes_flat() -> Non
         flat = measure(cluster, APP)
         assert deep.depth > flat.depth
         assert flat.depth <= 6
-        await asyncio.sleep(120.0)
+        await asyncio.sleep(60.0)
         joins = cluster.sent()["Join"]
-        await asyncio.sleep(120.0)
+        await asyncio.sleep(60.0)
         assert cluster.sent()["Join"] == joins, "it rests once it is flat"
 
-    for seed in range(1, 4):
+    for seed in (1, 2):
         simulate(scenario, seed)
 
 
