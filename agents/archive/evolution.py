@@ -60,12 +60,13 @@ def _refusal(column: str, wanted: str, odd: Sequence[ArchivedFile]) -> str:
     count = f"{len(odd)} files" if len(odd) > 1 else "1 file"
     return (
         f"column {column!r} was archived as {stored} and is wanted as {wanted}, which it cannot be read as: "
-        f"{count} with events of {_instant(first_ms)} to {_instant(last_ms)}, such as {odd[0].path}; "
+        f"{count} with events of {instant(first_ms)} to {instant(last_ms)}, such as {odd[0].path}; "
         f"ask for windows outside of that time, or declare the column as {stored}"
     )
 
 
-def _instant(at_ms: int) -> str:
+def instant(at_ms: int) -> str:
+    """Write an event time to the minute, in UTC; one that calendars do not have as its number."""
     try:
         return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%MZ")
     except (OverflowError, ValueError, OSError):

@@ -195,11 +195,12 @@ def read_manifest(data: Path) -> FileEntry:
         raise ArchiveError(f"{data}: its manifest {manifest_path(data).name} cannot be read: {error}") from None
 
 
-def check_file(file: ArchivedFile) -> None:
-    """Compare a file's bytes with its manifest, O(bytes).
+def check_file(file: ArchivedFile) -> bytes:
+    """Compare a file's bytes with its manifest and return them, O(bytes).
 
     Raises:
         ArchiveError: they differ.
+        OSError: the file cannot be read.
     """
     data = file.path.read_bytes()
     if hashlib.sha256(data).hexdigest() != file.entry.sha256:
@@ -207,6 +208,7 @@ def check_file(file: ArchivedFile) -> None:
             f"{file.path}: its bytes are not those that agent {file.entry.agent} wrote "
             f"(manifest: {file.entry.bytes} bytes, sha256 {file.entry.sha256[:12]}...)"
         )
+    return data
 
 
 def _hours(root: Path, start_ms: int | None, end_ms: int | None) -> Iterator[Path]:

@@ -111,7 +111,8 @@ class Merging:
         frames = []
         for file in group:
             try:
-                frames.append(_read(file))
+                # Damage must not be handed on under a fresh checksum.
+                frames.append(pl.read_parquet(io.BytesIO(check_file(file))))
             except FileNotFoundError:
                 return None
             except (ArchiveError, pl.exceptions.PolarsError) as error:
@@ -200,14 +201,6 @@ def _worth_it(group: Sequence[ArchivedFile]) -> Iterator[list[ArchivedFile]]:
         left.pop()
     if len(left) > 1:
         yield left
-
-
-def _read(file: ArchivedFile) -> pl.DataFrame:
-    """Read a whole file, whose damage must not be handed on under a fresh checksum."""
-    data = file.path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != file.entry.sha256:
-        raise ArchiveError(f"{file.path}: its bytes are not those that agent {file.entry.agent} wrote")
-    return pl.read_parquet(io.BytesIO(data))
 
 
 def _is_quiet(files: Sequence[Held], now_ms: int) -> bool:

@@ -8,8 +8,19 @@ from pathlib import Path
 import polars as pl
 
 from agents.archive.evolution import common_types
-from agents.archive.layout import list_files
+from agents.archive.layout import HOUR_MS, list_files
+from agents.archive.removed import Span, join_spans
 from agents.jobs.types import SqlType
+
+
+def hours_in(path: Path) -> list[Span]:
+    """Return the hours that a file's events are of, as half-open spans of event time, ascending and apart.
+
+    Raises:
+        OSError, PolarsError: it cannot be read.
+    """
+    at_ms = pl.read_parquet(path, columns=["ts"], hive_partitioning=False)["ts"].dt.epoch("ms")
+    return join_spans((hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (at_ms // HOUR_MS).unique())
 
 
 def read_archive(

@@ -14,6 +14,7 @@ import polars as pl
 from agents.archive import disk
 from agents.archive.inventory import GOING, Held, manifest_beside
 from agents.archive.layout import HOUR_MS, ArchiveError, read_manifest
+from agents.archive.reading import hours_in
 from agents.archive.removed import EVER_MS, Span, add_removed
 
 _REMOVABLE = ("visible", "merged", "aside")
@@ -74,8 +75,7 @@ def _spans(file: Held) -> list[Span]:
     if file.hour_ms is not None:
         return [(file.hour_ms, file.hour_ms + HOUR_MS)]
     try:
-        at_ms = pl.read_parquet(file.path, columns=["ts"], hive_partitioning=False)["ts"].dt.epoch("ms")
-        return [(hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (at_ms // HOUR_MS).unique().sort()]
+        return hours_in(file.path)
     except (OSError, pl.exceptions.PolarsError):
         pass
     try:

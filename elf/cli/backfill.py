@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,18 +13,15 @@ import typer
 
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.output import print_json, printable, say, wants_json
+from elf.cli.spark import HERE, PANEL, Archives, SparkMaster, describe_span
 
 if TYPE_CHECKING:
     from elf.offline.backfill import Backfill, Progress
 
-_PANEL = "Offline"
-
 
 def backfill(
     name: JobName,
-    archive: Annotated[
-        list[Path], typer.Option(metavar="DIR", help="Archive folder of an agent that has the source; all are needed.")
-    ],
+    archive: Archives,
     since: Annotated[str, typer.Option(metavar="LENGTH", help="How far back from now: 7d, 12h, 30m.")] = "7d",
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Go on without the archives of some agents; windows name them missing.")
@@ -33,7 +29,7 @@ def backfill(
     scratch: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where Spark puts what it computed; a cluster has to see it.")
     ] = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
+    master: SparkMaster = HERE,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
@@ -93,13 +89,12 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 def _describe(done: Backfill) -> str:
     if not done.intervals:
         return f"{printable(done.job)}: nothing to backfill"
-    start, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (done.start_ms, done.end_ms))
+    span = describe_span(done.start_ms, done.end_ms)
     return (
-        f"{printable(done.job)}: {done.intervals:,} intervals from {start:%Y-%m-%d %H:%M:%S} to "
-        f"{end:%Y-%m-%d %H:%M:%S} UTC, {done.rows:,} rows of {done.events:,} events"
+        f"{printable(done.job)}: {done.intervals:,} intervals from {span}, {done.rows:,} rows of {done.events:,} events"
     )
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command(rich_help_panel=_PANEL)(backfill)
+    app.command(rich_help_panel=PANEL)(backfill)

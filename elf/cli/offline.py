@@ -14,8 +14,7 @@ from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFi
 from elf.cli.exits import DIFFERS, NO_RESULT
 from elf.cli.mistakes import explained, load_job
 from elf.cli.output import console, print_json, say, table_of, wants_json
-
-_PANEL = "Offline"
+from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster
 
 
 def run(
@@ -64,9 +63,7 @@ def run(
 
 def verify(
     name: JobName,
-    archive: Annotated[
-        list[Path], typer.Option(metavar="DIR", help="Archive folder of an agent that has the source; all are needed.")
-    ],
+    archive: Archives,
     window: Annotated[
         list[str] | None, typer.Option(metavar="START/END", help="Window to verify, or latest; repeatable.")
     ] = None,
@@ -77,8 +74,8 @@ def verify(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the report as a page that needs nothing else.")
     ] = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
-    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
+    master: SparkMaster = HERE,
+    conf: SparkConf = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
@@ -120,4 +117,4 @@ def _require_writable(file: Path) -> None:
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
     for command in (run, verify):
-        app.command(rich_help_panel=_PANEL)(command)
+        app.command(rich_help_panel=PANEL)(command)

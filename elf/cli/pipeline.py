@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +13,11 @@ import typer
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
 from elf.cli.mistakes import explained, read_text
 from elf.cli.output import print_json, printable, say, wants_json
+from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
 
 if TYPE_CHECKING:
     from elf.offline.pipeline.run import Done, PipelineJob
 
-_PANEL = "Offline"
 _ONCE = "available-now"
 
 
@@ -26,9 +25,7 @@ def pipeline(
     job: Annotated[
         str, typer.Argument(metavar="JOB|NAME", help="A job file (.toml, .sql), or a published job's (CREATOR/)NAME.")
     ],
-    archive: Annotated[
-        list[Path], typer.Option(metavar="DIR", help="Archive folder of an agent that has the source; all are needed.")
-    ],
+    archive: Archives,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where tables go; all of a cluster have to see it.")],
     trigger: Annotated[
         str, typer.Option(metavar="available-now|30s", help="Do what there is to do and end, or look again every 30 s.")
@@ -36,8 +33,8 @@ def pipeline(
     since: Annotated[
         str | None, typer.Option(metavar="7d|TIME", help="Leave windows alone that begin before; default: none.")
     ] = None,
-    master: Annotated[str, typer.Option(metavar="URL", help="Spark's master.")] = "local[*]",
-    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
+    master: SparkMaster = HERE,
+    conf: SparkConf = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
@@ -129,11 +126,10 @@ def _describe(one: Done) -> str:
     read = f"{one.files:,} file{'' if one.files == 1 else 's'} with {one.events:,} events"
     if one.until_ms is None or one.since_ms is None:
         return f"the total, of {read}"
-    start, end = (datetime.fromtimestamp(at / 1_000, UTC) for at in (one.since_ms, one.until_ms))
     windows = f"{one.windows:,} windows" if one.windows > 1 else "1 window"
-    return f"{windows} from {start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC, of {read}"
+    return f"{windows} from {describe_span(one.since_ms, one.until_ms)}, of {read}"
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    app.command(rich_help_panel=_PANEL)(pipeline)
+    app.command(rich_help_panel=PANEL)(pipeline)

@@ -108,7 +108,7 @@ def _cell(name: str, stored: str | None, wanted: str) -> Column:
 
     if stored is None:
         return F.lit(None).cast(wanted.lower()).alias(name)
-    column = F.col(_quoted(name))
+    column = F.col(quoted(name))
     if (stored, wanted) == ("BIGINT", "INT"):
         column = F.when(column.between(-(2**31), 2**31 - 1), column)
     return column.cast(wanted.lower()).alias(name)
@@ -129,7 +129,8 @@ def _schema(columns: Mapping[str, str]) -> StructType:
     return T.StructType([T.StructField(name, kinds[kind]) for name, kind in columns.items()])
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's functions take any name."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
-from agents.archive.removed import Removed, join_spans, read_removed
+from agents.archive.evolution import instant
+from agents.archive.removed import EVER_MS, Removed, join_spans, read_removed
 
 #: Hours named in one sentence.
 _NAMED_MAX = 3
@@ -40,13 +40,8 @@ def removed_hours(
     if not spans:
         return ""
     agents = ", ".join(sorted({agent for agent, each in removed if each}))
-    named = ", ".join(f"{_instant(start)}/{_instant(end)}" for start, end in spans[:_NAMED_MAX])
+    named = ", ".join(
+        f"{'the start' if start <= EVER_MS else instant(start)}/{instant(end)}" for start, end in spans[:_NAMED_MAX]
+    )
     more = f" and {len(spans) - _NAMED_MAX} more" if len(spans) > _NAMED_MAX else ""
     return f"the archive no longer has these hours: {named}{more} (removed at {agents})"
-
-
-def _instant(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%MZ")
-    except (OverflowError, ValueError, OSError):
-        return "the start"

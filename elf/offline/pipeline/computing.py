@@ -13,7 +13,7 @@ import numpy as np
 
 from agents.archive.layout import ArchivedFile
 from agents.errors import JobSpecError
-from elf.offline.events import read_events
+from elf.offline.events import quoted, read_events
 from elf.offline.grid import START, Grid
 from elf.offline.pipeline.due import Pass
 from elf.offline.plan import SparkPlan
@@ -102,7 +102,7 @@ class SparkCompute:
             events = events.filter(F.col("ts") >= F.timestamp_millis(F.lit(chosen.since_ms)))
         rows = self._plan.table(events, grid)
         computed = F.timestamp_millis(F.lit(now_ms)).alias("_computed")
-        outputs = [F.col(_quoted(item.name)) for item in self._plan.query.items]
+        outputs = [F.col(quoted(item.name)) for item in self._plan.query.items]
         if grid is None:
             agents = {file.entry.agent for file in files}
             counts = F.lit(len(files)).cast("int").alias("_files"), F.lit(len(agents)).cast("int").alias("_agents")
@@ -144,7 +144,3 @@ def _written(folder: Path, chosen: Pass) -> Iterator[tuple[int | None, Path]]:
     for part in folder.rglob("part-*.parquet"):
         start = None if chosen.grid is None else int(part.parent.name.partition("=")[2])
         yield start, part
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

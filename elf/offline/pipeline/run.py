@@ -15,7 +15,8 @@ from pathlib import Path
 import polars as pl
 
 from agents.archive.evolution import common_types
-from agents.archive.layout import HOUR_MS, LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError
+from agents.archive.layout import LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError
+from agents.archive.reading import hours_in
 from agents.archive.removed import Span, join_spans
 from agents.errors import ElfError, JobSpecError
 from agents.jobs.query import columns_read
@@ -260,10 +261,9 @@ def _times(file: ArchivedFile) -> list[Span]:
     if MIXED not in file.entry.path:
         return [(file.entry.first_ms, file.entry.last_ms + 1)]
     try:
-        at_ms = pl.read_parquet(file.path, columns=["ts"], hive_partitioning=False)["ts"].dt.epoch("ms")
+        return hours_in(file.path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ArchiveError(f"{file.path} cannot be read: {error}") from None
-    return join_spans((hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (at_ms // HOUR_MS).unique())
 
 
 def _refuse_copies(files: Sequence[ArchivedFile]) -> None:
