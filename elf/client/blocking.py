@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Window
@@ -60,7 +61,7 @@ class Client:
         with self._start_lock:
             if self._loop is None or self._thread is None or self._inner is None:
                 return
-            asyncio.run_coroutine_threadsafe(self._inner.close(), self._loop).result()
+            _Call(self._inner.close).run(self._loop)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._loop.close()
@@ -75,15 +76,15 @@ class Client:
         creator: str | None = None,
     ) -> Job:
         """Publish a job; see `AsyncClient.publish`."""
-        return self._wait(self._client().publish(file, text=text, name=name, creator=creator))
+        return self._wait(lambda client: client.publish(file, text=text, name=name, creator=creator))
 
     def jobs(self) -> list[Job]:
         """List the jobs that the agent knows."""
-        return self._wait(self._client().jobs())
+        return self._wait(lambda client: client.jobs())
 
     def job(self, name: str) -> dict[str, Any]:
         """Return everything the agent tells about one job."""
-        return self._wait(self._client().job(name))
+        return self._wait(lambda client: client.job(name))
 
     def query(
         self,
@@ -95,45 +96,45 @@ class Client:
         require: str | None = None,
     ) -> Result:
         """Ask a job's master for one result; see `AsyncClient.query`."""
-        return self._wait(self._client().query(name, window, key=key, limit=limit, require=require))
+        return self._wait(lambda client: client.query(name, window, key=key, limit=limit, require=require))
 
     def watch(self, name: str) -> Iterator[Result]:
         """Follow a job; see `AsyncClient.watch`."""
         results = self._client().watch(name)
         try:
-            while (result := self._wait(_next(results))) is not None:
+            while (result := self._wait(lambda _: _next(results))) is not None:
                 yield result
         finally:
             if self._loop is not None:  # else the client was closed, and the stream with it
-                self._wait(results.aclose())
+                self._wait(lambda _: results.aclose())
 
     def tree(self, name: str, part: int = 0) -> Tree:
         """Return a job's reducer tree; of one with several, that of a part."""
-        return self._wait(self._client().tree(name, part))
+        return self._wait(lambda client: client.tree(name, part))
 
     def members(self) -> list[Member]:
         """List the agents that the agent knows."""
-        return self._wait(self._client().members())
+        return self._wait(lambda client: client.members())
 
     def stop(self, name: str) -> None:
         """Stop a job on all agents."""
-        self._wait(self._client().stop(name))
+        self._wait(lambda client: client.stop(name))
 
     def force(self, name: str) -> None:
         """Let the agent asked go on alone with a job; see `AsyncClient.force`."""
-        self._wait(self._client().force(name))
+        self._wait(lambda client: client.force(name))
 
     def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good; see `AsyncClient.retire`."""
-        return self._wait(self._client().retire(agent, job))
+        return self._wait(lambda client: client.retire(agent, job))
 
     def load(self, name: str, intervals: Intervals) -> None:
         """Load intervals that were computed from the archives; see `AsyncClient.load`."""
-        self._wait(self._client().load(name, intervals))
+        self._wait(lambda client: client.load(name, intervals))
 
     def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; see `AsyncClient.ingest`."""
-        return self._wait(self._client().ingest(source, events))
+        return self._wait(lambda client: client.ingest(source, events))
 
     def _client(self) -> AsyncClient:
         """Return the asynchronous client, its thread started on first use."""
@@ -142,31 +143,58 @@ class Client:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="elf-client", daemon=True)
                 self._thread.start()
-                making = self._make()
-                self._inner = asyncio.run_coroutine_threadsafe(making, self._loop).result()
+                self._inner = _Call(self._make).run(self._loop)
             return self._inner
 
     async def _make(self) -> AsyncClient:
         return AsyncClient(self._url, self._token, creator=self._creator)
 
-    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+    def _wait(self, call: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns."""
-        assert self._loop is not None, "a call always follows _client()"
-        ended = threading.Event()
-        future = asyncio.run_coroutine_threadsafe(_run(call, ended), self._loop)
+        client = self._client()
+        assert self._loop is not None, "a client has a loop"
+        return _Call(lambda: call(client)).run(self._loop)
+
+
+class _Call(Generic[T]):
+    """A call that a loop runs in its thread while another thread waits for it.
+
+    Unlike `asyncio.run_coroutine_threadsafe`, the coroutine is made on the loop: a caller that is interrupted between
+    making it and handing it over would leave one that nobody awaits.
+    """
+
+    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._make = make
+        self._task: asyncio.Task[T] | None = None
+        self._answer: Future[T] = Future()
+
+    def run(self, loop: asyncio.AbstractEventLoop) -> T:
         try:
-            return future.result()
+            loop.call_soon_threadsafe(self._begin)
+            return self._answer.result()
         except BaseException:
-            if future.cancel():
-                ended.wait(INTERRUPT_S)
+            if not self._answer.done():
+                loop.call_soon_threadsafe(self._cancel)
+                wait([self._answer], INTERRUPT_S)
             raise
 
+    def _begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._make())
+        self._task.add_done_callback(self._hand_over)
 
-async def _run(call: Coroutine[Any, Any, T], ended: threading.Event) -> T:
-    try:
-        return await call
-    finally:
-        ended.set()
+    def _cancel(self) -> None:
+        if self._task is None:  # interrupted before the loop was asked
+            self._answer.set_exception(CancelledError())
+        else:
+            self._task.cancel()
+
+    def _hand_over(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._answer.set_exception(CancelledError())
+        elif error := task.exception():
+            self._answer.set_exception(error)
+        else:
+            self._answer.set_result(task.result())
 
 
 async def _next(results: AsyncGenerator[Result, None]) -> Result | None:

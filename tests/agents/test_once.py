@@ -59,13 +59,14 @@ def folder(tmp_path: Path, events: list[dict[str, Any]]) -> Path:
 def test_windows_equal_duckdb(folder: Path, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int) -> None:
     monkeypatch.setattr(once._chunks, "__defaults__", (chunk_bytes,))
     outcome = evaluate(job(TOP), [str(folder / "*.log"), str(folder / "*.gz")], "json")
-    expected = duckdb.sql(f"""
-        WITH e AS (SELECT epoch(ts::TIMESTAMP)::BIGINT AS s, * FROM read_json('{folder}/all.ndjson')),
-        w AS (SELECT (s // 30 + i) * 30 AS w_end, * FROM e, (VALUES (1), (2)) v(i) WHERE category = 'Video Games'),
-        g AS (SELECT w_end, product, count(*) AS clicks, sum(price)::BIGINT AS total FROM w GROUP BY ALL)
-        SELECT w_end, product, clicks, total FROM g
-        QUALIFY row_number() OVER (PARTITION BY w_end ORDER BY clicks DESC, product) <= 3
-        ORDER BY w_end, clicks DESC, product
+    with duckdb.connect() as database:
+        expected = database.execute(f"""
+            WITH e AS (SELECT epoch(ts::TIMESTAMP)::BIGINT AS s, * FROM read_json('{folder}/all.ndjson')),
+            w AS (SELECT (s // 30 + i) * 30 AS w_end, * FROM e, (VALUES (1), (2)) v(i) WHERE category = 'Video Games'),
+            g AS (SELECT w_end, product, count(*) AS clicks, sum(price)::BIGINT AS total FROM w GROUP BY ALL)
+            SELECT w_end, product, clicks, total FROM g
+            QUALIFY row_number() OVER (PARTITION BY w_end ORDER BY clicks DESC, product) <= 3
+            ORDER BY w_end, clicks DESC, product
     """).fetchall()
     rows = outcome.frame.with_columns(pl.col("window_end").dt.epoch("s")).drop("window_start").rows()
     assert rows == expected

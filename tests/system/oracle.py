@@ -26,7 +26,9 @@ def shop_windows(logs: Sequence[pathlib.Path], size_ms: int, slide_ms: int, limi
     ORDER BY start_ms, clicks DESC, product
     """
     windows: Windows = collections.defaultdict(list)
-    for start_ms, product, clicks, cents in duckdb.execute(query, {"files": [str(log) for log in logs]}).fetchall():
+    with duckdb.connect() as database:
+        rows = database.execute(query, {"files": [str(log) for log in logs]}).fetchall()
+    for start_ms, product, clicks, cents in rows:
         windows[start_ms].append((product, clicks, cents))
     return windows
 

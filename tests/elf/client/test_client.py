@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from datetime import date, datetime
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import polars as pl
 import pytest
@@ -226,3 +230,25 @@ def test_a_client_may_be_used_again_and_left_open(agent: Agent) -> None:
     client.close()
     assert client.jobs()
     client.close()
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_a_call_may_be_interrupted_at_any_step(agent: Agent, recwarn: pytest.WarningsRecorder, step: int) -> None:
+    left = step
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        left -= event == "line" and frame.f_code.co_name in {"_wait", "run"}
+        if left == 0:
+            raise KeyboardInterrupt
+        return interrupt
+
+    with elf.connect(agent.url) as client:
+        assert client.jobs()
+        sys.settrace(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.members()
+        sys.settrace(None)
+        assert client.members(), "and the client goes on"
+        gc.collect()
+    assert not [str(warning.message) for warning in recwarn.list], "nothing was begun and never awaited"

@@ -188,7 +188,8 @@ class Reader(threading.Thread):
 def count_archived(archives: Sequence[pathlib.Path]) -> tuple[int, int]:
     """Return how many events the agents' archives hold, and how many different ones."""
     query = "SELECT count(*), count(DISTINCT (origin, number)) FROM read_parquet($files)"
-    row = duckdb.execute(query, {"files": [f"{archive}/**/*.parquet" for archive in archives]}).fetchone()
+    with duckdb.connect() as database:
+        row = database.execute(query, {"files": [f"{archive}/**/*.parquet" for archive in archives]}).fetchone()
     assert row is not None
     return row[0], row[1]
 
@@ -208,7 +209,9 @@ def compute_truth(job: Job, logs: Sequence[pathlib.Path]) -> Truth:
     """
     windows: dict[int, dict[str, tuple[int, ...]]] = {}
     width = 1 + job.columns.count(",")
-    for start_ms, key, *row in duckdb.execute(query, {"files": [str(log) for log in logs]}).fetchall():
+    with duckdb.connect() as database:
+        rows = database.execute(query, {"files": [str(log) for log in logs]}).fetchall()
+    for start_ms, key, *row in rows:
         windows.setdefault(start_ms, {})[key] = tuple(row[:width])
     return windows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,13 @@ FROM clicks WHERE event = 'view'
 GROUP BY window(ts, '40 seconds', '20 seconds'), product HAVING count(*) > 1 ORDER BY clicks DESC LIMIT 3"""
 
 
+@pytest.fixture
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database of one's own: the module's is everybody's in this process, and refuses where one left rows unread."""
+    with duckdb.connect() as database:
+        yield database
+
+
 def job(query: str, name: str = "top") -> PipelineJob:
     return PipelineJob("ops", name, "clicks", query, {}, 0)
 
@@ -45,16 +53,18 @@ def run(job: PipelineJob, archives: list[Path], out: Path, since_ms: int | None 
     return done
 
 
-def test_windows_are_what_duckdb_and_the_batch_plan_compute(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+def test_windows_are_what_duckdb_and_the_batch_plan_compute(
+    spark: SparkSession, shop: Shop, database: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
     (done,) = run(job(TOP), shop.folders, tmp_path)
     assert done.windows == done.with_rows + 1, "of one, HAVING takes all rows"
     assert done.events == shop.events.height
     table = f"'{tmp_path}/ops/top/window=*/rows.parquet'"
     columns = 'product, epoch_ms(since), clicks, "cents, all", epoch_ms(last)'
-    got = duckdb.sql(f"SELECT {columns} FROM {table} ORDER BY since, clicks DESC, product").fetchall()
+    got = database.execute(f"SELECT {columns} FROM {table} ORDER BY since, clicks DESC, product").fetchall()
     shop.events.with_columns(pl.col("ts").dt.epoch("ms")).write_parquet(tmp_path / "events.parquet")
     clicks = f"'{tmp_path}/events.parquet'"
-    placed = duckdb.sql(
+    placed = database.sql(
         f"""SELECT product, since, count(*) AS clicks, sum(price_cents)::BIGINT AS cents, max(ts) AS last FROM (
             SELECT *, unnest([ts // 20000 * 20000, ts // 20000 * 20000 - 20000]) AS since FROM {clicks}
             WHERE event = 'view') GROUP BY product, since HAVING count(*) > 1
@@ -73,7 +83,9 @@ def test_windows_are_what_duckdb_and_the_batch_plan_compute(spark: SparkSession,
         assert set(own.select("product", "clicks").rows()) <= batch and own.height == min(3, len(batch))
 
 
-def test_spark_polars_and_duckdb_read_the_same_typed_table(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
+def test_spark_polars_and_duckdb_read_the_same_typed_table(
+    spark: SparkSession, shop: Shop, database: duckdb.DuckDBPyConnection, tmp_path: Path
+) -> None:
     begun_us = time.time_ns() // 1_000
     query = "SELECT category, avg(rating) AS rating FROM clicks GROUP BY window(ts, '1 minute'), category"
     run(job(query), shop.folders, tmp_path)
@@ -89,7 +101,7 @@ def test_spark_polars_and_duckdb_read_the_same_typed_table(spark: SparkSession, 
     by_polars = pl.read_parquet(tmp_path / "ops/top").select(names)
     utc = pl.Datetime("us", "UTC")
     assert by_polars.dtypes == [pl.String, pl.Float64, utc, utc, pl.Int32, pl.Int32, utc]
-    by_duckdb = duckdb.sql(
+    by_duckdb = database.sql(
         f"SELECT category, rating, epoch_us(_start), \"window\" FROM '{tmp_path}/ops/top/*/*.parquet' ORDER BY ALL"
     )
     assert by_duckdb.types[-1] == "BIGINT" and kinds["window"] == "bigint"
