@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +11,10 @@ import typer
 
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.output import print_json, printable, say, wants_json
-from elf.cli.spark import HERE, PANEL, Archives, SparkMaster, describe_span
+from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
 
 if TYPE_CHECKING:
-    from elf.offline.backfill import Backfill, Progress
+    from elf.offline.backfill import Backfill
 
 
 def backfill(
@@ -30,6 +28,7 @@ def backfill(
         Path | None, typer.Option(metavar="DIR", help="Where Spark puts what it computed; a cluster has to see it.")
     ] = None,
     master: SparkMaster = HERE,
+    conf: SparkConf = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
@@ -42,18 +41,22 @@ def backfill(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--since") from None
     from elf.offline.backfill import run_backfill
+    from elf.offline.progress import shown
+    from elf.offline.session import parse_conf
 
-    with connect(agent, token_file) as client, _bar() as progress:
+    settings = parse_conf(conf or ())
+    with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
         done = run_backfill(
             client,
             name,
             since_ms,
             archive,
             master,
+            conf=settings,
             incomplete=incomplete,
             scratch=scratch,
-            progress=progress,
-            waiting=say,
+            steps=steps,
+            say=say,
         )
     if wants_json(as_json):
         print_json(done)
@@ -63,27 +66,6 @@ def backfill(
         say(note)
     if done.missing:
         say(f"some of it is missing of: {', '.join(map(printable, done.missing))}")
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
-    """Show how far it is on a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda now: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (BarColumn(), TextColumn("{task.percentage:.0f} %"), TextColumn("{task.fields[rows]}"))
-    with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("backfill", rows="starting Spark")
-
-        def show(now: Progress) -> None:
-            rows = f"{now.events:,} events read, {now.rows:,} rows loaded"
-            bars.update(task, total=now.end_ms - now.start_ms, completed=now.done_ms - now.start_ms, rows=rows)
-
-        yield show
 
 
 def _describe(done: Backfill) -> str:

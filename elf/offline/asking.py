@@ -1,4 +1,4 @@
-"""What a verification asks an agent: the job, its closed windows, and the labels of parts of a window.
+"""What offline work asks an agent: the job; and for a verification its closed windows, and labels of parts of a window.
 
 The client is handed in. Questions for many windows go out several at a time, and no more are on their way than that,
 so that the answers of a week need not be in memory at once.
@@ -25,12 +25,16 @@ WINDOWS_MAX = 100_000
 Result = Mapping[str, Any]
 
 
-class JobClient(Protocol):
-    """What verification asks an agent."""
+class DescribingClient(Protocol):
+    """Asks an agent for a job."""
 
     def job(self, name: str) -> Mapping[str, Any]:
         """Return the job's description with creator, name, source, query and columns."""
         ...
+
+
+class JobClient(DescribingClient, Protocol):
+    """What verification asks an agent."""
 
     def query(self, name: str, *, window: str, limit: int | None = None) -> Any:
         """Return the Result of one window, as a mapping or a record."""
@@ -42,6 +46,30 @@ class Slides(msgspec.Struct, frozen=True):
 
     size_ms: int
     slide_ms: int
+
+
+class CountedAgent(msgspec.Struct, frozen=True):
+    """An agent, and the event time up to which the job has counted it; None if it never has."""
+
+    agent: str
+    name: str
+    through_ms: int | None
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """What may be backfilled of one publication: event time, None before its first result, and who was counted."""
+
+    instance: str
+    first_ms: int | None
+    until_ms: int | None
+    agents: list[CountedAgent]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One of the parts of a job with several trees, or why its master does not answer."""
+
+    backfill: Reach | None = None
+    trouble: str | None = None
 
 
 class JobText(msgspec.Struct, frozen=True):
@@ -64,6 +92,9 @@ class JobText(msgspec.Struct, frozen=True):
     #: Names of those that are expected now.
     roster: list[str] = []
     options: Options = Options()
+    #: Of a job with several trees, of its first part; then `parts` has all of them.
+    backfill: Reach | None = None
+    parts: list[Part] = []
 
     @property
     def key(self) -> str:
@@ -71,7 +102,7 @@ class JobText(msgspec.Struct, frozen=True):
         return f"{self.creator}/{self.name}"
 
 
-def describe(client: JobClient, name: str) -> JobText:
+def describe(client: DescribingClient, name: str) -> JobText:
     """Ask for a job.
 
     Raises:

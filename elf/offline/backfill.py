@@ -1,6 +1,6 @@
 """`elf backfill`: intervals of before a job was published, computed by Spark from the archives, loaded into its panes.
 
-Owns which intervals are computed, in how many steps, and what is said of agents whose archives lack some of them. What
+Owns which intervals are computed, in how many passes, and what is said of agents whose archives lack some of them. What
 may be loaded is the job's master's to say (`agents.masters.backfilling`), and it says so again at each load: to
 begin again after an interruption, or twice at once, costs time and counts nothing twice. docs/OFFLINE.md.
 """
@@ -12,90 +12,39 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import polars as pl
 
 from agents.archive.layout import ArchivedFile
 from agents.errors import JobError, UnavailableError
-from agents.jobs.definition import Definition, Options, check_definition
+from agents.jobs.definition import Definition, check_definition
 from agents.jobs.plan import Plan, compile_job
 from cbt import INTERVAL, split
 from elf.client.results import Intervals
+from elf.offline.asking import DescribingClient, JobText, Reach, describe
 from elf.offline.events import find_files, read_events
 from elf.offline.panes import cut, read_frames, whole_runs
-from elf.offline.session import OfflineError, open_session
+from elf.offline.progress import Steps
+from elf.offline.session import OfflineError, in_one_sentence, open_session
 from elf.offline.states import state_frames
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Bytes of archive that one step of Spark's computes: a few million events.
-STEP_BYTES = 64 << 20
+#: Bytes of archive that one pass of Spark's computes: a few million events.
+PASS_BYTES = 64 << 20
 #: How long an interval takes to be committed after it has ended and been waited for.
 COMMIT_MS = 10_000
 _LOOK_S = 0.25
 
 
-class BackfillClient(Protocol):
-    """What is asked of an agent."""
-
-    def job(self, name: str) -> Mapping[str, Any]:
-        """Describe the job, with what may be backfilled of it."""
-        ...
+class LoadingClient(DescribingClient, Protocol):
+    """What backfill asks an agent."""
 
     def load(self, name: str, intervals: Intervals) -> None:
         """Load intervals into the job."""
         ...
-
-
-class _Agent(msgspec.Struct, frozen=True):
-    agent: str
-    name: str
-    through_ms: int | None
-
-
-class _Reach(msgspec.Struct, frozen=True):
-    instance: str
-    first_ms: int | None
-    until_ms: int | None
-    agents: list[_Agent]
-
-
-class _Job(msgspec.Struct, frozen=True):
-    creator: str
-    name: str
-    source: str
-    query: str
-    columns: dict[str, str]
-    options: Options
-    backfill: _Reach
-    parts: list[dict[str, Any]] = []
-
-    @property
-    def reaches(self) -> list[_Reach]:
-        """What may be backfilled of each part.
-
-        Raises:
-            UnavailableError: a part's master does not answer.
-        """
-        if not self.parts:
-            return [self.backfill]
-        if trouble := next((part["trouble"] for part in self.parts if "trouble" in part), None):
-            raise UnavailableError(f"a part of {self.creator}/{self.name} cannot be asked: {trouble}")
-        return [msgspec.convert(part["backfill"], _Reach) for part in self.parts]
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a backfill has come: event time computed and loaded, of [start_ms, end_ms), and what was read for it."""
-
-    start_ms: int
-    end_ms: int
-    done_ms: int
-    events: int
-    rows: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,16 +73,17 @@ class Backfill:
 
 
 def run_backfill(
-    client: BackfillClient,
+    client: LoadingClient,
     name: str,
     since_ms: int,
     archives: Sequence[Path],
     master: str = "local[*]",
     *,
+    conf: Mapping[str, str] | None = None,
     incomplete: bool = False,
     scratch: Path | None = None,
-    progress: Callable[[Progress], None] = lambda now: None,
-    waiting: Callable[[str], None] = lambda why: None,
+    steps: Steps | None = None,
+    say: Callable[[str], None] = lambda what: None,
 ) -> Backfill:
     """Compute the intervals since an event time that agents lack, and load them.
 
@@ -143,18 +93,19 @@ def run_backfill(
         since_ms: event time.
         archives: archive folders, of all agents that have the job's source.
         master: Spark's.
+        conf: Spark's settings.
         incomplete: also go on where agents' archives are not among these; results then name them as missing.
         scratch: where Spark leaves what it computed, for all machines of a cluster to see; default: a temporary folder.
-        progress: told of each step.
-        waiting: told what is waited for.
+        steps: is told how far it is.
+        say: is told what is waited for.
 
     Raises:
         ElfError: one clear sentence: the job cannot be backfilled, Spark or the archive cannot be used.
     """
-    job = _ready(client, name, waiting)
-    plan = _plan_of(job)
-    key, interval_ms = f"{job.creator}/{job.name}", plan.interval_ms
-    reaches = job.reaches
+    steps = steps or Steps()
+    job, plan = _ready(client, name, say)
+    interval_ms = plan.interval_ms
+    reaches = _reaches(job)
     files = [file for file in find_files(archives, job.source) if file.entry.rows]
     coverage = _Coverage(files, reaches, interval_ms)
     if coverage.unseen and not incomplete:
@@ -162,37 +113,31 @@ def run_backfill(
             f"no archive of {', '.join(coverage.unseen)} is among the folders given, or it has no event yet; add it "
             "with --archive, or say --incomplete: windows then name who is missing"
         )
-    notes: list[str] = []
-    first_ms = max(reach.first_ms or 0 for reach in reaches)
-    until_ms = min(reach.until_ms or 0 for reach in reaches)
-    oldest_ms = min((file.entry.first_ms for file in files), default=until_ms)
-    if since_ms < first_ms and oldest_ms < first_ms:
-        notes.append("the job retains no more; publish it with a longer `retain` for older windows")
-    elif since_ms < oldest_ms:
-        notes.append("the archives have nothing older")
-    first = max(first_ms, since_ms, oldest_ms) // interval_ms
-    until = until_ms // interval_ms
+    first_ms, until_ms, notes = _span(files, reaches, since_ms)
+    first, until = first_ms // interval_ms, until_ms // interval_ms
     if first >= until:
-        return Backfill(key, until_ms, until_ms, 0, 0, 0, notes=(*notes, "agents have counted all there is"))
-    spark = open_session(master)
+        return Backfill(job.key, until_ms, until_ms, 0, 0, 0, notes=(*notes, "agents have counted all there is"))
+    steps.total("intervals", until - first)
+    steps.say("starting Spark")
+    spark = open_session(master, conf)
     loader = _Loader(client, name, plan, reaches, coverage)
-    now = Progress(first * interval_ms, until_ms, first * interval_ms, 0, 0)
-    progress(now)
-    steps = list(_steps(files, first, until, interval_ms))
+    events = rows = 0
     with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
-        for step, (begin, end) in enumerate(steps):
+        for number, (begin, end) in enumerate(_passes(files, first, until, interval_ms)):
             span = begin * interval_ms, end * interval_ms
             within = [file for file in files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
-            rows = _compute(spark, plan, job, within, span, Path(folder) / str(step))
-            loader.load(rows, begin, end - 1)
-            events = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
-            now = dataclasses.replace(now, done_ms=span[1], events=now.events + events, rows=now.rows + rows.height)
-            progress(now)
+            # A file that reaches into several passes is counted with the first.
+            fresh = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
+            with in_one_sentence(), steps.computing(spark, fresh):
+                computed = _compute(spark, plan, job, within, span, Path(folder) / str(number))
+            loader.load(computed, begin, end - 1)
+            events, rows = events + fresh, rows + computed.height
+            steps.done(end - begin, f"{rows:,} rows loaded")
     missing = tuple(sorted(loader.missing))
-    return Backfill(key, now.start_ms, until_ms, until - first, now.rows, now.events, missing, tuple(notes))
+    return Backfill(job.key, first * interval_ms, until_ms, until - first, rows, events, missing, notes)
 
 
-def _ready(client: BackfillClient, name: str, waiting: Callable[[str], None]) -> _Job:
+def _ready(client: DescribingClient, name: str, say: Callable[[str], None]) -> tuple[JobText, Plan]:
     """Wait until the job has committed all that agents lack, or for as long as an interval may take; return it.
 
     Raises:
@@ -201,29 +146,45 @@ def _ready(client: BackfillClient, name: str, waiting: Callable[[str], None]) ->
     """
     begun_s, told = time.monotonic(), False
     while True:
-        answer = client.job(name)
-        if answer.get("window") is None:
+        job = describe(client, name)
+        if job.window is None:
             raise JobError(f"{name} has no window: it counts since it began, and has no intervals to backfill")
-        job = msgspec.convert(answer, _Job)
-        if all(_is_settled(reach) for reach in job.reaches):
-            return job
-        patience_ms = 2 * int(answer["interval_ms"]) + job.options.lateness_ms + COMMIT_MS
+        plan, reaches = _plan_of(job), _reaches(job)
+        if all(_is_settled(reach) for reach in reaches):
+            return job, plan
+        patience_ms = 2 * plan.interval_ms + job.options.lateness_ms + COMMIT_MS
         if (time.monotonic() - begun_s) * 1000 > patience_ms:
-            if any(reach.until_ms is None for reach in job.reaches):
+            if any(reach.until_ms is None for reach in reaches):
                 raise UnavailableError(f"{name} has not had a result in {patience_ms // 1000} s; try again once it has")
-            return job
+            return job, plan
         if not told:
-            waiting(f"waiting up to {patience_ms // 1000} s for what agents have begun to be in a result")
+            say(f"waiting up to {patience_ms // 1000} s for what agents have begun to be in a result")
             told = True
         time.sleep(_LOOK_S)
 
 
-def _is_settled(reach: _Reach) -> bool:
+def _reaches(job: JobText) -> list[Reach]:
+    """Return what may be backfilled of each part of a job.
+
+    Raises:
+        JobError: the agent does not say it.
+        UnavailableError: a part's master does not answer.
+    """
+    if trouble := next((part.trouble for part in job.parts if part.trouble is not None), None):
+        raise UnavailableError(f"a part of {job.key} cannot be asked: {trouble}")
+    said = [part.backfill for part in job.parts] or [job.backfill]
+    reaches = [reach for reach in said if reach is not None]
+    if len(reaches) < len(said):
+        raise JobError(f"the agent does not say what may be backfilled of {job.key}: is it an older version?")
+    return reaches
+
+
+def _is_settled(reach: Reach) -> bool:
     """Tell whether every agent has been counted, so that it is known which events each of them lacks."""
     return reach.until_ms is not None and all(each.through_ms is not None for each in reach.agents)
 
 
-def _plan_of(job: _Job) -> Plan:
+def _plan_of(job: JobText) -> Plan:
     definition = Definition(
         name=job.name,
         creator=job.creator,
@@ -236,6 +197,19 @@ def _plan_of(job: _Job) -> Plan:
     return compile_job(definition, definition.types)
 
 
+def _span(files: Sequence[ArchivedFile], reaches: Sequence[Reach], since_ms: int) -> tuple[int, int, tuple[str, ...]]:
+    """Return the event time to compute: as much of what was asked for as agents lack, and why it is less."""
+    first_ms = max(reach.first_ms or 0 for reach in reaches)
+    until_ms = min(reach.until_ms or 0 for reach in reaches)
+    oldest_ms = min((file.entry.first_ms for file in files), default=until_ms)
+    notes: tuple[str, ...] = ()
+    if since_ms < first_ms and oldest_ms < first_ms:
+        notes = ("the job retains no more; publish it with a longer `retain` for older windows",)
+    elif since_ms < oldest_ms:
+        notes = ("the archives have nothing older",)
+    return max(first_ms, since_ms, oldest_ms), until_ms, notes
+
+
 class _Coverage:
     """Of which intervals each agent's archive has all events.
 
@@ -243,7 +217,7 @@ class _Coverage:
     counted with: its files are there before its snapshots are handed on. DESIGN section 6: a label may be pessimistic.
     """
 
-    def __init__(self, files: Sequence[ArchivedFile], reaches: Sequence[_Reach], interval_ms: int) -> None:
+    def __init__(self, files: Sequence[ArchivedFile], reaches: Sequence[Reach], interval_ms: int) -> None:
         oldest: dict[str, int] = {}
         for file in files:
             oldest[file.entry.agent] = min(file.entry.first_ms, oldest.get(file.entry.agent, file.entry.first_ms))
@@ -270,7 +244,7 @@ class _Coverage:
         )
 
 
-def _steps(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: int) -> Iterator[tuple[int, int]]:
+def _passes(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: int) -> Iterator[tuple[int, int]]:
     """Cut [first, until) into runs of intervals of about as many bytes of archive, as far as their hours tell."""
     begin, size = first, 0
     for file in sorted(files, key=lambda file: file.entry.last_ms):
@@ -278,7 +252,7 @@ def _steps(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: i
         if end <= first:
             continue
         size += file.entry.bytes
-        if size >= STEP_BYTES and begin < end < until:
+        if size >= PASS_BYTES and begin < end < until:
             yield begin, end
             begin, size = end, 0
     yield begin, until
@@ -287,22 +261,17 @@ def _steps(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: i
 def _compute(
     spark: SparkSession,
     plan: Plan,
-    job: _Job,
+    job: JobText,
     files: Sequence[ArchivedFile],
     span: tuple[int, int],
     folder: Path,
 ) -> pl.DataFrame:
     """Have Spark compute the PAO rows of a span."""
-    from pyspark.errors import PySparkException
-
     if not files:
         return plan.schema.empty()
     columns = {name: job.columns[name] for name in plan.columns}
-    try:
-        for name, frame in state_frames(plan, read_events(spark, files, columns), span):
-            frame.write.parquet(str(folder / (name or "plain")))
-    except PySparkException as error:
-        raise OfflineError(f"Spark could not compute the intervals: {str(error).strip().splitlines()[0]}") from None
+    for name, frame in state_frames(plan, read_events(spark, files, columns), span):
+        frame.write.parquet(str(folder / (name or "plain")))
     return read_frames(folder, plan.schema)
 
 
@@ -310,7 +279,7 @@ class _Loader:
     """Loads computed intervals into all parts of a job, in the order of time."""
 
     def __init__(
-        self, client: BackfillClient, name: str, plan: Plan, reaches: Sequence[_Reach], coverage: _Coverage
+        self, client: LoadingClient, name: str, plan: Plan, reaches: Sequence[Reach], coverage: _Coverage
     ) -> None:
         self._client, self._name, self._plan, self._reaches, self._coverage = client, name, plan, reaches, coverage
         #: Names of agents that were said to be missing.

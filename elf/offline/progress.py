@@ -1,4 +1,4 @@
-"""How far long offline work is: windows asked for, files checked, Spark's tasks, events and the time left.
+"""How far long offline work is: windows or intervals, files checked, Spark's tasks, events and the time left.
 
 `Steps` is silent: what a pipe, a test and a program get. `ShownSteps` draws on a terminal's standard error.
 """
@@ -22,11 +22,11 @@ LOOK_S = 0.25
 class Steps:
     """Is told how far work is, and does nothing about it."""
 
-    def windows(self, count: int) -> None:
-        """So many windows are to be compared."""
+    def total(self, what: str, count: int) -> None:
+        """So many windows, or intervals, are to be done in all; `what` says which of the two."""
 
-    def compared(self, count: int) -> None:
-        """So many more windows are done."""
+    def done(self, count: int, detail: str = "") -> None:
+        """So many more of them are done; `detail` says more of all that are."""
 
     def checking(self, count: int) -> None:
         """So many more files are to be checked."""
@@ -52,23 +52,22 @@ class ShownSteps(Steps):
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._windows: TaskID | None = None
+        self._whole: TaskID | None = None
         self._files: TaskID | None = None
         self._spark = progress.add_task("Spark", total=None, detail="", visible=False)
-        self._windows_done = self._windows_total = self._events_done = 0
+        self._done = self._events_done = 0
 
-    def windows(self, count: int) -> None:
-        """Begin the bar of windows, which also tells the time left, or say again how many they are in all."""
-        self._windows_total = count
-        if self._windows is None:
-            self._windows = self._progress.add_task("windows", total=count, detail="")
-        self._progress.update(self._windows, total=count)
+    def total(self, what: str, count: int) -> None:
+        """Begin the bar of the whole work, which also tells the time left, or say again how much it is in all."""
+        if self._whole is None:
+            self._whole = self._progress.add_task(what, total=count, detail="")
+        self._progress.update(self._whole, total=count)
 
-    def compared(self, count: int) -> None:
-        """Move the bar of windows."""
-        self._windows_done += count
-        if self._windows is not None:
-            self._progress.update(self._windows, completed=self._windows_done)
+    def done(self, count: int, detail: str = "") -> None:
+        """Move the bar of the whole work."""
+        self._done += count
+        if self._whole is not None:
+            self._progress.update(self._whole, completed=self._done, detail=detail)
 
     def checking(self, count: int) -> None:
         """Begin, or lengthen, the bar of files."""

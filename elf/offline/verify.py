@@ -119,7 +119,7 @@ def run_verify(
     if since is not None:
         windows = [f"{start_ms}/{end_ms}" for start_ms, end_ms in windows_since(job, since)]
     steps = steps or Steps()
-    steps.windows(len(windows))
+    steps.total("windows", len(windows))
     asker = Asker(job.agents, job.roster, labels_of(client, job), client)
     return verify(job, archives, ask_windows(client, job, windows), master, asker=asker, conf=conf, steps=steps)
 
@@ -180,7 +180,7 @@ class _Verification:
         reports: list[WindowReport] = []
         for several, why in passes(results, self._slide_ms, self._why_skipped):
             reports += [_skipped(result, why) for result in several] if why else self._verify(several)
-            self._steps.compared(len(several))
+            self._steps.done(len(several))
         return Report(
             job=self._job.key,
             windows=reports,

@@ -139,7 +139,7 @@ class Pipeline:
         if chosen is None:
             return None
         assert progress.columns is not None
-        self._steps.windows(self._computed + self._schedule.count(progress.waiting, ended_ms))
+        self._steps.total("windows", self._computed + self._schedule.count(progress.waiting, ended_ms))
         files = [file for file in self._listed if _overlaps(file, chosen)]
         with self.table.staging() as folder:
             staged: dict[int | None, Path] = {}
@@ -149,7 +149,7 @@ class Pipeline:
         waiting = without(progress.waiting, [chosen.starts])
         self.table.note(Progress(progress.taken, tuple(waiting), progress.columns))
         self._computed += chosen.count
-        self._steps.compared(chosen.count)
+        self._steps.done(chosen.count)
         events = sum(file.entry.rows for file in files)
         return Done(chosen.count, len(staged), chosen.since_ms, chosen.until_ms, len(files), events)
 

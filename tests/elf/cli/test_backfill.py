@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from elf.cli.app import app
-from elf.offline.backfill import Backfill, Progress
+from elf.offline.backfill import Backfill
+from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
 from tests.elf.fake_agent import Agent
 
@@ -35,8 +36,9 @@ def test_what_was_loaded_is_said(
         client: Any, name: str, since_ms: int, archives: list[Path], master: str, **options: Any
     ) -> Backfill:
         asked.append((client.job(name)["name"], time.time() * 1000 - since_ms, archives, master, options["incomplete"]))
-        options["waiting"]("a moment")
-        options["progress"](Progress(0, 30_000, 10_000, 5, 2))
+        assert type(options["steps"]) is Steps, "no bars in a pipe"
+        asked[-1] += (options["conf"],)
+        options["say"]("a moment")
         return Backfill("shop/top", 0, 30_000, intervals, 7, 1_000, ("web\x1b2",), ("no more is retained",))
 
     monkeypatch.setattr("elf.offline.backfill.run_backfill", run_backfill)
@@ -47,10 +49,11 @@ def test_what_was_loaded_is_said(
     assert ("nothing to backfill" in shown.stdout) == (intervals == 0)
     assert ("3 intervals from 1970-01-01 00:00:00 to 1970-01-01 00:00:30 UTC" in shown.stdout) == (intervals == 3)
     assert all(word in shown.stderr for word in ("a moment", "no more is retained", "web\\x1b2"))
-    assert (asked[0][0], *asked[0][2:]) == ("top", [tmp_path], "local[*]", False)
+    assert (asked[0][0], *asked[0][2:]) == ("top", [tmp_path], "local[*]", False, {})
     assert abs(asked[0][1] - 2 * DAY_MS) < 60_000
-    assert json.loads(run(*arguments, "--json", "--incomplete").stdout)["intervals"] == intervals
-    assert asked[1][-1] is True
+    more = ("--json", "--incomplete", "--master", "spark://m:7077", "--conf", "spark.executor.memory=2g")
+    assert json.loads(run(*arguments, *more).stdout)["intervals"] == intervals
+    assert asked[1][3:] == ("spark://m:7077", True, {"spark.executor.memory": "2g"})
 
 
 def test_mistakes_are_one_sentence(
@@ -69,3 +72,6 @@ def test_mistakes_are_one_sentence(
     wrong = run(*arguments, "--since", "yesterday")
     assert wrong.exit_code == 2
     assert "not a duration" in " ".join(wrong.stderr.split())
+    refused = run(*arguments, "--conf", "executor.memory=2g")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "'executor.memory=2g' is no setting of Spark; write it like spark.executor.memory=4g" in refused.stderr

@@ -1,4 +1,4 @@
-"""Which intervals a backfill computes, in which steps, and whose archives lack what; Spark itself is in test_states."""
+"""Which intervals a backfill computes, in which passes, and whose archives lack what; Spark is in test_states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from agents.archive.layout import ArchivedFile, FileEntry
 from agents.errors import JobError, UnavailableError
 from elf.client.results import Intervals
 from elf.offline import backfill
-from elf.offline.backfill import STEP_BYTES, _Agent, _Coverage, _Reach, _steps, run_backfill
+from elf.offline.asking import CountedAgent, Reach
+from elf.offline.backfill import PASS_BYTES, _Coverage, _passes, run_backfill
+from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
 
 QUERY = "SELECT product, count(*) AS n FROM clicks GROUP BY product, window(ts, '10 seconds')"
@@ -25,9 +27,9 @@ def archived(agent: str, first_ms: int, last_ms: int, size: int = 1) -> Archived
     return ArchivedFile(Path("x.parquet"), entry)
 
 
-def reach(*through_ms: int | None, until_ms: int | None = 100_000) -> _Reach:
-    agents = [_Agent(f"id{number}", f"web{number}", each) for number, each in enumerate(through_ms)]
-    return _Reach("instance", None if until_ms is None else 0, until_ms, agents)
+def reach(*through_ms: int | None, until_ms: int | None = 100_000) -> Reach:
+    agents = [CountedAgent(f"id{number}", f"web{number}", each) for number, each in enumerate(through_ms)]
+    return Reach("instance", None if until_ms is None else 0, until_ms, agents)
 
 
 class Asked:
@@ -67,11 +69,11 @@ def test_of_several_parts_an_agent_was_counted_up_to_the_last_that_all_have() ->
     assert [coverage.missing(interval) for interval in (2, 3)] == [[], ["id0"]]
 
 
-def test_steps_follow_the_bytes_of_the_archive() -> None:
-    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, STEP_BYTES // 2) for hour in range(6)]
-    assert list(_steps(hours, 0, 6, 10_000)) == [(0, 2), (2, 4), (4, 6)]
-    assert list(_steps(hours, 3, 5, 10_000)) == [(3, 5)]
-    assert list(_steps([], 3, 5, 10_000)) == [(3, 5)]
+def test_passes_follow_the_bytes_of_the_archive() -> None:
+    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(6)]
+    assert list(_passes(hours, 0, 6, 10_000)) == [(0, 2), (2, 4), (4, 6)]
+    assert list(_passes(hours, 3, 5, 10_000)) == [(3, 5)]
+    assert list(_passes([], 3, 5, 10_000)) == [(3, 5)]
 
 
 def test_jobs_that_have_no_intervals_are_refused() -> None:
@@ -84,7 +86,7 @@ def test_a_job_without_a_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(backfill, "COMMIT_MS", -21_990)
     told: list[str] = []
     with pytest.raises(UnavailableError, match="has not had a result"):
-        run_backfill(Asked(described(None, None)), "top", 0, [], waiting=told.append)
+        run_backfill(Asked(described(None, None)), "top", 0, [], say=told.append)
     assert len(told) <= 1
     parts = [{"part": 0, "backfill": described(0, 10_000)["backfill"]}, {"part": 1, "trouble": "no answer"}]
     with pytest.raises(UnavailableError, match="a part of shop/top cannot be asked: no answer"):
@@ -102,3 +104,52 @@ def test_an_archive_that_is_not_there_is_an_error_before_spark_starts(
     monkeypatch.undo()
     with pytest.raises(OfflineError, match="no archive folder holds events of source 'clicks'"):
         run_backfill(Asked(described(50_000, 50_000)), "top", 0, [tmp_path])
+
+
+def test_an_agent_that_does_not_say_what_may_be_backfilled_is_too_old() -> None:
+    with pytest.raises(JobError, match="what may be backfilled of shop/top"):
+        run_backfill(Asked(described(0, 10_000, backfill=None)), "top", 0, [])
+
+
+class Told(Steps):
+    """Remembers how far the work was said to be."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def total(self, what: str, count: int) -> None:
+        self.heard.append((what, count))
+
+    def say(self, what: str) -> None:
+        self.heard.append(what)
+
+    def done(self, count: int, detail: str = "") -> None:
+        self.heard.append((count, detail))
+
+
+def test_spark_gets_its_settings_and_each_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+    hours = [archived("id0", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(4)]
+    monkeypatch.setattr(backfill, "find_files", lambda folders, source: hours)
+    monkeypatch.setattr(backfill, "open_session", lambda master, conf: opened.append((master, conf)))
+    monkeypatch.setattr(backfill, "_compute", lambda spark, plan, *_: plan.schema.empty())
+    asked, told = Asked(described(40_000, 40_000)), Told()
+    done = run_backfill(asked, "top", 0, [], "spark://m:7077", conf={"spark.executor.memory": "2g"}, steps=told)
+    assert opened == [("spark://m:7077", {"spark.executor.memory": "2g"})]
+    assert told.heard == [("intervals", 4), "starting Spark", (2, "0 rows loaded"), (2, "0 rows loaded")]
+    assert (done.start_ms, done.end_ms, done.intervals, done.events) == (0, 40_000, 4, 4)
+    loads = [(load.first, load.last) for load in asked.loaded]
+    assert (loads[0][0], loads[-1][1]) == (0, 3)
+
+
+def test_what_fails_inside_spark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import PySparkException
+
+    def fail(*_: Any) -> None:
+        raise PySparkException("Job aborted.\n\tat org.apache\nCaused by: x.parquet is not a Parquet file")
+
+    monkeypatch.setattr(backfill, "find_files", lambda folders, source: [archived("id0", 0, 39_999)])
+    monkeypatch.setattr(backfill, "open_session", lambda master, conf: None)
+    monkeypatch.setattr(backfill, "_compute", fail)
+    with pytest.raises(OfflineError, match=r"^Spark could not finish: x\.parquet is not a Parquet file$"):
+        run_backfill(Asked(described(40_000, 40_000)), "top", 0, [])

@@ -40,11 +40,11 @@ def test_tasks_events_files_and_windows_are_shown() -> None:
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TextColumn("{task.fields[detail]}"))
     with Progress(*columns, console=Console(file=out, force_terminal=True, width=100), auto_refresh=False) as progress:
         steps = ShownSteps(progress)
-        steps.windows(10)
+        steps.total("windows", 10)
         steps.checking(2)
         steps.checked()
         steps.checking(3)
-        steps.compared(4)
+        steps.done(4, "7 rows loaded")
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
         with steps.computing(spark, 8_000):
             deadline = time.monotonic() + 20
@@ -53,15 +53,15 @@ def test_tasks_events_files_and_windows_are_shown() -> None:
         progress.refresh()
     said = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
     assert "3,000 events, 3 of 8 tasks" in said
-    assert re.search(r"windows +4/10", said) and re.search(r"files checked +1/5", said)
+    assert re.search(r"windows +4/10 +7 rows loaded", said) and re.search(r"files checked +1/5", said)
 
 
 def test_nothing_is_drawn_unless_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     with shown(False) as steps:
         assert type(steps) is Steps
-        steps.windows(3)
+        steps.total("windows", 3)
         steps.say("starting")
-        steps.compared(1)
+        steps.done(1)
     assert capsys.readouterr() == ("", "")
     with shown(True) as steps:
         assert isinstance(steps, ShownSteps)
@@ -73,6 +73,6 @@ def test_what_is_printed_meanwhile_goes_to_a_file_where_it_should(
     """Bars on a terminal, results into a file: rich would take the results for its own."""
     monkeypatch.setenv("FORCE_COLOR", "1")
     with shown(True) as steps:
-        steps.windows(3)
+        steps.total("windows", 3)
         print("a row")
     assert capsys.readouterr().out == "a row\n"
