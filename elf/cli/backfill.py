@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def backfill(
     name: JobName,
     archive: Archives,
-    since: Annotated[str, typer.Option(metavar="LENGTH", help="How far back from now: 7d, 12h, 30m.")] = "7d",
+    since: Annotated[str, typer.Option(metavar="7d|TIME", help="From when on, or how far back from now.")] = "7d",
     incomplete: Annotated[
         bool, typer.Option("--incomplete", help="Go on without the archives of some agents; windows name them missing.")
     ] = False,
@@ -34,17 +34,12 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Compute a job's windows of before it was published from the archives; can be repeated, counts nothing twice."""
-    from agents.jobs.durations import parse_duration_ms
-
-    try:
-        since_ms = round(time.time() * 1000) - parse_duration_ms(since)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--since") from None
     from elf.offline.backfill import run_backfill
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
+    from elf.offline.since import parse_since
 
-    settings = parse_conf(conf or ())
+    settings, since_ms = parse_conf(conf or ()), parse_since(since, time.time_ns() // 1_000_000)
     with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
         done = run_backfill(
             client,

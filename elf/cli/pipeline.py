@@ -53,7 +53,6 @@ def pipeline(
     settings = parse_conf(conf or ())
     file = Path(job) if job.endswith((".toml", ".sql")) else None
     found = _published(job, agent, token_file) if file is None else _from_file(file)
-    since_ms = None if since is None else _since_ms(since, found)
     key, as_json = f"{found.creator}/{found.name}", wants_json(as_json)
     passes = 0
 
@@ -65,8 +64,9 @@ def pipeline(
         else:
             print(f"{printable(key)}: {_describe(one)}", flush=True)
 
-    where = Settings(archive, out, since_ms, trigger_ms, master, settings)
     with shown(sys.stderr.isatty()) as steps, explained(file) if file else nullcontext():
+        since_ms = None if since is None else _since_ms(since, found)
+        where = Settings(archive, out, since_ms, trigger_ms, master, settings)
         run_pipeline(found, where, steps=steps, done=done, say=say)
     if not passes:
         say(f"{printable(key)}: nothing new that has ended")
@@ -91,24 +91,10 @@ def _published(name: str, agent: str, token_file: Path | None) -> PipelineJob:
 
 
 def _since_ms(since: str, job: PipelineJob) -> int:
-    from agents.errors import BadRequestError
-    from agents.jobs.durations import parse_duration_ms
     from agents.jobs.query import parse_query
-    from agents.masters.windows import instant_ms
+    from elf.offline.since import parse_since
 
-    try:
-        length_ms = parse_duration_ms(since)
-    except ValueError:
-        try:
-            return instant_ms(since)
-        except BadRequestError as error:
-            raise typer.BadParameter(f"{error}; or a duration such as 7d", param_hint="--since") from None
-    if parse_query(job.query).window is None:
-        raise typer.BadParameter(
-            "the total of a job without a window counts from a fixed time; give one such as 2026-11-20T12:00:00Z",
-            param_hint="--since",
-        )
-    return time.time_ns() // 1_000_000 - length_ms
+    return parse_since(since, None if parse_query(job.query).window is None else time.time_ns() // 1_000_000)
 
 
 def _plain(one: Done) -> dict[str, int | None]:

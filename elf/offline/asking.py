@@ -12,11 +12,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agents.errors import BadRequestError, JobError
+from agents.errors import JobError
 from agents.jobs.definition import Options
-from agents.jobs.durations import parse_duration_ms
-from agents.masters.windows import instant_ms
 from elf.offline.grid import Window
+from elf.offline.since import parse_since
 
 #: Questions under way at a time.
 QUESTIONS = 8
@@ -122,7 +121,7 @@ def windows_since(job: JobText, since: str) -> list[Window]:
 
     Args:
         job: as described by its master.
-        since: a duration before the newest closed interval's end, or a time, ISO-8601 or epoch milliseconds.
+        since: see `parse_since`; a duration counts back from the newest closed interval's end.
 
     Raises:
         JobError: the job has no windows, or `since` is neither, or names too many windows.
@@ -131,13 +130,7 @@ def windows_since(job: JobText, since: str) -> list[Window]:
         raise JobError(f"job {job.key} has no window: it counts since it began; leave --since out")
     if job.through_ms is None:
         return []
-    try:
-        since_ms = job.through_ms - parse_duration_ms(since)
-    except ValueError:
-        try:
-            since_ms = instant_ms(since)
-        except BadRequestError as error:
-            raise JobError(f"--since {since!r}: {error}; or a duration such as 2h or 7d") from None
+    since_ms = parse_since(since, job.through_ms)
     size_ms, slide_ms = job.window.size_ms, job.window.slide_ms
     since_ms = max(since_ms, since_ms if job.oldest_ms is None else job.oldest_ms)
     first = since_ms // slide_ms + 1

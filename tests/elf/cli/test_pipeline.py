@@ -103,8 +103,9 @@ def test_ctrl_c_ends_it(ran: Ran, file: Path, tmp_path: Path) -> None:
     ("job", "arguments", "said"),
     [
         (JOB, ["--trigger", "often"], "is not a duration"),
-        (JOB, ["--since", "often"], "or a duration such as 7d"),
+        (JOB, ["--since", "often"], "or a duration such as 2h or 7d"),
         (TOTAL, ["--since", "7d"], "counts from a fixed time"),
+        (JOB.replace("GROUP BY", "GRUOP BY"), ["--since", "7d"], "job.toml:3:"),
         (JOB.replace("count(*)", "cnt(*)", 1).replace("SELECT", "SELCT"), [], "job.toml:3:"),
         (JOB, ["--conf", "executor.memory=2g"], "is no setting of Spark"),
     ],
