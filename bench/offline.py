@@ -23,7 +23,7 @@ import polars as pl  # noqa: E402
 from agents.archive.archive import Archive  # noqa: E402
 from elf.client.results import Intervals  # noqa: E402
 from elf.demo.clicks import START_MS, generate  # noqa: E402
-from elf.offline.backfill import run_backfill  # noqa: E402
+from elf.offline.backfill.run import run_backfill  # noqa: E402
 from elf.offline.events import find_files  # noqa: E402
 from elf.offline.session import open_session  # noqa: E402
 

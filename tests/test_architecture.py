@@ -31,7 +31,9 @@ PURE = [
     "agents/replication/keeping.py", "agents/replication/inherited.py",
     "agents/publishing/holds.py", "agents/history/labels.py", "agents/history/totals.py", "agents/history/merged.py",
     "agents/sides/words.py", "agents/sides/handed.py",
-    "elf/offline/pipeline/growth.py", "elf/offline/pipeline/due.py",
+    "elf/offline/pipeline/growth.py", "elf/offline/pipeline/due.py", "elf/offline/backfill/coverage.py",
+    "elf/offline/verify/lacks.py", "elf/offline/verify/passes.py", "elf/offline/verify/coverage.py",
+    "elf/offline/verify/compare.py", "elf/offline/verify/tolerance.py", "elf/offline/since.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
@@ -89,6 +91,19 @@ def test_sizes_and_names(path: pathlib.Path) -> None:
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno + 1 <= FUNCTION_LINES_MAX, node.name
+
+
+OFFLINE = ROOT / "elf" / "offline"
+
+
+@pytest.mark.parametrize("path", sorted(OFFLINE.rglob("*.py")), ids=lambda path: str(path.relative_to(OFFLINE)))
+def test_offline_features_know_nothing_of_each_other(path: pathlib.Path) -> None:
+    """What is shared lies beside verify, backfill and pipeline, and imports none of them."""
+    features = {"verify", "backfill", "pipeline"} - {path.parent.name}
+    modules = [node.module or "" for node in ast.walk(parse(path)) if isinstance(node, ast.ImportFrom)]
+    modules += [name.name for node in ast.walk(parse(path)) if isinstance(node, ast.Import) for name in node.names]
+    assert not [name for name in modules if name.startswith(tuple(f"elf.offline.{each}" for each in features))]
+    assert "elf.offline" not in modules, "name the module"
 
 
 def test_spark_is_never_needed_on_a_web_server() -> None:

@@ -14,7 +14,7 @@ from elf.cli.output import print_json, printable, say, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
 
 if TYPE_CHECKING:
-    from elf.offline.backfill import Backfill
+    from elf.offline.backfill.run import Backfill
 
 
 def backfill(
@@ -34,7 +34,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Compute a job's windows of before it was published from the archives; can be repeated, counts nothing twice."""
-    from elf.offline.backfill import run_backfill
+    from elf.offline.backfill.run import run_backfill
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
     from elf.offline.since import parse_since

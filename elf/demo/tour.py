@@ -164,7 +164,7 @@ class Tour:
         self._note(await asyncio.to_thread(self._verify, self.shop.urls[other], result.window))
 
     def _verify(self, url: str, window: elf.Window) -> str:
-        from elf.offline.verify import run_verify
+        from elf.offline.verify.run import run_verify
 
         span = f"{window.start_ms}/{window.end_ms}"
         try:

@@ -2,7 +2,7 @@
 
 Most are Spark's own. Where Spark leaves the answer open, or estimates, the call is put so that it has one answer, the
 one the job language promises: `first` and `last` by event time, ties by value, sorted arrays, exact counts and
-percentiles that `elf.offline.tolerance` holds the estimates against.
+percentiles that `elf.offline.verify.tolerance` holds the estimates against.
 """
 
 from __future__ import annotations

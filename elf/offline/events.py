@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from agents.archive.evolution import check_types
 from agents.archive.layout import ArchivedFile, list_files, source_folder
-from elf.offline.lacks import Lack
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:
@@ -67,39 +66,6 @@ def read_events(
         cells = [_cell(name, present.get(name), kind) for name, kind in wanted.items()]
         frames.append(frame.select(*cells, *([F.col("_metadata.file_path").alias(FILE)] if with_file else [])))
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)
-
-
-def read_without(
-    spark: SparkSession,
-    files: Sequence[ArchivedFile],
-    columns: Mapping[str, str],
-    lacks: Sequence[Lack],
-    names: Mapping[str, str],
-) -> DataFrame:
-    """Read events as `read_events`, without those that a result may lack.
-
-    Args:
-        spark: the session.
-        files: the archive.
-        columns: see `read_events`.
-        lacks: what is left out.
-        names: the agents' names by their ids, which the archive goes by.
-    """
-    from pyspark.sql import functions as F
-
-    groups: dict[tuple[Lack, ...], list[ArchivedFile]] = {}
-    for file in files:
-        agent, entry = names.get(file.entry.agent, file.entry.agent), file.entry
-        touching = tuple(lack for lack in lacks if lack.touches(agent, entry.first_ms, entry.last_ms + 1))
-        groups.setdefault(touching, []).append(file)
-    frames = []
-    for touching, group in groups.items():
-        frame = read_events(spark, group, columns)
-        for lack in touching:
-            since, until = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in (lack.start_ms, lack.end_ms))
-            frame = frame.filter((F.col("ts") < since) | (F.col("ts") >= until))
-        frames.append(frame)
-    return reduce(lambda one, other: one.unionByName(other), frames) if frames else read_events(spark, [], columns)
 
 
 def _cell(name: str, stored: str | None, wanted: str) -> Column:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Window = tuple[int, int]
 #: The column with the start of an event's window, BIGINT in ms.
 START = "__start"
+#: Windows that one pass over the archive computes: what has to be in memory, and planned, at a time.
+PASS_WINDOWS_MAX = 1_000
 
 
 @dataclasses.dataclass(frozen=True)

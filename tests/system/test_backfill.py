@@ -11,7 +11,7 @@ import pytest
 
 import elf
 from elf.client.results import Intervals
-from elf.offline.backfill import run_backfill
+from elf.offline.backfill.run import run_backfill
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_late_job_answers_like_an_early_one(
     options: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("elf.offline.panes.INTERVALS_MAX", 5)
+    monkeypatch.setattr("elf.offline.backfill.panes.INTERVALS_MAX", 5)
     name = "shop/late" + options[-1:]
     archives = [agent.archive for agent in agents]
     with elf.connect(agents[1].url) as client:

@@ -7,7 +7,7 @@ import pytest
 
 import elf
 from elf.demo.clicks import START_MS, generate
-from elf.offline.verify import run_verify
+from elf.offline.verify.run import run_verify
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 from tests.system.oracle import shop_job, shop_windows
 

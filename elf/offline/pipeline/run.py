@@ -21,7 +21,7 @@ from agents.archive.removed import Span, join_spans
 from agents.errors import ElfError, JobSpecError
 from agents.jobs.query import columns_read
 from elf.offline.events import find_files
-from elf.offline.passes import PASS_WINDOWS_MAX
+from elf.offline.grid import PASS_WINDOWS_MAX
 from elf.offline.pipeline.computing import Compute, SparkCompute
 from elf.offline.pipeline.due import SPANS_MAX, Pass, Schedule, without
 from elf.offline.pipeline.growth import compare_files

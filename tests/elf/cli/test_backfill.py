@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from elf.cli.app import app
-from elf.offline.backfill import Backfill
+from elf.offline.backfill.run import Backfill
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
 from tests.elf.fake_agent import Agent
@@ -41,7 +41,7 @@ def test_what_was_loaded_is_said(
         options["say"]("a moment")
         return Backfill("shop/top", 0, 30_000, intervals, 7, 1_000, ("web\x1b2",), ("no more is retained",))
 
-    monkeypatch.setattr("elf.offline.backfill.run_backfill", run_backfill)
+    monkeypatch.setattr("elf.offline.backfill.run.run_backfill", run_backfill)
     monkeypatch.setattr("elf.cli.backfill.wants_json", lambda asked: asked)
     arguments = ("backfill", "top", "--since", "2d", "--archive", tmp_path, "--agent", agent.url)
     shown = run(*arguments)
@@ -66,7 +66,7 @@ def test_mistakes_are_one_sentence(
     def refuse(*_: Any, **__: Any) -> Backfill:
         raise OfflineError("no archive of web2 is among the folders given")
 
-    monkeypatch.setattr("elf.offline.backfill.run_backfill", refuse)
+    monkeypatch.setattr("elf.offline.backfill.run.run_backfill", refuse)
     arguments = ("backfill", "top", "--archive", tmp_path, "--agent", agent.url)
     refused = run(*arguments)
     assert (refused.exit_code, refused.stdout) == (2, "")

@@ -10,9 +10,9 @@ import pytest
 from agents.jobs.definition import Definition
 from agents.jobs.plan import compile_job
 from agents.masters.results import Label, result_of
-from elf.offline.compare import GUESSED, compare
-from elf.offline.plan import SparkPlan
-from elf.offline.report import Difference
+from elf.offline.verify.compare import GUESSED, compare
+from elf.offline.verify.report import Difference
+from elf.offline.verify.rows import RowsPlan
 from tests.agents.jobs.conftest import table  # noqa: F401
 from tests.agents.jobs.rows import COLUMNS, frame
 
@@ -46,7 +46,7 @@ def verified(table: DataFrame, query: str, change: dict[str, Any] | None = None)
     label = Label(previous=0, through=1, expected=1)
     result = msgspec.to_builtins(result_of(plan, None, rows, label, 0, 1, str))
     published = [row | (change or {}) for row in result["rows"]]
-    return compare([column["name"] for column in result["columns"]], published, SparkPlan(query).run(table, None))
+    return compare([column["name"] for column in result["columns"]], published, RowsPlan(query).run(table, None))
 
 
 @pytest.mark.parametrize("query", EXACT + SKETCHES)
@@ -72,7 +72,7 @@ def test_wrong_answers_are_found(table: DataFrame, query: str, change: dict[str,
 
 def test_rows_near_the_bound_of_an_estimate_are_no_differences(table: DataFrame) -> None:  # noqa: F811
     query = "SELECT f, count(*) AS n FROM rows GROUP BY f HAVING approx_count_distinct(s) > 9"
-    online = SparkPlan(query).run(table, None)
+    online = RowsPlan(query).run(table, None)
     assert online.guessed
     rows = [dict(zip(online.names, row, strict=True)) for row in online.rows]
     assert compare(online.names, rows[1:], online) == ([], [GUESSED])

@@ -12,7 +12,7 @@ from agents.jobs.functions.registry import function_names
 from agents.jobs.plan import compile_job
 from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
-from elf.offline.verify import verify
+from elf.offline.verify.run import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

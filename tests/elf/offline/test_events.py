@@ -18,11 +18,10 @@ from agents.archive.reading import read_archive
 from agents.damages import Damages
 from agents.jobs.types import SqlType
 from elf.demo.clicks import START_MS
-from elf.offline.events import find_files, read_events, read_without
+from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
-from elf.offline.lacks import Lack
 from elf.offline.plan import SparkPlan
-from tests.elf.offline.master import COLUMNS, QUERY
+from tests.elf.offline.verify.master import COLUMNS, QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -123,30 +122,23 @@ def test_only_the_files_columns_and_times_of_the_windows_are_read(spark: SparkSe
     assert "EqualTo(event,click)" in pushed
 
 
-def test_executors_need_no_python(spark: SparkSession, shop: Shop) -> None:
-    files = find_files(shop.folders, "clicks")
-    lacks = [Lack(START_MS, START_MS + 10_000, "web-2", True, "missing")]
-    events = read_without(spark, files, COLUMNS, lacks, {})
-    plan = SparkPlan(QUERY)
-    shown = physical(plan._heads(plan.rows(events, Grid(START_MS, START_MS, 30_000, 30_000))))
-    assert not re.search("python|arrow|pandas", shown, re.IGNORECASE), "nothing has to be installed, or shipped"
-
-
-def test_what_a_result_lacks_is_left_out_by_agent_and_time(spark: SparkSession, shop: Shop) -> None:
-    from pyspark.sql import functions as F
-
-    lacks = [
-        Lack(START_MS + 10_000, START_MS + 20_000, "the second", True, "missing"),
-        Lack(START_MS + 40_000, START_MS + 50_000, "", True, "void"),
-    ]
-    files = find_files(shop.folders, "clicks")
-    events = read_without(spark, files, {}, lacks, {"web-2": "the second"})
-    seconds = F.floor((F.unix_millis("ts") - F.lit(START_MS)) / 10_000)
-    counts = {row[0]: row[1] for row in events.groupBy(seconds).count().collect()}
-    all_counts: dict[int, int] = {}
-    half = shop.events.height // 2
-    for place, at in enumerate(shop.events["ts"].dt.epoch("ms")):
-        number = (at - START_MS) // 10_000
-        kept = number != 4 and not (number == 1 and place >= half)
-        all_counts[number] = all_counts.get(number, 0) + kept
-    assert counts == {number: count for number, count in all_counts.items() if count}
+def test_files_of_other_schemas_are_read_together(
+    spark: SparkSession, shop: Shop, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("other")
+    archive = Archive(folder, "clicks", "web-3", rows_max=100)
+    odd = pl.DataFrame(
+        {"ts": [0], "quantity": [5], "hour": ["nine"]},
+        schema={"ts": pl.Int64(), "quantity": pl.Int64(), "hour": pl.String()},
+    ).with_columns(ts=pl.from_epoch("ts", time_unit="ms"))
+    archive.append(odd)
+    archive.prepare(1)
+    archive.commit(1)
+    frame = read_events(
+        spark,
+        find_files([*shop.folders, folder, folder], "clicks"),
+        {"quantity": "INT", "hour": "STRING", "day": "DATE"},
+    )
+    assert frame.count() == shop.events.height + 1
+    assert [tuple(row)[1:] for row in frame.filter("hour IS NOT NULL").collect()] == [(5, "nine", None)]
+    assert read_events(spark, [], {"day": "DATE"}).schema.simpleString() == "struct<ts:timestamp,day:date>"

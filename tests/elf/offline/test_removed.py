@@ -10,8 +10,9 @@ import polars as pl
 from agents.archive.archive import Archive
 from agents.archive.layout import HOUR_MS, source_folder
 from agents.archive.removed import EVER_MS, add_removed
+from elf.offline.asking import JobText
 from elf.offline.removed import removed_hours, removed_records
-from elf.offline.verify import JobText, verify
+from elf.offline.verify.run import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

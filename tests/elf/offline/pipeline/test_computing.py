@@ -23,6 +23,7 @@ from elf.offline.pipeline.computing import SparkCompute, rests_on
 from elf.offline.pipeline.run import Done, PipelineJob, Settings, run_pipeline
 from elf.offline.plan import SparkPlan
 from elf.offline.progress import Steps
+from elf.offline.verify.rows import RowsPlan
 from tests.elf.offline.conftest import COLUMNS, click_frame
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def test_windows_are_what_duckdb_and_the_batch_plan_compute(
     assert got == placed.fetchall() and len(got) > 10
 
     grid = Grid(done.since_ms or 0, (done.until_ms or 0) - 40_000, 40_000, 20_000)
-    rows = SparkPlan(TOP).run_all(read_events(spark, find_files(shop.folders, "clicks"), COLUMNS), grid)
+    rows = RowsPlan(TOP).run_all(read_events(spark, find_files(shop.folders, "clicks"), COLUMNS), grid)
     frame = pl.read_parquet(tmp_path / "ops/top/window=*/rows.parquet", hive_partitioning=False)
     for start_ms in grid.starts:
         batch = {row[:1] + row[2:3] for row in rows[start_ms].rows}

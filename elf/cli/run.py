@@ -1,0 +1,64 @@
+"""The command run: a job once over files, with no agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from agents.errors import JobError
+from elf.cli.connection import AsJson
+from elf.cli.exits import NO_RESULT
+from elf.cli.mistakes import explained, load_job
+from elf.cli.output import console, print_json, say, table_of, wants_json
+from elf.cli.spark import PANEL
+
+
+def run(
+    job: Annotated[Path, typer.Argument(metavar="JOB", help="A job: TOML, or bare SQL in a .sql file.")],
+    inputs: Annotated[list[str], typer.Option("--input", metavar="GLOB", help="Log files, .gz too; repeatable.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Read the files as they are now, then end (the only mode).")
+    ] = True,
+    format: Annotated[
+        str, typer.Option(help="json, combined, common, or a pasted nginx log_format / Apache LogFormat.")
+    ] = "json",
+    columns: Annotated[
+        str | None, typer.Option(metavar="'a BIGINT, b STRING'", help="Types of JSON columns; else inferred.")
+    ] = None,
+    time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
+    as_json: AsJson = False,
+) -> None:
+    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if every line was rejected."""
+    from agents.sources.allocation import keep_freed_memory, loading
+
+    with loading():
+        from polars import selectors
+
+        from agents.once import evaluate, parse_columns
+    keep_freed_memory()
+
+    if not once:
+        raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
+    with explained(job):
+        outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time)
+    frame = outcome.frame.with_columns(selectors.datetime().dt.replace_time_zone("UTC"))
+    if wants_json(as_json):
+        for row in frame.iter_rows(named=True):
+            print_json(row)
+    else:
+        console().print(table_of(frame.columns, frame.iter_rows()))
+    lines = outcome.counters
+    ends = f"{lines.parsed} parsed, {lines.filtered} skipped, {lines.rejected} rejected"
+    say(f"{lines.read} lines of {outcome.files} files: {ends}")
+    if outcome.rejected is not None:
+        line, reason = outcome.rejected
+        say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
+    if lines.rejected and not lines.parsed:
+        raise typer.Exit(NO_RESULT)
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    app.command(rich_help_panel=PANEL)(run)

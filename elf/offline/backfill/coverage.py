@@ -1,0 +1,42 @@
+"""Of which intervals the archives have all events of each agent. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agents.archive.layout import ArchivedFile
+from elf.offline.asking import Reach
+
+
+class Coverage:
+    """Of which intervals each agent's archive has all events.
+
+    An agent's archive begins somewhere inside the interval of its first event, and is sure to have what the agent was
+    counted with: its files are there before its snapshots are handed on. DESIGN section 6: a label may be pessimistic.
+    """
+
+    def __init__(self, files: Sequence[ArchivedFile], reaches: Sequence[Reach], interval_ms: int) -> None:
+        oldest: dict[str, int] = {}
+        for file in files:
+            oldest[file.entry.agent] = min(file.entry.first_ms, oldest.get(file.entry.agent, file.entry.first_ms))
+        self.names = {each.agent: each.name for reach in reaches for each in reach.agents}
+        #: Agent -> the first and the last interval its archive has all events of.
+        self._runs: dict[str, tuple[int, int]] = {}
+        for agent in self.names:
+            throughs = [each.through_ms for reach in reaches for each in reach.agents if each.agent == agent]
+            if agent in oldest and None not in throughs:
+                last_ms = min(through for through in throughs if through is not None)
+                self._runs[agent] = oldest[agent] // interval_ms + 1, last_ms // interval_ms - 1
+        self.unseen = sorted(name for agent, name in self.names.items() if agent not in oldest)
+
+    @property
+    def bounds(self) -> list[int]:
+        """The intervals from which on another agent has all events, or no more."""
+        return [bound for first, last in self._runs.values() for bound in (first, last + 1)]
+
+    def missing(self, interval: int) -> list[str]:
+        """Return the agents whose archives lack events of an interval, or may."""
+        runs = self._runs
+        return sorted(
+            agent for agent in self.names if agent not in runs or not runs[agent][0] <= interval <= runs[agent][1]
+        )

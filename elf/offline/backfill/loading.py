@@ -1,0 +1,47 @@
+"""Hands computed intervals to a job's masters, part by part, with the names of agents that they lack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import polars as pl
+
+from agents.jobs.plan import Plan
+from cbt import INTERVAL, split
+from elf.client.results import Intervals
+from elf.offline.asking import DescribingClient, Reach
+from elf.offline.backfill.coverage import Coverage
+from elf.offline.backfill.panes import cut, whole_runs
+
+
+class LoadingClient(DescribingClient, Protocol):
+    """What backfill asks an agent."""
+
+    def load(self, name: str, intervals: Intervals) -> None:
+        """Load intervals into the job."""
+        ...
+
+
+class Loader:
+    """Loads computed intervals into all parts of a job, in the order of time."""
+
+    def __init__(
+        self, client: LoadingClient, name: str, plan: Plan, reaches: Sequence[Reach], coverage: Coverage
+    ) -> None:
+        self._client, self._name, self._plan, self._reaches, self._coverage = client, name, plan, reaches, coverage
+        #: Names of agents that were said to be missing.
+        self.missing: set[str] = set()
+
+    def load(self, rows: pl.DataFrame, first: int, last: int) -> None:
+        """Load a run of intervals, both ends included."""
+        for begin, end in whole_runs(self._coverage.bounds, first, last):
+            missing = self._coverage.missing(begin)
+            self.missing.update(self._coverage.names[agent] for agent in missing)
+            run = rows.filter(pl.col(INTERVAL).is_between(begin, end))
+            for part, (reach, own) in enumerate(
+                zip(self._reaches, split(run, self._plan.schema, len(self._reaches)), strict=True)
+            ):
+                for since, until, block in cut(own, self._plan.schema, begin, end):
+                    intervals = Intervals(reach.instance, since, until, block, missing, part)
+                    self._client.load(self._name, intervals)

@@ -1,0 +1,114 @@
+"""What Spark computed, as PAO frames: the columns and types of a job's panes (`cbt.schema`).
+
+Spark hands its rows over as Parquet files. The slot of a distinct value is the aggregate's own to say: a sketch that
+is merged with those of agents has to hash values, or cut buckets, as they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from cbt import INTERVAL, PaoSchema, encode
+from cbt.aggregates import Slotted
+from cbt.folding import completed
+from elf.offline.backfill.states import TIMES, VALUE
+from elf.offline.session import OfflineError
+from overlay.messages import PAYLOAD_BYTES_MAX
+
+#: Bytes of a block that is loaded at once, and intervals with rows in it: what a master merges in about a second.
+BLOCK_BYTES = 4 << 20
+INTERVALS_MAX = 500
+#: Rows of a frame take at least so many bytes in memory for one in a block.
+_PACKED = 4
+
+
+def read_frames(folder: Path, schema: PaoSchema) -> pl.DataFrame:
+    """Read what Spark wrote for one block of intervals: folder `name=plain` and `name=<aggregate>` of Parquet files.
+
+    Returns:
+        PAO rows in the order of their intervals; several of one slot are not merged.
+    """
+    frames = [schema.empty()]
+    plain = _read(folder / "plain")
+    if plain is not None:
+        unslotted = [(name, each) for name, each in schema.aggregates if not isinstance(each, Slotted)]
+        states = {state for name, each in unslotted for state in each.states(name)}
+        frames.append(completed(_typed(plain, schema, states), schema, {}))
+    for name, aggregate in schema.aggregates:
+        values = _read(folder / name) if isinstance(aggregate, Slotted) else None
+        if values is not None and isinstance(aggregate, Slotted):
+            frames.append(_slotted(_typed(values, schema, set()), name, aggregate, schema))
+    return pl.concat(frames).sort(INTERVAL, maintain_order=True)
+
+
+def cut(rows: pl.DataFrame, schema: PaoSchema, first: int, last: int) -> Iterator[tuple[int, int, bytes]]:
+    """Cut the rows of a run of intervals into blocks that can be loaded: first and last interval, and the bytes.
+
+    The blocks cover the run without gaps; the rows of an interval are in one block.
+
+    Raises:
+        OfflineError: an interval is too large for one.
+    """
+    sizes = rows.group_by(INTERVAL, maintain_order=True).len()
+    row_bytes = rows.estimated_size() / max(rows.height, 1) / _PACKED
+    ends: list[tuple[int, int]] = []
+    begin = count = taken = 0
+    for interval, length in sizes.iter_rows():
+        full = taken and ((taken + length) * row_bytes > BLOCK_BYTES or count == INTERVALS_MAX)
+        if full:
+            ends.append((interval - 1, begin + taken))
+            begin, taken, count = begin + taken, 0, 0
+        taken, count = taken + length, count + 1
+    ends.append((last, rows.height))
+    begin = 0
+    for until, end in ends:
+        block = encode(schema.merge([rows[begin:end]]))
+        if len(block) > PAYLOAD_BYTES_MAX - (64 << 10):
+            raise OfflineError(
+                f"intervals {first} to {until} have {end - begin} rows in {len(block)} bytes, more than can be loaded "
+                "at once; publish the job with a shorter `interval`, or with more `trees`"
+            )
+        yield first, until, block
+        first, begin = until + 1, end
+
+
+def _read(folder: Path) -> pl.DataFrame | None:
+    files = sorted(folder.glob("*.parquet"))
+    return pl.concat([pl.read_parquet(file, hive_partitioning=False) for file in files]) if files else None
+
+
+def _typed(frame: pl.DataFrame, schema: PaoSchema, states: set[str]) -> pl.DataFrame:
+    """Give keys and states their types: dates and times came as their number."""
+    kinds = {INTERVAL: pl.Int64(), **dict(schema.keys), **{name: schema.states[name] for name in states}}
+    return frame.with_columns(pl.col(name).cast(kinds[name]) for name in frame.columns if name in kinds)
+
+
+def _slotted(values: pl.DataFrame, name: str, aggregate: Slotted, schema: PaoSchema) -> pl.DataFrame:
+    """Turn distinct values with their counts into the slot rows of an aggregate."""
+    dtype = aggregate.dtype
+    value = _struct(dtype) if isinstance(dtype, pl.Struct) else pl.col(f"{VALUE}0").cast(dtype)
+    keys = [INTERVAL, *schema.key_names]
+    items = values.select(*keys, TIMES, aggregate.item(value).alias(name)).filter(pl.col(name).is_not_null())
+    slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
+    counted = [merge.states[0] for merge in aggregate.merges(name) if merge.how == "sum"]
+    grouped = items.group_by(*keys, *slots)
+    if counted:
+        part = grouped.agg(pl.col(TIMES).sum().cast(pl.Int64).alias(column) for column in counted)
+    else:
+        part = grouped.agg(aggregate.create(name, pl.col(name)))
+    return completed(part, schema, {})
+
+
+def _struct(dtype: pl.Struct) -> pl.Expr:
+    return pl.struct(
+        pl.col(f"{VALUE}{index}").cast(field.dtype).alias(field.name) for index, field in enumerate(dtype.fields)
+    )
+
+
+def whole_runs(bounds: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Split a run of intervals, both ends included, before each of some intervals inside it."""
+    starts = sorted({first, *(bound for bound in bounds if first < bound <= last)})
+    yield from zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True)

@@ -1,0 +1,168 @@
+"""`elf backfill`: intervals of before a job was published, computed by Spark from the archives, loaded into its panes.
+
+Owns which intervals are computed, and in how many passes; whose archives lack some of them is `coverage`'s to say. What
+may be loaded is the job's master's to say (`agents.masters.backfilling`), and it says so again at each load: to
+begin again after an interruption, or twice at once, costs time and counts nothing twice. docs/OFFLINE.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agents.archive.layout import ArchivedFile
+from agents.jobs.plan import Plan
+from elf.offline.asking import JobText, Reach
+from elf.offline.backfill.coverage import Coverage
+from elf.offline.backfill.loading import Loader, LoadingClient
+from elf.offline.backfill.panes import read_frames
+from elf.offline.backfill.ready import reaches_of, wait_ready
+from elf.offline.backfill.states import state_frames
+from elf.offline.events import find_files, read_events
+from elf.offline.progress import Steps
+from elf.offline.session import OfflineError, in_one_sentence, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Bytes of archive that one pass of Spark's computes: a few million events.
+PASS_BYTES = 64 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Backfill:
+    """What a backfill loaded.
+
+    Attributes:
+        job: `creator/name`.
+        start_ms: event time from which on intervals were loaded.
+        end_ms: event time up to which they were; `start_ms` where there was nothing to load.
+        intervals: how many.
+        rows: PAO rows in them.
+        events: of the archive, that were read for it.
+        missing: names of agents whose archives lack some of it.
+        notes: why it is less than was asked for.
+    """
+
+    job: str
+    start_ms: int
+    end_ms: int
+    intervals: int
+    rows: int
+    events: int
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def run_backfill(
+    client: LoadingClient,
+    name: str,
+    since_ms: int,
+    archives: Sequence[Path],
+    master: str = "local[*]",
+    *,
+    conf: Mapping[str, str] | None = None,
+    incomplete: bool = False,
+    scratch: Path | None = None,
+    steps: Steps | None = None,
+    say: Callable[[str], None] = lambda what: None,
+) -> Backfill:
+    """Compute the intervals since an event time that agents lack, and load them.
+
+    Args:
+        client: asks an agent.
+        name: the job's name, or `creator/name`.
+        since_ms: event time.
+        archives: archive folders, of all agents that have the job's source.
+        master: Spark's.
+        conf: Spark's settings.
+        incomplete: also go on where agents' archives are not among these; results then name them as missing.
+        scratch: where Spark leaves what it computed, for all machines of a cluster to see; default: a temporary folder.
+        steps: is told how far it is.
+        say: is told what is waited for.
+
+    Raises:
+        ElfError: one clear sentence: the job cannot be backfilled, Spark or the archive cannot be used.
+    """
+    steps = steps or Steps()
+    job, plan = wait_ready(client, name, say)
+    interval_ms = plan.interval_ms
+    reaches = reaches_of(job)
+    files = [file for file in find_files(archives, job.source) if file.entry.rows]
+    coverage = Coverage(files, reaches, interval_ms)
+    if coverage.unseen and not incomplete:
+        raise OfflineError(
+            f"no archive of {', '.join(coverage.unseen)} is among the folders given, or it has no event yet; add it "
+            "with --archive, or say --incomplete: windows then name who is missing"
+        )
+    first_ms, until_ms, notes = _span(files, reaches, since_ms)
+    first, until = first_ms // interval_ms, until_ms // interval_ms
+    if first >= until:
+        return Backfill(job.key, until_ms, until_ms, 0, 0, 0, notes=(*notes, "agents have counted all there is"))
+    steps.total("intervals", until - first)
+    steps.say("starting Spark")
+    spark = open_session(master, conf)
+    loader = Loader(client, name, plan, reaches, coverage)
+    events = rows = 0
+    with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
+        for number, (begin, end) in enumerate(_passes(files, first, until, interval_ms)):
+            span = begin * interval_ms, end * interval_ms
+            within = [file for file in files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
+            # A file that reaches into several passes is counted with the first.
+            fresh = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
+            with in_one_sentence(), steps.computing(spark, fresh):
+                computed = _compute(spark, plan, job, within, span, Path(folder) / str(number))
+            loader.load(computed, begin, end - 1)
+            events, rows = events + fresh, rows + computed.height
+            steps.done(end - begin, f"{rows:,} rows loaded")
+    missing = tuple(sorted(loader.missing))
+    return Backfill(job.key, first * interval_ms, until_ms, until - first, rows, events, missing, notes)
+
+
+def _span(files: Sequence[ArchivedFile], reaches: Sequence[Reach], since_ms: int) -> tuple[int, int, tuple[str, ...]]:
+    """Return the event time to compute: as much of what was asked for as agents lack, and why it is less."""
+    first_ms = max(reach.first_ms or 0 for reach in reaches)
+    until_ms = min(reach.until_ms or 0 for reach in reaches)
+    oldest_ms = min((file.entry.first_ms for file in files), default=until_ms)
+    notes: tuple[str, ...] = ()
+    if since_ms < first_ms and oldest_ms < first_ms:
+        notes = ("the job retains no more; publish it with a longer `retain` for older windows",)
+    elif since_ms < oldest_ms:
+        notes = ("the archives have nothing older",)
+    return max(first_ms, since_ms, oldest_ms), until_ms, notes
+
+
+def _passes(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: int) -> Iterator[tuple[int, int]]:
+    """Cut [first, until) into runs of intervals of about as many bytes of archive, as far as their hours tell."""
+    begin, size = first, 0
+    for file in sorted(files, key=lambda file: file.entry.last_ms):
+        end = min(file.entry.last_ms // interval_ms + 1, until)
+        if end <= first:
+            continue
+        size += file.entry.bytes
+        if size >= PASS_BYTES and begin < end < until:
+            yield begin, end
+            begin, size = end, 0
+    yield begin, until
+
+
+def _compute(
+    spark: SparkSession,
+    plan: Plan,
+    job: JobText,
+    files: Sequence[ArchivedFile],
+    span: tuple[int, int],
+    folder: Path,
+) -> pl.DataFrame:
+    """Have Spark compute the PAO rows of a span."""
+    if not files:
+        return plan.schema.empty()
+    columns = {name: job.columns[name] for name in plan.columns}
+    for name, frame in state_frames(plan, read_events(spark, files, columns), span):
+        frame.write.parquet(str(folder / (name or "plain")))
+    return read_frames(folder, plan.schema)

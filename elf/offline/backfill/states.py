@@ -1,0 +1,213 @@
+"""The states of a job's aggregates per interval and key, as Spark columns: what agents keep in panes, from events.
+
+Each state is made of Spark's own aggregates, in the columns that `cbt.aggregates` names; nothing of the agents'
+evaluation is called. Of aggregates with slots Spark gives each distinct value with how often it came: the slot that a
+value belongs to (a register, a bucket) is the sketch's to say (`elf.offline.backfill.panes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from agents.errors import JobSpecError
+from agents.jobs.plan import Plan
+from agents.jobs.types import SqlType
+from cbt import INTERVAL
+from cbt.aggregates import Slotted
+from cbt.aggregates.contract import Aggregate
+from cbt.aggregates.counts import Count
+from cbt.aggregates.extremes import Max, Min
+from cbt.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
+from cbt.aggregates.ordered import FirstBy, LastBy
+from cbt.aggregates.sums import Avg, Sum
+from elf.offline.aggregates import Call, read_call
+from elf.offline.expressions import to_column
+from elf.offline.scopes import EventScope
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: The column of a slotted aggregate's frame that says how often a value came, and its value's columns.
+TIMES, VALUE = "times", "value"
+_LIMB_BITS = 32
+_TYPES = {kind.dtype: kind.ddl.lower() for kind in SqlType}
+
+
+def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterator[tuple[str, DataFrame]]:
+    """Yield what the panes of a span are made of: under "" the plain rows, under its name each slotted aggregate's.
+
+    Args:
+        plan: the compiled job, for the names and types of keys and states, and its checked tree.
+        events: the source's, with the columns that the query reads.
+        span: event time, half-open, in ms; whole intervals.
+
+    Raises:
+        JobSpecError: an aggregate is none that can be backfilled, or Spark refuses the query.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    try:
+        scope = EventScope(events.columns)
+        start, end = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in span)
+        wanted = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
+        where = plan.select.args.get("where")
+        if where is not None:
+            wanted = wanted.filter(to_column(where.this, scope))
+        at_ms = F.unix_millis("ts")
+        interval = ((at_ms - F.pmod(at_ms, F.lit(plan.interval_ms))) / F.lit(plan.interval_ms)).cast("bigint")
+        keys = [
+            _typed(to_column(node, scope), dtype).alias(name)
+            for node, (name, dtype) in zip(plan.groups, plan.schema.keys, strict=True)
+        ]
+        by = [interval.alias(INTERVAL), *keys]
+        names = [INTERVAL, *plan.schema.key_names]
+        shown = [F.col(INTERVAL), *(_shown(F.col(name), dtype).alias(name) for name, dtype in plan.schema.keys)]
+        calls = {name: read_call(node, scope) for name, node in plan.calls.items()}
+        plain = [
+            state
+            for name, aggregate in plan.schema.aggregates
+            if not isinstance(aggregate, Slotted)
+            for state in _states(name, aggregate, calls[name])
+        ]
+        keyed = wanted.select("*", *by)
+        grouped = keyed.groupBy(*names).agg(*plain) if plain else keyed.select(*names).distinct()
+        yield "", grouped.select(*shown, *(F.col(name) for name in grouped.columns[len(names) :]))
+        for name, aggregate in plan.schema.aggregates:
+            if isinstance(aggregate, Slotted):
+                yield name, _values(keyed, names, shown, aggregate, calls[name])
+    except AnalysisException as error:
+        raise JobSpecError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from None
+
+
+def _values(events: DataFrame, names: list[str], shown: list[Column], aggregate: Slotted, call: Call) -> DataFrame:
+    """Count the distinct values of a slotted aggregate's input under each key; values of which a part is null go."""
+    from pyspark.sql import functions as F
+
+    values = _inputs(aggregate, call)
+    columns = [f"{VALUE}{index}" for index in range(len(values))]
+    rows = events.select(*names, *(call.only(value).alias(name) for value, name in zip(values, columns, strict=True)))
+    grouped = rows.dropna(subset=columns).groupBy(*names, *columns).agg(F.count(F.lit(1)).alias(TIMES))
+    kinds = zip(columns, _dtypes(aggregate), strict=True)
+    return grouped.select(*shown, *(_shown(F.col(name), kind).alias(name) for name, kind in kinds), TIMES)
+
+
+def _states(name: str, aggregate: Aggregate, call: Call) -> list[Column]:
+    """Return the state columns of an aggregate that keeps all it has in the row of its key.
+
+    Raises:
+        JobSpecError: it is none that Spark can compute the states of.
+    """
+    match aggregate:
+        case Count():
+            states = [_count(call)]
+        case Sum() | Avg():
+            states = _totals(f"{name}_hi" in aggregate.states(name), len(aggregate.states(name)), aggregate, call)
+        case Min() | Max():
+            states = _extremes(name, aggregate, call)
+        case VarPop() | VarSamp() | StddevPop() | StddevSamp():
+            states = _moments(aggregate, call)
+        case FirstBy() | LastBy():
+            states = _by(name, aggregate, call)
+        case _:
+            raise JobSpecError(f"{call.name}() cannot be backfilled: its states cannot be computed by Spark")
+    return [state.alias(column) for state, column in zip(states, aggregate.states(name), strict=True)]
+
+
+def _count(call: Call) -> Column:
+    from pyspark.sql import functions as F
+
+    if call.name == "count_if":
+        return F.count(F.when(call.only(call.values[0].cast("boolean")), F.lit(1)))
+    known = F.lit(1)
+    for value in reversed(call.values):
+        known = F.when(value.isNotNull(), known)
+    return F.count(call.only(known))
+
+
+def _totals(is_double: bool, states: int, aggregate: Aggregate, call: Call) -> list[Column]:
+    """Add up: doubles to one double, small integers to one number, others to a lower limb and the rest."""
+    from pyspark.sql import functions as F
+
+    (value,) = (call.only(each) for each in _inputs(aggregate, call))
+    count = F.count(value)
+    if is_double:
+        return [F.coalesce(F.sum(value), F.lit(0.0)), F.lit(0.0), count]
+    if states == 2:
+        return [F.coalesce(F.sum(value.cast("bigint")), F.lit(0)), count]
+    mask = F.lit(2**_LIMB_BITS - 1)
+    lower = F.coalesce(F.sum(value.bitwiseAND(mask)), F.lit(0))
+    upper = F.coalesce(F.sum(F.shiftright(value, _LIMB_BITS)), F.lit(0))
+    return [lower.bitwiseAND(mask), upper + F.shiftright(lower, _LIMB_BITS), count]
+
+
+def _extremes(name: str, aggregate: Min | Max, call: Call) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    (value,) = (call.only(each) for each in _inputs(aggregate, call))
+    found = F.max(value) if aggregate.largest else F.min(value)
+    nothing = list(aggregate.identity(name).values())[1]
+    return [F.count(value) > 0, F.coalesce(_shown(found, aggregate.dtype), F.lit(nothing))]
+
+
+def _moments(aggregate: Aggregate, call: Call) -> list[Column]:
+    from pyspark.sql import functions as F
+
+    (value,) = (call.only(each) for each in _inputs(aggregate, call))
+    count, zero = F.count(value), F.lit(0.0)
+    return [count, F.coalesce(F.avg(value), zero), F.coalesce(F.var_pop(value) * count, zero)]
+
+
+def _by(name: str, aggregate: FirstBy | LastBy, call: Call) -> list[Column]:
+    """The least or greatest pair of order key and value; a null value comes before all others."""
+    from pyspark.sql import functions as F
+
+    by_dtype, dtype = _dtypes(aggregate)
+    value = _typed(call.values[0], dtype)
+    by_time = call.name.startswith(("first", "last"))
+    by = _typed(F.col("ts") if by_time else call.values[1], by_dtype)
+    pair = F.struct(by.alias("by"), value.alias("value"))
+    skips = call.skips_nulls or (by_time and len(call.parts) == 2 and bool(call.parts[1].this))
+    needed = value if skips else by
+    pair = call.only(F.when(needed.isNotNull(), pair))
+    found = F.max(pair) if aggregate.last else F.min(pair)
+    nothing = list(aggregate.identity(name).values())
+    return [
+        found.isNotNull(),
+        F.coalesce(_shown(found["by"], by_dtype), F.lit(nothing[1])),
+        found["value"].isNotNull(),
+        F.coalesce(_shown(found["value"], dtype), F.lit(nothing[3])),
+    ]
+
+
+def _inputs(aggregate: Aggregate, call: Call) -> list[Column]:
+    """What an aggregate reads of an event, in the types that it takes."""
+    return [_typed(value, dtype) for value, dtype in zip(call.values, _dtypes(aggregate), strict=False)]
+
+
+def _dtypes(aggregate: Aggregate) -> list[pl.DataType]:
+    """The types of an aggregate's inputs; moments take any number as a double."""
+    if isinstance(aggregate.dtype, pl.Struct):
+        types = (field.dtype for field in aggregate.dtype.fields)
+        return [kind() if isinstance(kind, type) else kind for kind in types]
+    return [aggregate.dtype]
+
+
+def _typed(value: Column, dtype: pl.DataType) -> Column:
+    """A value in a type of the job language; of equal doubles the same bits."""
+    from pyspark.sql import functions as F
+
+    value = value.cast(_TYPES[dtype])
+    return F.when(value == 0.0, F.lit(0.0)).otherwise(value) if dtype.is_float() else value
+
+
+def _shown(value: Column, dtype: pl.DataType) -> Column:
+    """A value as panes have it: times as microseconds, dates as days."""
+    from pyspark.sql import functions as F
+
+    if isinstance(dtype, pl.Datetime):
+        return F.unix_micros(value)
+    return F.unix_date(value) if isinstance(dtype, pl.Date) else value

@@ -1,0 +1,1 @@
+"""`elf verify`: published windows beside what Spark computes from the archive (DESIGN section 9)."""

@@ -1,0 +1,107 @@
+"""Which agents' files hold the events of a key that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_, or_
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from msgspec.structs import replace
+
+from agents.archive.layout import ArchivedFile
+from elf.offline.events import FILE, read_events
+from elf.offline.grid import START, Grid, Window
+from elf.offline.verify.compare import cell_identity, read_cell
+from elf.offline.verify.report import Difference
+from elf.offline.verify.rows import OfflineRows, Row, RowsPlan, collectable
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+#: Keys of one pass whose files are looked for, and files named for each.
+KEYS_MAX = 100
+FILES_MAX = 8
+
+
+def name_holders(
+    spark: SparkSession,
+    plan: RowsPlan,
+    files: Sequence[ArchivedFile],
+    columns: Mapping[str, str],
+    names: Mapping[str, str],
+    grid: Grid,
+    found: Mapping[Window, tuple[OfflineRows, list[Difference]]],
+) -> dict[Window, list[Difference]]:
+    """Note on differences how many events of their key each agent has, and in which files; on the first `KEYS_MAX`.
+
+    Args:
+        spark: the session.
+        plan: the job's.
+        files: the archive of the grid.
+        columns: see `read_events`.
+        names: the agents' names by their ids.
+        grid: of the windows.
+        found: window -> Spark's rows and the differences, the first ones to be noted first.
+    """
+    wanted: dict[Row, Row] = {}
+    for (start_ms, _), (rows, differences) in found.items():
+        for each in differences:
+            key = _key_of(each, rows)
+            if key is not None and len(wanted) < KEYS_MAX:
+                wanted[cell_identity((start_ms, *key))] = (start_ms, *key)
+    if not wanted or not files:
+        return {window: differences for window, (_, differences) in found.items()}
+    held = _held(spark, plan, files, columns, grid, list(wanted.values()))
+    agents = {str(file.path): names.get(file.entry.agent, file.entry.agent) for file in files}
+    noted: dict[Window, list[Difference]] = {}
+    for window, (rows, differences) in found.items():
+        noted[window] = []
+        for each in differences:
+            key = _key_of(each, rows)
+            counts = held.get(cell_identity((window[0], *key)), {}) if key is not None else {}
+            by_agent: dict[str, int] = {}
+            for path, count in sorted(counts.items()):
+                agent = agents.get(path, path)
+                by_agent[agent] = by_agent.get(agent, 0) + count
+            noted[window].append(replace(each, agents=by_agent, files=sorted(counts)[:FILES_MAX]))
+    return noted
+
+
+def _held(
+    spark: SparkSession,
+    plan: RowsPlan,
+    files: Sequence[ArchivedFile],
+    columns: Mapping[str, str],
+    grid: Grid,
+    wanted: Sequence[Row],
+) -> dict[Row, dict[str, int]]:
+    """Count the events of keys by file: identity of (start, *key) -> path -> events."""
+    from pyspark.sql import functions as F
+
+    chosen = plan.chosen(read_events(spark, files, columns, with_file=True), grid)
+    names = [START, *(f"__k{i}" for i in range(len(wanted[0]) - 1))]
+    cells = chosen.select(*[collectable(chosen.schema[name].dataType, name) for name in names], FILE)
+
+    def same(row: Row) -> Column:
+        return reduce(and_, [F.col(name).eqNullSafe(F.lit(cell)) for name, cell in zip(names, row, strict=True)])
+
+    counted = cells.filter(reduce(or_, map(same, wanted))).groupBy(*names, FILE).count()
+    held: dict[Row, dict[str, int]] = {}
+    for *key, url, count in counted.collect():
+        held.setdefault(cell_identity(tuple(key)), {})[_path(url)] = count
+    return held
+
+
+def _key_of(difference: Difference, rows: OfflineRows) -> Row | None:
+    """Return the group keys of a difference; None where the result does not show them."""
+    if (not rows.keys and not rows.single) or len(difference.key) != len(rows.keys):
+        return None
+    return tuple(read_cell(difference.key[rows.names[i]], rows.types[i]) for i in rows.keys)
+
+
+def _path(url: str) -> str:
+    parts = urlsplit(url)
+    return str(Path(unquote(parts.path))) if parts.scheme == "file" else url

@@ -1,0 +1,58 @@
+"""Which published windows one pass over the archive computes together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from elf.offline.grid import PASS_WINDOWS_MAX
+
+#: Published rows of the windows of one pass: what has to be in memory at a time.
+PASS_ROWS_MAX = 1_000_000
+Result = Mapping[str, Any]
+
+
+def passes(
+    results: Iterable[Result], slide_ms: int, why_skipped: Callable[[Result], str]
+) -> Iterator[tuple[list[Result], str]]:
+    """Put results together whose windows follow each other at one slide, or that are skipped for the same reason.
+
+    Yields:
+        Results, and why they are skipped.
+    """
+    several: list[Result] = []
+    rows, why = 0, ""
+    for result in results:
+        reason = why_skipped(result)
+        if several and not (
+            reason == why
+            and (reason or _follows(several[-1], result, slide_ms))
+            and len(several) < PASS_WINDOWS_MAX
+            and rows + len(result["rows"]) <= PASS_ROWS_MAX
+        ):
+            yield several, why
+            several, rows = [], 0
+        several.append(result)
+        rows, why = rows + len(result["rows"]), reason
+    if several:
+        yield several, why
+
+
+def _follows(one: Result, other: Result, slide_ms: int) -> bool:
+    (start_ms, end_ms), (next_ms, next_end_ms) = span_of(one), span_of(other)
+    if start_ms is None or end_ms is None or next_ms is None or next_end_ms is None:
+        return False
+    return next_ms == start_ms + slide_ms and next_end_ms - next_ms == end_ms - start_ms >= slide_ms
+
+
+def status_of(result: Result) -> str:
+    """Return a result's status."""
+    return str(result["completeness"]["status"])
+
+
+def span_of(result: Result) -> tuple[int | None, int | None]:
+    """Return a result's event time; a job without windows says by `through_ms` how far it has counted."""
+    window = result.get("window")
+    if window is None:
+        return None, result.get("through_ms")
+    return int(window["start_ms"]), int(window["end_ms"])

@@ -1,0 +1,119 @@
+"""What a verification asks an agent: a job's closed windows, and the labels of parts of a window.
+
+The client is handed in. Questions for many windows go out several at a time, and no more are on their way than that,
+so that the answers of a week need not be in memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import msgspec
+
+from agents.errors import JobError
+from elf.offline.asking import DescribingClient, JobText
+from elf.offline.grid import Window
+from elf.offline.since import parse_since
+
+#: Questions under way at a time.
+QUESTIONS = 8
+#: A window a second over a day.
+WINDOWS_MAX = 100_000
+Result = Mapping[str, Any]
+
+
+class JobClient(DescribingClient, Protocol):
+    """What verification asks an agent."""
+
+    def query(self, name: str, *, window: str, limit: int | None = None) -> Any:
+        """Return the Result of one window, as a mapping or a record."""
+        ...
+
+
+def windows_since(job: JobText, since: str) -> list[Window]:
+    """List a job's closed windows that end after a time, ascending; of those that are gone, none.
+
+    Args:
+        job: as described by its master.
+        since: see `parse_since`; a duration counts back from the newest closed interval's end.
+
+    Raises:
+        JobError: the job has no windows, or `since` is neither, or names too many windows.
+    """
+    if job.window is None:
+        raise JobError(f"job {job.key} has no window: it counts since it began; leave --since out")
+    if job.through_ms is None:
+        return []
+    since_ms = parse_since(since, job.through_ms)
+    size_ms, slide_ms = job.window.size_ms, job.window.slide_ms
+    since_ms = max(since_ms, since_ms if job.oldest_ms is None else job.oldest_ms)
+    first = since_ms // slide_ms + 1
+    if job.expired_ms is not None:
+        first = max(first, -(-(job.expired_ms + size_ms) // slide_ms))
+    last = job.through_ms // slide_ms
+    if last - first >= WINDOWS_MAX:
+        raise JobError(f"{last - first + 1} windows of {job.key} closed since {since}; verify at most {WINDOWS_MAX}")
+    return [(end * slide_ms - size_ms, end * slide_ms) for end in range(first, last + 1)]
+
+
+def ask_windows(client: JobClient, job: JobText, windows: Sequence[str]) -> Iterator[Result]:
+    """Yield the results of windows in their order; one that has expired meanwhile is left out.
+
+    Raises:
+        ElfError: the agent refuses, or cannot be reached.
+    """
+    if len(windows) == 1:
+        yield msgspec.to_builtins(client.query(job.key, window=windows[0]))
+        return
+
+    def ask(window: str) -> Result | None:
+        try:
+            result: Result = msgspec.to_builtins(client.query(job.key, window=window))
+        except JobError as error:
+            if "still retains" in str(error):
+                return None
+            raise
+        return result
+
+    with ThreadPoolExecutor(QUESTIONS) as pool:
+        for several in _batches(windows, 4 * QUESTIONS):
+            yield from (result for result in pool.map(ask, several) if result is not None)
+
+
+class Labels:
+    """The completeness of parts of windows, each asked for once.
+
+    Args:
+        ask: returns the label of [start_ms, end_ms).
+        interval_ms: the shortest part there is.
+    """
+
+    def __init__(self, ask: Callable[[int, int], Mapping[str, Any]], interval_ms: int) -> None:
+        self._ask, self.interval_ms = ask, interval_ms
+        self._known: dict[Window, Mapping[str, Any]] = {}
+
+    def __call__(self, start_ms: int, end_ms: int) -> Mapping[str, Any]:
+        """Return the label of a part of a window."""
+        at = start_ms, end_ms
+        if at not in self._known:
+            self._known[at] = self._ask(*at)
+        return self._known[at]
+
+
+def labels_of(client: JobClient, job: JobText) -> Labels | None:
+    """Return the labels of a job with windows."""
+    if job.window is None or job.interval_ms is None:
+        return None
+
+    def ask(start_ms: int, end_ms: int) -> Mapping[str, Any]:
+        answer = msgspec.to_builtins(client.query(job.key, window=f"{start_ms}/{end_ms}", limit=1))
+        label: Mapping[str, Any] = answer["completeness"]
+        return label
+
+    return Labels(ask, job.interval_ms)
+
+
+def _batches(windows: Sequence[str], size: int) -> Iterable[Sequence[str]]:
+    return (windows[at : at + size] for at in range(0, len(windows), size))

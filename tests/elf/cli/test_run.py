@@ -1,0 +1,59 @@
+"""The command run: a job once over files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from elf.cli.app import app
+
+QUERY = "SELECT product, count(*) AS n FROM clicks GROUP BY product, window(ts, '60 seconds') ORDER BY n DESC"
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "120"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    lines = [{"ts": "2026-11-20T12:00:00Z", "product": p} for p in ("tetris", "tetris", "\x1b[2Jzelda")]
+    (tmp_path / "a.log").write_text("\n".join(map(json.dumps, lines)))
+    (tmp_path / "Top Products.sql").write_text(QUERY)
+    return tmp_path
+
+
+def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
+    result = run("run", "--once", "--input", folder / "*.log", folder / "Top Products.sql")
+    assert result.exit_code == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    bounds = {"window_start": "2026-11-20T12:00:00Z", "window_end": "2026-11-20T12:01:00Z"}
+    assert rows == [bounds | {"product": "tetris", "n": 2}, bounds | {"product": "\x1b[2Jzelda", "n": 1}]
+    assert result.stderr == "3 lines of 1 files: 3 parsed, 0 skipped, 0 rejected\n"
+
+
+def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elf.cli.run.wants_json", lambda asked: asked)
+    shown = run("run", "--input", folder / "*.log", folder / "Top Products.sql").stdout
+    assert r"\x1b[2Jzelda" in shown
+    assert "window_end" in shown
+
+
+@pytest.mark.parametrize(
+    ("query", "arguments", "code", "said"),
+    [
+        ("SELECT prodct, count(*) AS n\nFROM clicks GROUP BY prodct", [], 2, ":1:8: the lines have no column 'prodct'"),
+        ("SELECT count(*) AS n\nFORM clicks", [], 2, ":2:"),
+        (QUERY, ["--input", "/no/such"], 2, "no file matches '/no/such'"),
+        (QUERY, ["--format", "combind"], 78, "did you mean 'combined'"),
+        (QUERY, ["--columns", "product TXT"], 2, "unknown column type"),
+    ],
+)
+def test_run_explains_mistakes(folder: Path, query: str, arguments: list[str], code: int, said: str) -> None:
+    file = folder / "job.sql"
+    file.write_text(query)
+    result = run("run", "--once", "--input", folder / "a.log", *arguments, file)
+    assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
+    assert result.stdout == ""

@@ -1,0 +1,27 @@
+"""Whose archives lack what."""
+
+from __future__ import annotations
+
+from elf.offline.asking import CountedAgent, Reach
+from elf.offline.backfill.coverage import Coverage
+from tests.elf.offline.backfill.asked import archived
+
+
+def reach(*through_ms: int | None, until_ms: int | None = 100_000) -> Reach:
+    agents = [CountedAgent(f"id{number}", f"web{number}", each) for number, each in enumerate(through_ms)]
+    return Reach("instance", None if until_ms is None else 0, until_ms, agents)
+
+
+def test_an_archive_has_all_events_after_the_interval_it_begins_in_and_up_to_what_was_counted() -> None:
+    files = [archived("id0", 12_000, 90_000), archived("id0", 55_000, 60_000), archived("id1", 0, 90_000)]
+    coverage = Coverage(files, [reach(100_000, 50_000, None, 100_000)], 10_000)
+    assert [coverage.missing(interval) for interval in (1, 2, 4, 5)] == [
+        ["id0", "id2", "id3"], ["id2", "id3"], ["id2", "id3"], ["id1", "id2", "id3"],
+    ]  # fmt: skip
+    assert coverage.unseen == ["web2", "web3"]
+    assert sorted(coverage.bounds) == [1, 2, 5, 10]
+
+
+def test_of_several_parts_an_agent_was_counted_up_to_the_last_that_all_have() -> None:
+    coverage = Coverage([archived("id0", 0, 90_000)], [reach(100_000), reach(30_000)], 10_000)
+    assert [coverage.missing(interval) for interval in (2, 3)] == [[], ["id0"]]

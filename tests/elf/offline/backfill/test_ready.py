@@ -1,0 +1,36 @@
+"""Which jobs can be backfilled, and how long is waited for one."""
+
+from __future__ import annotations
+
+import pytest
+
+from agents.errors import JobError, UnavailableError
+from elf.offline.backfill import ready
+from elf.offline.backfill.ready import wait_ready
+from tests.elf.offline.backfill.asked import Asked, described
+
+
+def nothing(what: str) -> None:
+    raise AssertionError(what)
+
+
+def test_jobs_that_have_no_intervals_are_refused() -> None:
+    with pytest.raises(JobError, match="has no window"):
+        wait_ready(Asked(described(None, window=None)), "top", nothing)
+
+
+def test_a_job_without_a_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "_LOOK_S", 0.0)
+    monkeypatch.setattr(ready, "COMMIT_MS", -21_990)
+    told: list[str] = []
+    with pytest.raises(UnavailableError, match="has not had a result"):
+        wait_ready(Asked(described(None, None)), "top", told.append)
+    assert len(told) <= 1
+    parts = [{"part": 0, "backfill": described(0, 10_000)["backfill"]}, {"part": 1, "trouble": "no answer"}]
+    with pytest.raises(UnavailableError, match="a part of shop/top cannot be asked: no answer"):
+        wait_ready(Asked(described(0, 10_000, parts=parts)), "top", nothing)
+
+
+def test_an_agent_that_does_not_say_what_may_be_backfilled_is_too_old() -> None:
+    with pytest.raises(JobError, match="what may be backfilled of shop/top"):
+        wait_ready(Asked(described(0, 10_000, backfill=None)), "top", nothing)

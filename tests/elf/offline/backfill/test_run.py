@@ -1,0 +1,78 @@
+"""Which intervals a backfill computes, and in which passes; Spark itself is in test_states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elf.offline.backfill import run
+from elf.offline.backfill.run import PASS_BYTES, _passes, run_backfill
+from elf.offline.progress import Steps
+from elf.offline.session import OfflineError
+from tests.elf.offline.backfill.asked import Asked, archived, described
+
+
+def test_passes_follow_the_bytes_of_the_archive() -> None:
+    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(6)]
+    assert list(_passes(hours, 0, 6, 10_000)) == [(0, 2), (2, 4), (4, 6)]
+    assert list(_passes(hours, 3, 5, 10_000)) == [(3, 5)]
+    assert list(_passes([], 3, 5, 10_000)) == [(3, 5)]
+
+
+def test_an_archive_that_is_not_there_is_an_error_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(run, "find_files", lambda folders, source: [archived("id0", 0, 9)])
+    with pytest.raises(OfflineError, match="no archive of web1 is among"):
+        run_backfill(Asked(described(50_000, 50_000, 50_000)), "top", 0, [tmp_path])
+    done = run_backfill(Asked(described(0, 50_000)), "top", 0, [tmp_path])
+    assert (done.intervals, done.notes) == (0, ("agents have counted all there is",))
+    monkeypatch.undo()
+    with pytest.raises(OfflineError, match="no archive folder holds events of source 'clicks'"):
+        run_backfill(Asked(described(50_000, 50_000)), "top", 0, [tmp_path])
+
+
+class Told(Steps):
+    """Remembers how far the work was said to be."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def total(self, what: str, count: int) -> None:
+        self.heard.append((what, count))
+
+    def say(self, what: str) -> None:
+        self.heard.append(what)
+
+    def done(self, count: int, detail: str = "") -> None:
+        self.heard.append((count, detail))
+
+
+def test_spark_gets_its_settings_and_each_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+    hours = [archived("id0", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(4)]
+    monkeypatch.setattr(run, "find_files", lambda folders, source: hours)
+    monkeypatch.setattr(run, "open_session", lambda master, conf: opened.append((master, conf)))
+    monkeypatch.setattr(run, "_compute", lambda spark, plan, *_: plan.schema.empty())
+    asked, told = Asked(described(40_000, 40_000)), Told()
+    done = run_backfill(asked, "top", 0, [], "spark://m:7077", conf={"spark.executor.memory": "2g"}, steps=told)
+    assert opened == [("spark://m:7077", {"spark.executor.memory": "2g"})]
+    assert told.heard == [("intervals", 4), "starting Spark", (2, "0 rows loaded"), (2, "0 rows loaded")]
+    assert (done.start_ms, done.end_ms, done.intervals, done.events) == (0, 40_000, 4, 4)
+    loads = [(load.first, load.last) for load in asked.loaded]
+    assert (loads[0][0], loads[-1][1]) == (0, 3)
+
+
+def test_what_fails_inside_spark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.errors import PySparkException
+
+    def fail(*_: Any) -> None:
+        raise PySparkException("Job aborted.\n\tat org.apache\nCaused by: x.parquet is not a Parquet file")
+
+    monkeypatch.setattr(run, "find_files", lambda folders, source: [archived("id0", 0, 39_999)])
+    monkeypatch.setattr(run, "open_session", lambda master, conf: None)
+    monkeypatch.setattr(run, "_compute", fail)
+    with pytest.raises(OfflineError, match=r"^Spark could not finish: x\.parquet is not a Parquet file$"):
+        run_backfill(Asked(described(40_000, 40_000)), "top", 0, [])
