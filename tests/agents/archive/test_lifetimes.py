@@ -23,8 +23,8 @@ from agents.archive.reading import read_archive
 from agents.archive.removed import read_removed
 from agents.damages import Damages
 from tests.agents.archive.conftest import CrashError, Disk
+from tests.agents.archive.numbered import START_MS, numbered
 
-START_MS = 1_767_225_600_000
 RETAIN_MS = 6 * HOUR_MS
 STEPS = st.integers(1, 60)
 
@@ -62,8 +62,7 @@ class Lifetime(RuleBasedStateMachine):
         """Archive events and commit them; or die before SQLite has them, or after."""
         first = max(self.committed, default=-1) + 1
         number = pl.int_range(first, first + rows, eager=True)
-        at = pl.from_epoch(START_MS + hour * HOUR_MS + number, time_unit="ms").cast(pl.Datetime("ms"))
-        events = pl.DataFrame({"ts": at, "number": number})
+        events = numbered(number, START_MS + hour * HOUR_MS + number)
         self.disk.left = -1 if crash is None else crash
         before = set(self.folder.rglob("*.parquet"))
         try:

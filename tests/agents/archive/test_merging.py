@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -30,17 +30,12 @@ from agents.archive.merging import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_mer
 from agents.archive.reading import read_archive
 from agents.archive.removed import read_removed
 from agents.damages import Damages
+from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
-START_MS = 1_767_225_600_000
+if TYPE_CHECKING:
+    from tests.agents.archive.conftest import Disk
+
 MINUTE_MS = 60_000
-
-
-class Disk(Protocol):
-    """The disk of `conftest`."""
-
-    Crash: type[BaseException]
-    left: int
-    watch: Callable[[], object]
 
 
 class World:
@@ -60,11 +55,8 @@ class World:
     def log(self, rows: int, **columns: pl.Expr) -> None:
         """Archive more events of the first hour, with one checkpoint."""
         number = pl.int_range(self.count, self.count + rows, eager=True)
-        frame = pl.DataFrame({"ts": pl.from_epoch(START_MS + number, time_unit="ms"), "number": number})
-        self.archive.append(frame.with_columns(pl.col("ts").cast(pl.Datetime("ms")), **columns))
-        self.archive.prepare(self.sequence + 1)
         self.sequence, self.count = self.sequence + 1, self.count + rows
-        self.archive.commit(self.sequence)
+        checkpoint(self.archive, self.sequence, numbered(number, START_MS + number).with_columns(**columns))
 
     def turns(self) -> None:
         """Let an hour pass, with a turn of the keeper each quarter."""

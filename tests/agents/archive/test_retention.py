@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
@@ -23,17 +22,12 @@ from agents.archive.reading import read_archive
 from agents.archive.removed import EVER_MS, add_removed, join_spans, read_removed
 from agents.archive.retention import choose
 from agents.damages import Damages
+from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
-START_MS = 1_767_225_600_000
+if TYPE_CHECKING:
+    from tests.agents.archive.conftest import Disk
+
 DAY_MS = 86_400_000
-
-
-class Disk(Protocol):
-    """The disk of `conftest`."""
-
-    Crash: type[BaseException]
-    left: int
-    watch: Callable[[], object]
 
 
 def fill(folder: Path, hours: int, agent: str = "web-1", source: str = "clicks") -> Archive:
@@ -41,10 +35,7 @@ def fill(folder: Path, hours: int, agent: str = "web-1", source: str = "clicks")
     archive = Archive(folder, source, agent, rows_max=1_000)
     for hour in range(hours):
         number = pl.int_range(hour * 10, hour * 10 + 10, eager=True)
-        at = pl.from_epoch(START_MS + hour * HOUR_MS + number, time_unit="ms")
-        archive.append(pl.DataFrame({"ts": at.cast(pl.Datetime("ms")), "number": number}))
-        archive.prepare(hour + 1)
-        archive.commit(hour + 1)
+        checkpoint(archive, hour + 1, numbered(number, START_MS + hour * HOUR_MS + number))
     return archive
 
 
@@ -100,10 +91,7 @@ def test_a_backlog_is_kept_as_long_as_what_is_logged_today(tmp_path: Path) -> No
 
 def test_times_ahead_do_not_keep_anything(tmp_path: Path) -> None:
     archive = fill(tmp_path, 3)
-    at = pl.from_epoch([START_MS + 10 * 365 * DAY_MS], time_unit="ms").cast(pl.Datetime("ms"))
-    archive.append(pl.DataFrame({"ts": at, "number": [90]}))
-    archive.prepare(9)
-    archive.commit(9)
+    checkpoint(archive, 9, numbered(pl.Series([90]), pl.Series([START_MS + 10 * 365 * DAY_MS])))
     (ahead,) = (file for file in list_files(tmp_path, "clicks") if file.entry.sequence == 9)
     os.utime(ahead.path, (START_MS / 1000 - 9, START_MS / 1000 - 9))
     keeper(tmp_path, bytes_max=sum(file.bytes for file in list_held(tmp_path, "web-1")) - 1).turn()
@@ -136,10 +124,7 @@ def test_other_agents_files_stay_and_set_aside_ones_go_first(tmp_path: Path) -> 
 def test_mixed_hours_are_noted_one_by_one(tmp_path: Path) -> None:
     archive = Archive(tmp_path, "clicks", "web-1", rows_max=1_000)
     number = pl.int_range(0, 60, eager=True)
-    at = pl.from_epoch(START_MS + number * 30 * DAY_MS, time_unit="ms").cast(pl.Datetime("ms"))
-    archive.append(pl.DataFrame({"ts": at, "number": number}))
-    archive.prepare(1)
-    archive.commit(1)
+    checkpoint(archive, 1, numbered(number, START_MS + number * 30 * DAY_MS))
     keeper(tmp_path, bytes_max=1).turn()
     (removed,) = read_removed(tmp_path, "clicks")
     assert len(removed.spans) == 60

@@ -127,10 +127,32 @@ def commit(book: Ledger, now_ms: int = 0) -> Settle:
     return book.durable()[0]
 
 
-def test_a_commit_waits_for_the_roster_then_leaps() -> None:
+def announced_ledger() -> Ledger:
+    """A ledger that expects a and b, and has counted nothing."""
     book = ledger()
-    book.on_announce(announce("a"))
-    book.on_announce(announce("b"))
+    for agent in "ab":
+        book.on_announce(announce(agent))
+    return book
+
+
+def retired_ledger() -> Ledger:
+    """A ledger that has counted a and b up to 10, after which b is gone for good."""
+    book = announced_ledger()
+    book.add(A, claim(NEVER, 10, "ab"))
+    commit(book)
+    book.retire("b", named=True)
+    return book
+
+
+def count_a_alone(book: Ledger) -> None:
+    """Commit two more intervals, 10 to 12, that only a has."""
+    for through in (11, 12):
+        book.add(A, claim(through - 1, through, "a"))
+        commit(book)
+
+
+def test_a_commit_waits_for_the_roster_then_leaps() -> None:
+    book = announced_ledger()
     book.add(A, claim(NEVER, 10, "a"))
     assert book.step(0) is None
     assert book.step(999) is None
@@ -148,9 +170,7 @@ def test_a_commit_waits_for_the_roster_then_leaps() -> None:
 
 
 def test_a_leapt_agent_that_keeps_pace_is_waited_for_again() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
+    book = announced_ledger()
     for through in (1, 2, 3):
         book.add(A, claim(through - 1 if through > 1 else NEVER, through, "a"))
     assert book.step(0) is None
@@ -183,18 +203,14 @@ def test_claims_of_committed_intervals_are_refused() -> None:
 
 
 def test_retired_members_are_not_expected() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
+    book = announced_ledger()
     book.retire("b", named=False)
     book.add(A, claim(NEVER, 10, "a"))
     assert commit(book).missing == ()
 
 
 def test_a_member_that_is_gone_for_good_is_named_once_more_and_then_expected_no_longer() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
+    book = announced_ledger()
     book.add(A, claim(NEVER, 10, "ab"))
     assert commit(book).missing == ()
     assert book.retire("b", named=True) == 10
@@ -207,15 +223,8 @@ def test_a_member_that_is_gone_for_good_is_named_once_more_and_then_expected_no_
 
 
 def test_a_retired_member_that_comes_back_learns_what_was_counted() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
-    book.add(A, claim(NEVER, 10, "ab"))
-    commit(book)
-    book.retire("b", named=True)
-    for through in (11, 12):
-        book.add(A, claim(through - 1, through, "a"))
-        commit(book)
+    book = retired_ledger()
+    count_a_alone(book)
     book = Ledger(APP, book_state(book), 2, leap_after_ms=1_000, grace_until_ms=0)
     status = book.on_announce(announce("b", 5))
     assert status is not None
@@ -228,15 +237,8 @@ def test_a_retired_member_that_comes_back_learns_what_was_counted() -> None:
 
 @pytest.mark.parametrize("during", [False, True], ids=["between commits", "during one"])
 def test_the_successor_of_a_retired_member_learns_that_later_commits_lack_it(during: bool) -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
-    book.add(A, claim(NEVER, 10, "ab"))
-    commit(book)
-    book.retire("b", named=True)
-    for through in (11, 12):
-        book.add(A, claim(through - 1, through, "a"))
-        commit(book)
+    book = retired_ledger()
+    count_a_alone(book)
     book.add(A, claim(12, 13, "a"))
     if during:
         book.step(0)
@@ -254,12 +256,7 @@ def test_the_successor_of_a_retired_member_learns_that_later_commits_lack_it(dur
 
 
 def test_what_a_retired_member_had_sent_before_still_counts() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
-    book.add(A, claim(NEVER, 10, "ab"))
-    commit(book)
-    book.retire("b", named=True)
+    book = retired_ledger()
     book.add(A, claim(10, 11, "ab"))
     assert commit(book) == Settle(APP, 1, 10, 11, (), ("b",))
     book.add(A, claim(11, 12, "ab"))
@@ -271,9 +268,7 @@ def test_what_a_retired_member_had_sent_before_still_counts() -> None:
 
 
 def test_a_member_retired_during_a_commit_leaves_with_it_or_with_the_next() -> None:
-    book = ledger()
-    for agent in "ab":
-        book.on_announce(announce(agent))
+    book = announced_ledger()
     book.add(A, claim(NEVER, 10, "ab"))
     book.step(0)
     assert book.retire("b", named=True) == NEVER, "nothing is decided yet"
