@@ -33,6 +33,7 @@ PURE = [
     "agents/sides/words.py", "agents/sides/handed.py",
     "elf/offline/pipeline/growth.py", "elf/offline/pipeline/due.py", "elf/offline/backfill/coverage.py",
     "elf/offline/verify/lacks.py", "elf/offline/verify/passes.py", "elf/offline/verify/coverage.py",
+    "elf/offline/verify/published.py",
     "elf/offline/verify/compare.py", "elf/offline/verify/tolerance.py", "elf/offline/since.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 from elf.offline.grid import PASS_WINDOWS_MAX
+from elf.offline.verify.published import Result, span_of
 
 #: Published rows of the windows of one pass: what has to be in memory at a time.
 PASS_ROWS_MAX = 1_000_000
-Result = Mapping[str, Any]
 
 
 def passes(
@@ -43,16 +42,3 @@ def _follows(one: Result, other: Result, slide_ms: int) -> bool:
     if start_ms is None or end_ms is None or next_ms is None or next_end_ms is None:
         return False
     return next_ms == start_ms + slide_ms and next_end_ms - next_ms == end_ms - start_ms >= slide_ms
-
-
-def status_of(result: Result) -> str:
-    """Return a result's status."""
-    return str(result["completeness"]["status"])
-
-
-def span_of(result: Result) -> tuple[int | None, int | None]:
-    """Return a result's event time; a job without windows says by `through_ms` how far it has counted."""
-    window = result.get("window")
-    if window is None:
-        return None, result.get("through_ms")
-    return int(window["start_ms"]), int(window["end_ms"])

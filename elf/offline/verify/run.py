@@ -10,9 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Protocol
 
 from agents.archive.layout import ArchivedFile
 from agents.jobs.query import columns_read
@@ -27,19 +25,18 @@ from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining
 from elf.offline.verify.holders import name_holders
 from elf.offline.verify.lacks import Lack, lacks_of
-from elf.offline.verify.passes import passes, span_of, status_of
+from elf.offline.verify.passes import passes
+from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of
 from elf.offline.verify.report import Difference, Report, WindowReport
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
-from elf.offline.verify.windows import JobClient, Labels, ask_windows, labels_of, windows_since
+from elf.offline.verify.windows import Asker, JobClient, ask_windows, labels_of, windows_since
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CLOSED = ("final", "final_incomplete", "revised")
 #: Before all events: where a job without windows begins.
 _BEGINNING_MS = -(2**40)
-Result = Mapping[str, Any]
 
 
 class Job(Protocol):
@@ -64,30 +61,6 @@ class Job(Protocol):
     def columns(self) -> Mapping[str, str]:
         """SQL types of the columns it reads."""
         ...
-
-
-@dataclasses.dataclass(frozen=True)
-class Asker:
-    """What can still be asked about results.
-
-    Attributes:
-        names: the agents' names by their ids, which the archive goes by.
-        roster: names of the agents that results expect.
-        labels: the labels of parts of windows; None if nobody can be asked.
-        client: asks for results again; None if nobody can be asked.
-    """
-
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    roster: Sequence[str] = ()
-    labels: Labels | None = None
-    client: JobClient | None = None
-
-    def again(self, job: Job, window: Window) -> Result | None:
-        """Return a window's result as it is by now."""
-        if self.client is None:
-            return None
-        result: Result = msgspec.to_builtins(self.client.query(job.key, window=f"{window[0]}/{window[1]}"))
-        return result
 
 
 def run_verify(
@@ -193,7 +166,7 @@ class _Verification:
 
     def _why_skipped(self, result: Result) -> str:
         """Say why a result cannot be compared; "" if it can."""
-        if status_of(result) not in _CLOSED:
+        if status_of(result) not in CLOSED:
             return "not final yet, not compared"
         return removed_hours(self._removed, *span_of(result), self._asker.names)
 
@@ -225,8 +198,8 @@ class _Verification:
     def _compare(self, result: Result, window: Window, rows: OfflineRows) -> _Compared:
         differences, notes = _differences(result, rows)
         # Late events may have revised it since it was asked for; the archive was read after that.
-        newer = self._asker.again(self._job, window) if differences and result.get("window") is not None else None
-        if newer is not None and newer["completeness"] != result["completeness"] and status_of(newer) in _CLOSED:
+        newer = self._asker.again(self._job.key, window) if differences and result.get("window") is not None else None
+        if newer is not None and newer["completeness"] != result["completeness"] and status_of(newer) in CLOSED:
             result = newer
             differences, notes = _differences(result, rows)
         return _Compared(result, rows, differences, notes)
@@ -293,7 +266,7 @@ def _report(compared: _Compared) -> WindowReport:
         reported=label.get("reported", 0),
         differences=compared.differences,
         notes=compared.notes,
-        label=_label(result),
+        label=label_words(result),
     )
 
 
@@ -314,22 +287,3 @@ def _skipped(result: Result, why: str) -> WindowReport:
         rows_offline=0,
         skipped=why,
     )
-
-
-def _label(result: Result) -> list[str]:
-    """Return what the label announces: reasons for which the result may lack events that the archive has."""
-    completeness = result["completeness"]
-    said = [
-        f"{part} {completeness[part]}"
-        for part in ("late", "shed", "gaps", "void", "backfilled")
-        if completeness.get(part)
-    ]
-    semantics = completeness.get("semantics", "exactly-once")
-    said += [semantics] if semantics != "exactly-once" else []
-    missing = completeness.get("missing") or []
-    reported, expected = completeness.get("reported", 0), completeness.get("expected", 0)
-    if missing:
-        said.append("missing " + " ".join(map(str, missing)))
-    elif reported < expected:
-        said.append(f"{reported} of {expected} agents reported")
-    return said

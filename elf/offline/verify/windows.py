@@ -6,6 +6,7 @@ so that the answers of a week need not be in memory at once.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -16,12 +17,12 @@ from agents.errors import JobError
 from elf.offline.asking import DescribingClient, JobText
 from elf.offline.grid import Window
 from elf.offline.since import parse_since
+from elf.offline.verify.published import Result
 
 #: Questions under way at a time.
 QUESTIONS = 8
 #: A window a second over a day.
 WINDOWS_MAX = 100_000
-Result = Mapping[str, Any]
 
 
 class JobClient(DescribingClient, Protocol):
@@ -113,6 +114,30 @@ def labels_of(client: JobClient, job: JobText) -> Labels | None:
         return label
 
     return Labels(ask, job.interval_ms)
+
+
+@dataclasses.dataclass(frozen=True)
+class Asker:
+    """What can still be asked about results.
+
+    Attributes:
+        names: the agents' names by their ids, which the archive goes by.
+        roster: names of the agents that results expect.
+        labels: the labels of parts of windows; None if nobody can be asked.
+        client: asks for results again; None if nobody can be asked.
+    """
+
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    roster: Sequence[str] = ()
+    labels: Labels | None = None
+    client: JobClient | None = None
+
+    def again(self, key: str, window: Window) -> Result | None:
+        """Return the result of a window of job `key` as it is by now."""
+        if self.client is None:
+            return None
+        result: Result = msgspec.to_builtins(self.client.query(key, window=f"{window[0]}/{window[1]}"))
+        return result
 
 
 def _batches(windows: Sequence[str], size: int) -> Iterable[Sequence[str]]:

@@ -1,0 +1,43 @@
+"""What a published result says of itself: its status, its event time, and what its label announces. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+#: A Result as JSON has it.
+Result = Mapping[str, Any]
+#: The statuses of a window that has closed.
+CLOSED = ("final", "final_incomplete", "revised")
+
+
+def status_of(result: Result) -> str:
+    """Return a result's status."""
+    return str(result["completeness"]["status"])
+
+
+def span_of(result: Result) -> tuple[int | None, int | None]:
+    """Return a result's event time; a job without windows says by `through_ms` how far it has counted."""
+    window = result.get("window")
+    if window is None:
+        return None, result.get("through_ms")
+    return int(window["start_ms"]), int(window["end_ms"])
+
+
+def label_words(result: Result) -> list[str]:
+    """Return what the label announces: reasons for which the result may lack events that the archive has."""
+    completeness = result["completeness"]
+    said = [
+        f"{part} {completeness[part]}"
+        for part in ("late", "shed", "gaps", "void", "backfilled")
+        if completeness.get(part)
+    ]
+    semantics = completeness.get("semantics", "exactly-once")
+    said += [semantics] if semantics != "exactly-once" else []
+    missing = completeness.get("missing") or []
+    reported, expected = completeness.get("reported", 0), completeness.get("expected", 0)
+    if missing:
+        said.append("missing " + " ".join(map(str, missing)))
+    elif reported < expected:
+        said.append(f"{reported} of {expected} agents reported")
+    return said
