@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from agents.archive.layout import ArchivedFile
 from elf.offline.asking import Reach
@@ -40,3 +40,9 @@ class Coverage:
         return sorted(
             agent for agent in self.names if agent not in runs or not runs[agent][0] <= interval <= runs[agent][1]
         )
+
+
+def whole_runs(bounds: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Split a run of intervals, both ends included, before each of some intervals inside it."""
+    starts = sorted({first, *(bound for bound in bounds if first < bound <= last)})
+    yield from zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True)

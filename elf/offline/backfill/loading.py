@@ -11,8 +11,8 @@ from agents.jobs.plan import Plan
 from cbt import INTERVAL, split
 from elf.client.results import Intervals
 from elf.offline.asking import DescribingClient, Reach
-from elf.offline.backfill.coverage import Coverage
-from elf.offline.backfill.panes import cut, whole_runs
+from elf.offline.backfill.coverage import Coverage, whole_runs
+from elf.offline.backfill.panes import cut
 
 
 class LoadingClient(DescribingClient, Protocol):

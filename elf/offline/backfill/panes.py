@@ -6,7 +6,7 @@ is merged with those of agents has to hash values, or cut buckets, as they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -106,9 +106,3 @@ def _struct(dtype: pl.Struct) -> pl.Expr:
     return pl.struct(
         pl.col(f"{VALUE}{index}").cast(field.dtype).alias(field.name) for index, field in enumerate(dtype.fields)
     )
-
-
-def whole_runs(bounds: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Split a run of intervals, both ends included, before each of some intervals inside it."""
-    starts = sorted({first, *(bound for bound in bounds if first < bound <= last)})
-    yield from zip(starts, [*(start - 1 for start in starts[1:]), last], strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from elf.offline.asking import CountedAgent, Reach
-from elf.offline.backfill.coverage import Coverage
+from elf.offline.backfill.coverage import Coverage, whole_runs
 from tests.elf.offline.backfill.asked import archived
 
 
@@ -25,3 +25,8 @@ def test_an_archive_has_all_events_after_the_interval_it_begins_in_and_up_to_wha
 def test_of_several_parts_an_agent_was_counted_up_to_the_last_that_all_have() -> None:
     coverage = Coverage([archived("id0", 0, 90_000)], [reach(100_000), reach(30_000)], 10_000)
     assert [coverage.missing(interval) for interval in (2, 3)] == [[], ["id0"]]
+
+
+def test_runs_are_split_where_coverage_changes() -> None:
+    assert list(whole_runs([5, 3, 12, 1, 3], 3, 9)) == [(3, 4), (5, 9)]
+    assert list(whole_runs([], 3, 3)) == [(3, 3)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from agents.jobs.definition import Definition
 from agents.jobs.plan import Plan, compile_job
 from cbt import INTERVAL
 from elf.demo.clicks import START_MS
-from elf.offline.backfill.panes import cut, read_frames, whole_runs
+from elf.offline.backfill.panes import read_frames
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
 
@@ -98,21 +97,3 @@ def test_states_of_both_origins_merge(shop: Shop, computed: Computed) -> None:
     parts = [rows.filter(pl.col(INTERVAL) < middle), kept.filter(pl.col(INTERVAL) >= middle)]
     answer, expected = (plan.finish(plan.schema.merge_window(each), SPAN).sort("event") for each in (parts, [kept]))
     assert_frame_equal(answer, expected, rel_tol=1e-9)
-
-
-def test_blocks_cover_a_run_without_gaps(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elf.offline.backfill.panes.INTERVALS_MAX", 2)
-    plan = plan_of(QUERIES["no keys"], shop)
-    rows = plan.schema.merge([plan.reduce(shop.events)]).sort(INTERVAL)
-    first = int(rows[INTERVAL][0]) - 5
-    last = int(rows[INTERVAL][-1]) + 5
-    runs = [(begin, end) for begin, end, _ in cut(rows, plan.schema, first, last)]
-    assert (runs[0][0], runs[-1][1]) == (first, last)
-    assert all(one[1] + 1 == other[0] for one, other in itertools.pairwise(runs))
-    assert len(runs) == 4
-    assert [run[:2] for run in cut(plan.schema.empty(), plan.schema, 3, 9)] == [(3, 9)]
-
-
-def test_runs_are_split_where_coverage_changes() -> None:
-    assert list(whole_runs([5, 3, 12, 1, 3], 3, 9)) == [(3, 4), (5, 9)]
-    assert list(whole_runs([], 3, 3)) == [(3, 3)]
