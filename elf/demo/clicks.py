@@ -40,9 +40,13 @@ class ClickStream:
         seed: equal seeds draw equal events.
         out_of_order_share: share of lines that carry a time before that of their neighbours.
         out_of_order_ms_max: by how much at most.
+        users: how many people there are.
     """
 
-    def __init__(self, seed: int, out_of_order_share: float = 0.01, out_of_order_ms_max: int = 5_000) -> None:
+    def __init__(
+        self, seed: int, out_of_order_share: float = 0.01, out_of_order_ms_max: int = 5_000, users: int = USERS
+    ) -> None:
+        self._users = users
         self._rng = np.random.Generator(np.random.PCG64(seed))
         self._share, self._ms_max = out_of_order_share, out_of_order_ms_max
         self._products = catalogue()
@@ -69,7 +73,7 @@ class ClickStream:
         product = rng.choice(len(self._products), n, p=self._products["share"].to_numpy())
         event = rng.choice(len(EVENTS), n, p=EVENT_SHARES)
         # Squaring leans towards low numbers: some people come back far more often than others.
-        user = (rng.random(n) ** 2 * USERS).astype(np.int64)
+        user = (rng.random(n) ** 2 * self._users).astype(np.int64)
         quantity = np.where(event == EVENTS.index("buy"), 1 + rng.geometric(0.7, n).clip(1, 9), 1)
         late = rng.random(n) < self._share
         delay_ms = np.where(late, rng.integers(1, self._ms_max + 1, n), 0)
@@ -116,12 +120,13 @@ def generate(
     rate_per_s: float,
     out_of_order_share: float = 0.01,
     out_of_order_ms_max: int = 5_000,
+    users: int = USERS,
 ) -> Iterator[bytes]:
     """Yield `count` lines in chunks of whole lines; line i is written at `start_ms` plus i seconds over the rate.
 
     Its event time is that instant, except for the out-of-order share, whose times lie up to `out_of_order_ms_max` back.
     """
-    stream = ClickStream(seed, out_of_order_share, out_of_order_ms_max)
+    stream = ClickStream(seed, out_of_order_share, out_of_order_ms_max, users)
     for first in range(0, count, BLOCK_LINES):
         lines = np.arange(first, min(first + BLOCK_LINES, count))
         yield stream.take(pl.Series(start_ms + (lines * 1_000 / rate_per_s).astype(np.int64)))

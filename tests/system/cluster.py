@@ -44,8 +44,8 @@ def free_port() -> int:
 class AgentProcess:
     """One agent and its folder; may be killed and started again.
 
-    `before` is put in front of its command line (a network namespace, say), where `addresses`, of overlay and API, are
-    its own; else it takes free ports on loopback.
+    `before` is put in front of its command line at its next start (a network namespace, say), where `addresses`, of
+    overlay and API, are its own; else it takes free ports on loopback.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class AgentProcess:
         before: Sequence[str] = (),
         addresses: tuple[str, str] | None = None,
     ) -> None:
-        self.name, self.folder, self.joins, self._before = name, folder, joins, list(before)
+        self.name, self.folder, self.joins, self.before = name, folder, joins, list(before)
         self.overlay, self.api = addresses or (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
         self.url = f"http://{self.api}"
         self.data = folder / name
@@ -89,7 +89,7 @@ class AgentProcess:
         log = (self.folder / f"{self.name}.err").open("ab")
         with log:
             self.process = subprocess.Popen(
-                [*self._before, sys.executable, "-m", "elf", "agent", "--config", str(self._config)],
+                [*self.before, sys.executable, "-m", "elf", "agent", "--config", str(self._config)],
                 stdout=log,
                 stderr=log,
             )
