@@ -2,7 +2,8 @@
 
 Both read the same Parquet files of two agents and group them by interval and key in the same session. Plain Spark
 throws its rows away; backfill computes states, writes them, reads them and packs them as a master takes them. What the
-master does with them is not in it. One round each, in turns; the best of the rounds counts.
+master does with them is not in it. One round each, in turns; the best of the rounds counts. With `--workers` a Spark
+cluster of its own on this machine computes the same once more, and has to give the same.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 import polars as pl  # noqa: E402
+from spark_cluster import standalone  # noqa: E402
 
 from agents.archive.archive import Archive  # noqa: E402
+from agents.jobs.definition import Definition  # noqa: E402
+from agents.jobs.plan import compile_job  # noqa: E402
+from cbt import decode  # noqa: E402
 from elf.client.results import Intervals  # noqa: E402
 from elf.demo.clicks import START_MS, generate  # noqa: E402
 from elf.offline.backfill.run import run_backfill  # noqa: E402
@@ -44,7 +49,8 @@ class Sink:
     """Stands for the agent that is asked: it describes a job whose agents lack everything, and drops what is loaded."""
 
     def __init__(self, until_ms: int) -> None:
-        self.rows_bytes = 0
+        self.until_ms = until_ms
+        self.blocks: list[bytes] = []
         agents = [{"agent": f"a{number}", "name": f"a{number}", "through_ms": until_ms} for number in range(AGENTS)]
         known = {"instance": "i", "first_ms": 0, "until_ms": until_ms, "agents": agents}
         job = {"creator": "bench", "name": "top", "source": "clicks", "query": QUERY, "columns": COLUMNS, "options": {}}
@@ -56,8 +62,14 @@ class Sink:
         return self._job
 
     def load(self, name: str, intervals: Intervals) -> None:
-        """Count what would be loaded."""
-        self.rows_bytes += len(intervals.block)
+        """Keep what would be loaded."""
+        self.blocks.append(intervals.block)
+
+    def rows(self) -> pl.DataFrame:
+        """Return all that would be loaded, in an order that depends on nothing else."""
+        definition = Definition(name="top", creator="bench", source="clicks", query=QUERY, columns=COLUMNS)
+        schema = compile_job(definition, definition.types).schema
+        return pl.concat(decode(block, schema) for block in self.blocks).sort(pl.all())
 
 
 def make_archives(folder: pathlib.Path, events: int) -> list[pathlib.Path]:
@@ -103,6 +115,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--master", default="local[2]", help="Spark's master")
+    parser.add_argument("--workers", type=int, default=0, help="of a cluster that computes the same once more")
     arguments = parser.parse_args()
     folders = make_archives(ROOT / ".bench" / f"offline-{arguments.events}", arguments.events)
     newest_ms = max(file.entry.last_ms for file in find_files(folders, "clicks"))
@@ -119,11 +132,26 @@ def main() -> None:
         done = run_backfill(sink, "top", 0, folders, arguments.master)
         best["backfill"] = min(best["backfill"], time.monotonic() - began_s)
     assert done is not None and done.events == arguments.events, done
-    print(f"{done.events:,} events, {done.intervals:,} intervals, {done.rows:,} rows, {sink.rows_bytes:,} bytes")
+    packed = sum(map(len, sink.blocks))
+    print(f"{done.events:,} events, {done.intervals:,} intervals, {done.rows:,} rows, {packed:,} bytes")
     for name, seconds in best.items():
         print(f"{name:12} {seconds:7.2f} s  {done.events / seconds / 1e6:6.2f} M events/s")
     print(f"backfill at {best['plain Spark'] / best['backfill']:.2f} x of plain Spark (wanted: 0.9)")
     spark.stop()
+    if arguments.workers:
+        sys.exit(0 if on_cluster(arguments.workers, folders, sink) else 1)
+
+
+def on_cluster(workers: int, folders: list[pathlib.Path], local: Sink) -> bool:
+    """Compute the same on a cluster, say how long that took and whether it is the same."""
+    with standalone(workers) as url:
+        spark, sink, began_s = open_session(url), Sink(local.until_ms), time.monotonic()
+        run_backfill(sink, "top", 0, folders, url)
+        taken_s = time.monotonic() - began_s
+        spark.stop()
+    same = sink.rows().equals(local.rows())
+    print(f"on a spark:// master with {workers} workers: {taken_s:.2f} s, {'the same' if same else 'DIFFERENT'} rows")
+    return same
 
 
 if __name__ == "__main__":
