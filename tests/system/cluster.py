@@ -45,7 +45,7 @@ class AgentProcess:
     """One agent and its folder; may be killed and started again.
 
     `before` is put in front of its command line at its next start (a network namespace, say), where `addresses`, of
-    overlay and API, are its own; else it takes free ports on loopback.
+    overlay and API, are its own; else it takes free ports on loopback. `archive` are settings of its archive.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class AgentProcess:
         joins: bool = True,
         before: Sequence[str] = (),
         addresses: tuple[str, str] | None = None,
+        archive: dict[str, Any] | None = None,
     ) -> None:
         self.name, self.folder, self.joins, self.before = name, folder, joins, list(before)
         self.overlay, self.api = addresses or (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
@@ -65,7 +66,7 @@ class AgentProcess:
         self.data = folder / name
         self.data.mkdir(parents=True, exist_ok=True)
         self.archive = self.data / "archive"
-        self._config = folder / f"{name}.toml"
+        self._config, self._archiving = folder / f"{name}.toml", archive or {}
         self.configure(sources, join, overlay)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -79,6 +80,7 @@ class AgentProcess:
             *(f"{key} = {_toml(value)}" for key, value in (overlay or {}).items()),
             f'[api]\nbind = "{self.api}"',
         ]
+        lines += ["[archive]", *(f"{key} = {_toml(value)}" for key, value in self._archiving.items())]
         for source, settings in sources.items():
             lines.append(f"[sources.{source}]")
             lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]

@@ -1,0 +1,110 @@
+"""What the archive costs an agent: lines a second from a log to a job's open windows, with the archive and without.
+
+One agent, as people run it, reads a click stream that lies there when the job is published, in turns with the archive
+and without; CPU seconds are those of the whole process, threads and checkpoints included, medians of the rounds count.
+The job takes part in each line, so none is skipped unparsed either way. It reads all columns, so that what differs is
+the writing; and once more only three of nine, so that the archive also has the other six parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+import data  # noqa: E402
+
+import elf  # noqa: E402
+from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
+
+DEADLINE_S = 600.0
+TEXT = """
+name = "products"
+creator = "bench"
+query = '''
+SELECT product, event, count(*) AS n, sum(price_cents) AS cents FROM clicks WHERE {where}
+GROUP BY product, event, window(ts, '60 seconds')
+'''
+"""
+COLUMNS = {
+    "event": "STRING",
+    "category": "STRING",
+    "product": "STRING",
+    "user": "STRING",
+    "session": "STRING",
+    "price_cents": "BIGINT",
+    "quantity": "BIGINT",
+    "path": "STRING",
+}
+
+
+#: What the job says of each line, always true.
+READS = {
+    "all columns": " OR ".join(f"{name} IS NOT NULL" for name in COLUMNS),
+    "three columns": "event IS NOT NULL",
+}
+
+
+def read_once(folder: pathlib.Path, lines: int, where: str, *, archive: bool) -> tuple[float, float, int]:
+    """Let a new agent read the log; return wall and CPU seconds, and bytes of its archive."""
+    source = {"path": str(data.clicks(lines)), "format": "json", "columns": COLUMNS}
+    agent = AgentProcess(folder, "web1", {"clicks": source}, [], archive={"enabled": archive})
+    try:
+        agent.start()
+        assert agent.process is not None
+        before_s = _cpu_s(agent.process.pid)
+        with elf.connect(agent.url) as client:
+            client.publish(text=TEXT.format(where=where))
+            began_s = time.monotonic()
+            wait_until(lambda: agent.counters("clicks").get("read", 0) >= lines, "all is read", DEADLINE_S)
+            taken_s = time.monotonic() - began_s
+            spent_s = _cpu_s(agent.process.pid) - before_s
+        ends = agent.counters("clicks")
+        assert ends["parsed"] == lines, ends
+    finally:
+        agent.stop()
+    return taken_s, spent_s, sum(path.stat().st_size for path in agent.archive.rglob("*.parquet"))
+
+
+def _cpu_s(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="scripts/bench archive", description=main.__doc__)
+    parser.add_argument("--lines", type=int, default=2_000_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    args = parser.parse_args()
+    for name, where in READS.items():
+        measure(name, where, args.lines, args.rounds)
+
+
+def measure(name: str, where: str, lines: int, rounds: int) -> None:
+    """Measure one job, with and without the archive, and print."""
+    found: dict[bool, list[tuple[float, float, int]]] = {True: [], False: []}
+    for _ in range(rounds):
+        for archive in (False, True):
+            with tempfile.TemporaryDirectory(prefix="elf-archive-") as folder:
+                found[archive].append(read_once(pathlib.Path(folder), lines, where, archive=archive))
+    wall_s, cpu_s = ({on: statistics.median(each[of] for each in all_) for on, all_ in found.items()} for of in (0, 1))
+    print(f"a job that reads {name}")
+    for on in (False, True):
+        rate = f"{lines / wall_s[on] / 1e6:.2f} M lines/s, {lines / cpu_s[on] / 1e6:.2f} M lines per CPU second"
+        print(f"  archive {'on ' if on else 'off'}  {rate}")
+    by_wall, by_cpu = (1 - cost_s[False] / cost_s[True] for cost_s in (wall_s, cpu_s))
+    size = found[True][0][2] / lines
+    cost = f"{by_wall:.1%} of the throughput, {by_cpu:.1%} by CPU (wanted: 15 %)"
+    print(f"  the archive costs {cost}; {size:.1f} bytes a line")
+
+
+if __name__ == "__main__":
+    main()
