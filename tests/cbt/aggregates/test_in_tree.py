@@ -6,17 +6,17 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cbt import BufferTree, PaoSchema, decode, encode
 from tests.cbt.aggregates.cases import CASES, Case
 from tests.cbt.aggregates.reference import answers, assert_same_rows, made, merged, raw, single
-from tests.cbt.aggregates.test_laws import close, parts_of
+from tests.cbt.aggregates.test_laws import close, few, parts_of
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
-@settings(max_examples=12)
+@few
 @given(st.data())
 def test_the_kernel_merges_as_the_reference(case: Case, data: st.DataObject) -> None:
     reference = single(case.aggregate)
@@ -35,7 +35,7 @@ def test_the_kernel_merges_as_the_reference(case: Case, data: st.DataObject) -> 
     tree.close()
 
 
-@settings(max_examples=12)
+@few
 @given(st.data())
 def test_all_aggregates_of_a_type_side_by_side(data: st.DataObject) -> None:
     chosen = [case for case in CASES if case.aggregate.dtype == pl.String()]
@@ -56,7 +56,7 @@ def test_all_aggregates_of_a_type_side_by_side(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.aggregate.invertible], ids=lambda case: case.label)
-@settings(max_examples=8)
+@few
 @given(st.data())
 def test_the_difference_of_trees_answers_as_what_came_between(case: Case, data: st.DataObject) -> None:
     reference = single(case.aggregate)
