@@ -178,20 +178,21 @@ STORM: dict[str, Any] = {"faults": 0.006, "changes": 0.004, "crash_at_commit": 0
 HASTE: dict[str, Any] = {"faults": 0.001, "changes": 0.01, "crash_at_commit": 0.1, "steps": 3_000}
 HASTE |= {"fan_in_max": 2, "leap_after_ms": 100}
 
-#: The rules, and in which of the two their loss shows soonest.
+#: The rules, in which of the two their loss shows soonest, and the seed that has shown it; others are tried when that
+#: one does not any more.
 NEEDED = [
-    (without_m1, STORM),
-    (without_m2, STORM),
-    (without_m3_at_the_log, STORM),
-    (without_m3_at_members, HASTE),
-    (without_m4, STORM),
-    (without_m4_at_the_root, STORM),
-    (without_m5, STORM),
-    (without_m7, STORM),
-    (without_m8, STORM),
-    (without_m10, HASTE),
-    (without_whole_runs, HASTE),
-    (without_exclusion, STORM),
+    (without_m1, STORM, 11),
+    (without_m2, STORM, 3),
+    (without_m3_at_the_log, STORM, 0),
+    (without_m3_at_members, HASTE, 2),
+    (without_m4, STORM, 0),
+    (without_m4_at_the_root, STORM, 0),
+    (without_m5, STORM, 0),
+    (without_m7, STORM, 0),
+    (without_m8, STORM, 0),
+    (without_m10, HASTE, 9),
+    (without_whole_runs, HASTE, 82),
+    (without_exclusion, STORM, 106),
 ]
 
 
@@ -200,12 +201,12 @@ def play_on(seed: int, weather: dict[str, Any]) -> None:
     play(seed, count=(3 + seed % 6) if weather is STORM else (5 + seed % 4), **weather)
 
 
-@pytest.mark.parametrize(("remove", "weather"), NEEDED, ids=lambda given: getattr(given, "__name__", ""))
+@pytest.mark.parametrize(("remove", "weather", "shown"), NEEDED, ids=lambda given: getattr(given, "__name__", ""))
 def test_a_rule_that_is_missing_is_missed(
-    remove: Callable[[Patch], None], weather: dict[str, Any], monkeypatch: Patch
+    remove: Callable[[Patch], None], weather: dict[str, Any], shown: int, monkeypatch: Patch
 ) -> None:
     remove(monkeypatch)
-    for seed in range(SEEDS):
+    for seed in (shown, *range(SEEDS)):
         try:
             play_on(seed, weather)
         except BrokenPromise:

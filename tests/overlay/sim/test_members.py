@@ -188,7 +188,7 @@ def without_copies_of_new_leaders(patch: Patch) -> None:
 MUTANTS = [
     (without_a_majority, (3, 5, *range(10, 40))),
     (without_votes_on_disk, (153, *range(10, 40))),
-    (without_copies_of_new_leaders, (7, 16, *range(10, 40))),
+    (without_copies_of_new_leaders, (25, *range(10, 40))),
 ]
 
 
