@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -88,10 +89,17 @@ def close(one: Any, other: Any) -> bool:
     return bool((one or None) == (other or None)) if isinstance(one, list) else bool(one == other)
 
 
+@pytest.fixture(scope="module")
+def base() -> Iterator[duckdb.DuckDBPyConnection]:
+    """One for all examples: to open it takes longer than what an example asks of it."""
+    with duckdb.connect(config={"threads": 1}) as base:
+        yield base
+
+
 @pytest.mark.parametrize("keys", [(), ("k",), ("k", "f")])
 @settings(max_examples=40)
 @given(data=rows, cuts=st.lists(st.integers(0, 25), max_size=3))
-def test_as_duckdb(keys: tuple[str, ...], data: list[Any], cuts: list[int]) -> None:
+def test_as_duckdb(base: duckdb.DuckDBPyConnection, keys: tuple[str, ...], data: list[Any], cuts: list[int]) -> None:
     schema = Schema(tuple((key, RAW[key]) for key in keys), AGGREGATES)
     raw = pl.DataFrame(data, schema=RAW, orient="row")
     bounds = [0, *sorted(cuts), len(data)]
@@ -101,12 +109,12 @@ def test_as_duckdb(keys: tuple[str, ...], data: list[Any], cuts: list[int]) -> N
     final = finish(paos, schema)
     assert final.columns == [*by, *COLUMNS]
     select = ", ".join(f"{sql} AS {name}" for name, (_, _, sql) in COLUMNS.items())
-    with duckdb.connect() as base:
-        base.execute(f"CREATE TABLE raw ({', '.join(f'{name} {DUCKDB[str(kind)]}' for name, kind in RAW.items())})")
-        if data:
-            base.executemany(f"INSERT INTO raw VALUES ({', '.join('?' * len(RAW))})", raw.rows())
-        listed = ", ".join(by)
-        meant = base.execute(f"SELECT {listed}, {select} FROM raw GROUP BY {listed}").fetchall()
+    types = {name: DUCKDB[str(kind)] for name, kind in RAW.items()}
+    base.execute(f"CREATE OR REPLACE TABLE raw ({', '.join(f'{name} {kind}' for name, kind in types.items())})")
+    lists = ", ".join(f"unnest(?::{kind}[])" for kind in types.values())
+    base.execute(f"INSERT INTO raw SELECT {lists}", [raw[name].to_list() for name in types])
+    listed = ", ".join(by)
+    meant = base.execute(f"SELECT {listed}, {select} FROM raw GROUP BY {listed}").fetchall()
     got = by_key(final, by)
     assert got.keys() == {str(row[: len(by)]) for row in meant}
     for row in meant:

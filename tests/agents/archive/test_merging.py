@@ -94,8 +94,9 @@ def test_small_files_of_a_quiet_hour_become_one(tmp_path: Path) -> None:
         check_file(file)
         assert file.entry.path == file.path.relative_to(tmp_path).as_posix()
     assert len(world.files()) == 4, "two files and their manifests"
-    relation = duckdb.read_parquet(f"{tmp_path}/**/*.parquet", union_by_name=True)
-    assert relation.count("*").fetchall() == [(65,)]
+    with duckdb.connect() as base:
+        relation = base.read_parquet(f"{tmp_path}/**/*.parquet", union_by_name=True)
+        assert relation.count("*").fetchall() == [(65,)]
 
 
 def test_readers_that_know_no_manifests_see_each_event_once_before_and_after(tmp_path: Path) -> None:

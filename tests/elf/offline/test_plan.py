@@ -67,13 +67,14 @@ def test_aggregates_skip_nulls_as_duckdb_says(events: DataFrame, shop: Shop) -> 
         ORDER BY category""",
     )
     inside = f"epoch_ms(ts) >= {WINDOW[0]} AND epoch_ms(ts) < {WINDOW[1]}"
-    wanted = (
-        duckdb.read_parquet([f"{folder}/**/*.parquet" for folder in shop.folders])
-        .filter(f"{inside} AND (rating IS NULL OR rating > 1.5)")
-        .aggregate("category, count(rating), avg(rating), min(rating), max(product), count(*)", "category")
-        .order("category")
-        .fetchall()
-    )
+    with duckdb.connect() as base:
+        wanted = (
+            base.read_parquet([f"{folder}/**/*.parquet" for folder in shop.folders])
+            .filter(f"{inside} AND (rating IS NULL OR rating > 1.5)")
+            .aggregate("category, count(rating), avg(rating), min(rating), max(product), count(*)", "category")
+            .order("category")
+            .fetchall()
+        )
     assert len(wanted) == 8
     assert all(close(one, other) for one, other in zip(computed.rows, wanted, strict=True))
 
