@@ -1,7 +1,9 @@
 """The main job on five real agents: every window equals an independent computation, event for event, and Spark's."""
 
+from __future__ import annotations
+
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +12,9 @@ from elf.demo.clicks import START_MS, generate
 from elf.offline.verify.run import run_verify
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 from tests.system.oracle import shop_job, shop_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 AGENTS = 5
 EVENTS = 1_000_000
@@ -38,7 +43,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory, logs: list[pathlib.Path]) -
 
 
 def test_every_window_equals_duckdb_and_spark_and_every_agent_answers_alike(
-    agents: list[AgentProcess], logs: list[pathlib.Path]
+    spark: SparkSession, agents: list[AgentProcess], logs: list[pathlib.Path]
 ) -> None:
     expected = shop_windows(logs, 300_000, 30_000)
     last_end_ms = max(expected) + 300_000
