@@ -16,7 +16,7 @@ from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection,
 from agents.masters.results import Json
 from agents.service import Service
 from tests.overlay.cluster import wait_until
-from tests.system.cluster import free_port
+from tests.ports import free_port
 
 NAMES = ("one", "two", "three")
 LINES = 4_000

@@ -9,7 +9,7 @@ from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection,
 from agents.service import Service
 from agents.store.controls import Controls
 from tests.overlay.cluster import wait_until
-from tests.system.cluster import free_port
+from tests.ports import free_port
 
 JOB = 'name = "sold"\ncreator = "shop"\nquery = "SELECT product, count(*) AS n FROM orders GROUP BY product"\n'
 

@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+from tests.ports import free_port
 
 DEADLINE_S = 60.0
 
@@ -28,17 +29,6 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEAD
             return value
         time.sleep(0.05)
     raise AssertionError(f"not in {deadline_s} s: {what}")
-
-
-def free_port() -> int:
-    """Return a port that is free for TCP and UDP now."""
-    while True:
-        with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            tcp.bind(("127.0.0.1", 0))
-            port: int = tcp.getsockname()[1]
-            with contextlib.suppress(OSError):
-                udp.bind(("127.0.0.1", port))
-                return port
 
 
 class AgentProcess:

@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 
 import elf
-from tests.system.cluster import free_port, make_agents, running, wait_until
+from tests.ports import free_port
+from tests.system.cluster import make_agents, running, wait_until
 
 NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
 LINE = re.compile(r'^\S+ - \S+ \[[^]]+\] "GET (?P<path>\S+) HTTP/1\.[01]" (?P<status>\d{3}) ')

@@ -27,7 +27,7 @@ from overlay.group.messages import Place
 from overlay.ids import app_id, distance
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
-from tests.system.cluster import free_port
+from tests.ports import free_port
 
 APP = app_id("sold", "shop")
 

@@ -14,7 +14,7 @@ from overlay.contract import NEVER, Commit
 from overlay.ids import app_id
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.system.cluster import free_port
+from tests.ports import free_port
 
 JOB = """
 name = "sold"

@@ -24,7 +24,7 @@ from agents.service import Service
 from overlay.ids import app_id, partition_id
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.system.cluster import free_port
+from tests.ports import free_port
 
 TREES = 4
 APP = app_id("sold", "shop")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 
 import pytest
 
@@ -26,6 +25,7 @@ from overlay.dht.messages import (
 from overlay.ids import Contact, prefix_bits
 from overlay.sim.cluster import PORT, DhtCluster
 from overlay.sim.loop import SimLoop
+from tests.ports import free_port
 
 SECRET = Secret([b"s" * 32])
 KEY, CALL = b"k" * 20, b"callcall"
@@ -258,12 +258,7 @@ def test_a_dual_stack_peer_is_known_by_its_ipv4_address() -> None:
 
 
 async def test_the_advertised_address_need_not_be_the_bound_one() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        other_port = int(probe.getsockname()[1])
+    port, other_port = free_port(), free_port()
     wide = Dht(Contact.at("127.0.0.1", port), secret=SECRET, rng=random.Random(1))
     plain = Dht(Contact.at("127.0.0.1", other_port), secret=SECRET, rng=random.Random(2))
     try:

@@ -6,7 +6,6 @@ import asyncio
 import functools
 import os
 import random
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -23,6 +22,7 @@ from overlay.ids import Contact, app_id, prefix_bits
 from overlay.routing import bounded, closer
 from overlay.sim.cluster import PORT, DhtCluster
 from overlay.sim.loop import SimLoop
+from tests.ports import free_port
 
 KEY = app_id("micro-promotion", "shop")
 Scenario = Callable[[DhtCluster], Coroutine[Any, Any, None]]
@@ -349,11 +349,6 @@ def test_an_agent_nobody_could_reach_is_refused(contact: Contact, k: int) -> Non
 
 
 async def test_real_agents_on_loopback() -> None:
-    def free_port() -> int:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
-
     secret = Secret([b"s" * 32])
     agents = [Dht(Contact.at("127.0.0.1", free_port()), secret=secret, rng=random.SystemRandom()) for _ in range(5)]
     try:
