@@ -85,15 +85,21 @@ class Door:
         self._listener, self._serve, self._tls, self._refused = listener, serve, tls, refused
         self._waiting: dict[_Waiting, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pause: asyncio.TimerHandle | None = None
 
     def open(self) -> None:
         """Begin to listen."""
         self._listener.setblocking(False)
         self._listener.listen(512)
-        self._spawn(self._accept())
+        self._resume()
 
     async def close(self) -> None:
-        """Stop listening and hang up on whoever is not admitted."""
+        """Stop listening and hang up on whoever is not admitted; again does nothing."""
+        if self._listener.fileno() < 0:
+            return
+        if self._pause is not None:
+            self._pause.cancel()
+        asyncio.get_running_loop().remove_reader(self._listener)
         for waiting in list(self._waiting):
             waiting.abort()
         tasks = list(self._tasks)
@@ -114,20 +120,28 @@ class Door:
             self._forget(waiting)
             transport.set_protocol(waiting.inner)
 
-    async def _accept(self) -> None:
+    def _resume(self) -> None:
+        # No task waits for calls: one that is cancelled between a call and its next step would lose the connection.
+        asyncio.get_running_loop().add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, address = await loop.sock_accept(self._listener)
-            except OSError as error:
-                log.error("no call can be taken: %s", error)
-                await asyncio.sleep(RETRY_S)
-                continue
-            host = str(address[0])
-            self._make_room(host)
-            waiting = _Waiting(host, self._serve(), self._forget)
-            self._waiting[waiting] = loop.call_later(GREETING_S, self._expire, waiting)
-            waiting.task = self._spawn(self._receive(connection, waiting))
+        try:
+            connection, address = self._listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return  # who called has gone again
+        except OSError as error:
+            log.error("no call can be taken: %s", error)
+            loop.remove_reader(self._listener)
+            self._pause = loop.call_later(RETRY_S, self._resume)
+            return
+        connection.setblocking(False)
+        host = str(address[0])
+        self._make_room(host)
+        waiting = _Waiting(host, self._serve(), self._forget)
+        self._waiting[waiting] = loop.call_later(GREETING_S, self._expire, waiting)
+        waiting.task = self._spawn(self._receive(connection, waiting))
+        waiting.task.add_done_callback(lambda _: self._received(connection, waiting))
 
     async def _receive(self, connection: socket.socket, waiting: _Waiting) -> None:
         """Do the TLS handshake, if there is one, and let the server read."""
@@ -138,11 +152,13 @@ class Door:
             )
         except (OSError, TimeoutError) as error:
             self._refused(waiting.host, refusal(error))
-        finally:
-            waiting.task = None
-            if waiting.transport is None:
-                self._forget(waiting)
-                connection.close()
+
+    def _received(self, connection: socket.socket, waiting: _Waiting) -> None:
+        """Hang up unless the server reads; not in the task itself, which may be cancelled before it begins."""
+        waiting.task = None
+        if waiting.transport is None:
+            self._forget(waiting)
+            connection.close()
 
     def _make_room(self, host: str) -> None:
         """Hang up on the oldest connection of a host, or of all, that is one too many."""

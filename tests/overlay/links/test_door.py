@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
+import socket
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -83,6 +85,40 @@ async def test_one_host_does_not_use_up_what_all_hosts_share(monkeypatch: pytest
         for _, writer in idle:
             writer.close()
         await wait_until(lambda: waiting(end.links) == 0)
+
+
+async def test_a_call_in_the_moment_of_closing_is_hung_up_on() -> None:
+    for steps in range(6):
+        async with end_of() as end:
+            descriptors = len(os.listdir("/proc/self/fd"))
+            with socket.create_connection(("127.0.0.1", end.contact.port)) as caller:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                assert end.links._door is not None
+                await end.links._door.close()
+                caller.settimeout(5)
+                with contextlib.suppress(ConnectionError):
+                    assert caller.recv(1) == b""
+            assert len(os.listdir("/proc/self/fd")) < descriptors
+
+
+async def test_where_no_call_can_be_taken_the_next_ones_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with end_of() as end:
+        failing = iter(range(3))
+
+        def accept(self: socket.socket) -> tuple[socket.socket, object]:
+            if next(failing, None) is not None:
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return original(self)
+
+        original = socket.socket.accept
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        friend = End(2, KEY)
+        await friend.start()
+        friend.say(end, 7)
+        await wait_until(lambda: numbers(end) == [7])
+        await friend.links.stop()
+        assert next(failing, None) is None
 
 
 @pytest.mark.parametrize("progress", ["nothing", "half a request", "a web socket", "a greeting"])
