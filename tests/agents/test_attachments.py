@@ -67,7 +67,7 @@ async def test_an_agent_that_lost_its_disk_reads_its_log_again_for_all_jobs(tmp_
         await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 3 for agent in agents))
         for name in NAMES:
             await Service(agents[0]).publish(job(name), "job.toml", None, None)
-        await wait_until(lambda: all(len(agent.attachments._trees) == 3 for agent in agents), 20)
+        await wait_until(lambda: all(len(agent.attachments._trees) == 3 for agent in agents))
         for at in range(3):
             write(tmp_path, f"n{at}", LINES)
 
@@ -116,9 +116,9 @@ async def test_a_master_that_is_away_keeps_no_other_job_from_being_read(
 
         monkeypatch.setattr(agents[1].attachments, "_enlist", enlist_some)
         await agents[1].start()
-        await wait_until(lambda: len(agents[1].attachments._trees) == 2, 20)
+        await wait_until(lambda: len(agents[1].attachments._trees) == 2)
         # A job that was taken up together with another one is no longer pending once it looks again.
-        await wait_until(lambda: list(agents[1].attachments.pending) == ["shop/two"], 20)
+        await wait_until(lambda: list(agents[1].attachments.pending) == ["shop/two"])
     finally:
         for agent in agents:
             await agent.stop()

@@ -49,7 +49,7 @@ async def test_control_positions_survive_restarts_of_root_and_member(tmp_path: p
             return agent.node.control_mark(job.tree).position
 
         async def wait_for_all(told: int) -> None:
-            await wait_until(lambda: all(position(agent) == told for agent in agents), 20)
+            await wait_until(lambda: all(position(agent) == told for agent in agents))
 
         def is_root(agent: Agent) -> bool:
             return agent.masters.has_tree(job.tree)

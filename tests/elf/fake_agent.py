@@ -27,12 +27,12 @@ class Agent:
 
     def start(self) -> None:
         self._thread.start()
-        assert self._up.wait(10)
+        assert self._up.wait(60)
 
     def stop(self) -> None:
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self._down.set)
-            self._thread.join(10)
+            self._thread.join(60)
         self.loop.close()
 
     def send(self, *items: object) -> None:
@@ -43,7 +43,7 @@ class Agent:
             for item in items:
                 self.service.followers[0].put_nowait(item)  # type: ignore[arg-type]
 
-        asyncio.run_coroutine_threadsafe(send(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(send(), self.loop).result(60)
 
     async def _serve(self) -> None:
         app = make_app(self.service, token=self.token, request_bytes_max=1 << 20)

@@ -15,7 +15,7 @@ from overlay.sim.runtime import Runtime, pack, unpack
 __all__ = ["Runtime", "cluster", "pack", "unpack", "wait_until"]
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for a condition; fail with a deadline instead of sleeping for luck."""
     end = time.monotonic() + seconds
     while not condition():

@@ -46,13 +46,13 @@ async def test_verdicts_that_wait_for_a_slow_disk_are_made_durable_together() ->
         await asyncio.sleep(0)
     for _ in range(4):
         disk.turns.release()
-    await wait_until(lambda: Notified(1_000) in answers, 5)
+    await wait_until(lambda: Notified(1_000) in answers)
     runs = [Verdict(0, 1, True), Verdict(1, 599, True), Verdict(599, 799, False), Verdict(799, 1_000, True)]
     assert disk.told == runs
     assert answers == [Notified(run.through) for run in runs]
     border.notify(APP, Verdict(1_000, 1_001, True))
     disk.turns.release()
-    await wait_until(lambda: Notified(1_001) in answers, 5)
+    await wait_until(lambda: Notified(1_001) in answers)
     await border.stop()
 
 
@@ -64,7 +64,7 @@ async def test_a_control_entry_that_the_runtime_leaves_to_another_root_is_refuse
     answers = list[Input]()
     border = Border(Deposed(), lambda app, answer: answers.append(answer), {APP})
     border.deliver(APP, ControlEntry(Mark(1, 1), b"x"))
-    await wait_until(lambda: bool(answers), 5)
+    await wait_until(lambda: bool(answers))
     assert answers == [Refused(Mark(1, 1))]
     await border.stop()
 

@@ -98,7 +98,7 @@ async def test_a_jam_travels_down_and_everything_arrives_when_it_dissolves() -> 
         assert links[1]._peers[low.contact.id].held, "the middle takes less of those below it"
         assert not links[1]._peers[above.contact.id].held
         links[0].hold([])
-        await wait_until(lambda: all(runtime.settled == through for runtime in runtimes), 30.0)
+        await wait_until(lambda: all(runtime.settled == through for runtime in runtimes))
         await wait_until(lambda: not any(node.congested(APP) for node in nodes))
         await wait_until(lambda: not links[1]._peers[low.contact.id].held)
         assert len(runtimes[0].counted()) == 2 * 5 * through

@@ -21,13 +21,16 @@ DEADLINE_S = 60.0
 
 
 def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Wait for a condition to give something true and return it; fail loudly when it does not in time."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
+    """Wait for a condition to give something true and return it; fail loudly when it does not in time.
+
+    Most conditions ask an agent, and that takes what the agents need themselves: the longer it lasts the less often.
+    """
+    begin = time.monotonic()
+    while (waited_s := time.monotonic() - begin) < deadline_s:
         value = condition()
         if value:
             return value
-        time.sleep(0.05)
+        time.sleep(min(0.02 + waited_s / 20, 0.2))
     raise AssertionError(f"not in {deadline_s} s: {what}")
 
 

@@ -72,9 +72,9 @@ async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tm
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         assert sum(APP in agent.masters for agent in agents) == 1
         await Service(agents[1]).stop("shop", "sold")
-        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
         await Service(agents[0]).publish(JOB, "sold.toml", None, None)
-        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         copies = [agent.copies.get(APP) for agent in agents]
         assert all(copy is not None and copy.job.instance != job.instance for copy in copies)
 
@@ -85,8 +85,8 @@ async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
     monkeypatch.setattr(reigns, "DROP_S", 3.0)
     async with running(tmp_path, 4) as agents:
         await publish(agents)
-        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        await wait_until(lambda: len(voters(agents)) == 3)
         deaf = next(agent for agent in agents if agent.agent_id not in voters(agents))
 
         async def nothing(*_: object) -> None:
@@ -95,7 +95,7 @@ async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
         # Its disk is so slow that nothing more is applied.
         monkeypatch.setattr(deaf, "on_group_apply", nothing)
         await Service(agents[0]).stop("shop", "sold")
-        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
 
 
 async def test_a_copy_that_comes_only_after_the_end_is_dropped(
@@ -104,8 +104,8 @@ async def test_a_copy_that_comes_only_after_the_end_is_dropped(
     monkeypatch.setattr(reigns, "DROP_S", 1.5)
     async with running(tmp_path, 4) as agents:
         await publish(agents)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
-        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        await wait_until(lambda: len(voters(agents)) == 3)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         late = next(agent for agent in agents if agent.agent_id not in voters(agents))
         copy = late.copies.get(APP)
         assert copy is not None
@@ -114,10 +114,10 @@ async def test_a_copy_that_comes_only_after_the_end_is_dropped(
         monkeypatch.setattr(late, "on_group_behind", lambda *_: None)
         await late.copies.close(APP)
         await Service(agents[0]).stop("shop", "sold")
-        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 20)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
         assert late.catalogue.running() == []
         late.copies.take(job, state, leader)
-        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents), 30)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
 
 
 async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pat
         master, job = await publish(agents)
         await master.copies.propose(APP, Rename(job.tombstone(job.stamp_ms + 1)))
         again = await restart(agents, master)
-        await wait_until(lambda: again.copies.get(APP) is None, 20)
+        await wait_until(lambda: again.copies.get(APP) is None)
         assert again.catalogue.running() == []
 
 
@@ -157,14 +157,14 @@ async def test_nothing_begins_while_the_job_is_being_stopped_not_even_what_knows
         with pytest.raises(UnavailableError, match="is just being stopped"):
             await master.masters.install(job, {}, ended=job.instance)
         await master.masters.stop(tombstone)
-        await wait_until(lambda: master.copies.get(APP) is None, 20)
+        await wait_until(lambda: master.copies.get(APP) is None)
 
 
 async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_master(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
         master, job = await publish(agents)
         other = next(agent for agent in agents if agent is not master)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: len(voters(agents)) == 3)
         copy = master.copies.get(APP)
         assert copy is not None
         copy.leads = False
@@ -180,9 +180,9 @@ async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_mast
 async def test_a_member_forgets_nothing_for_a_copy_that_is_older(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
         master, job = await publish(agents)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: len(voters(agents)) == 3)
         other = next(agent for agent in agents if agent is not master)
-        await wait_until(lambda: other.copies.get(APP) is not None, 20)
+        await wait_until(lambda: other.copies.get(APP) is not None)
         for term, applied in [(0, Place(9, 9_999)), (9, Place())]:
             assert not await other.copies.close_for(APP, job.tree, master.node.contact, term, applied)
             assert other.node.groups.view(job.tree) is not None, "it goes on with what it has"
@@ -195,11 +195,11 @@ async def test_what_a_root_says_is_decided_by_its_group_and_by_no_root_of_the_pa
 ) -> None:
     async with running(tmp_path, 3) as agents:
         master, job = await publish(agents)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: len(voters(agents)) == 3)
         master.node.multicast(job.tree, b"x")
-        await wait_until(lambda: all(agent.node.control_mark(job.tree).position == 1 for agent in agents), 20)
+        await wait_until(lambda: all(agent.node.control_mark(job.tree).position == 1 for agent in agents))
         said = master.node.control_mark(job.tree)
-        await wait_until(lambda: all(agent.copies.has_said(job.tree, said) for agent in agents), 20)
+        await wait_until(lambda: all(agent.copies.has_said(job.tree, said) for agent in agents))
         other = next(agent for agent in agents if agent is not master)
         late = ControlEntry(Mark(said.term, 2), b"y", retain_above=ORIGIN)
         with pytest.raises(OvertakenError):
@@ -229,25 +229,25 @@ def voters(agents: list[Agent]) -> set[str]:
 async def test_a_member_that_is_gone_is_replaced_by_the_next_nearest_agent(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 6) as agents:
         master, _ = await publish(agents)
-        await wait_until(lambda: len(voters(agents)) == 5, 20)
+        await wait_until(lambda: len(voters(agents)) == 5)
         gone = next(agent for agent in agents if agent is not master and agent.agent_id in voters(agents))
         agents.remove(gone)
         await gone.stop()
-        await wait_until(lambda: voters(agents) == {agent.agent_id for agent in agents}, 20)
-        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents), 20)
+        await wait_until(lambda: voters(agents) == {agent.agent_id for agent in agents})
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_the_nearest_voter_takes_the_lead_back_once_all_is_quiet(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
         _, job = await publish(agents)
-        await wait_until(lambda: len(voters(agents)) == 3, 20)
+        await wait_until(lambda: len(voters(agents)) == 3)
         near, _, far = sorted(agents, key=lambda agent: distance(agent.node.contact.id, job.tree))
-        await wait_until(lambda: APP in near.masters, 20)
+        await wait_until(lambda: APP in near.masters)
         near.node.groups.hand_over(job.tree, far.agent_id)
-        await wait_until(lambda: APP in far.masters, 20)
-        await wait_until(lambda: APP in near.masters and APP not in far.masters, 20)
-        await wait_until(lambda: all(agent.catalogue.running()[0].master == near.node.contact for agent in agents), 20)
+        await wait_until(lambda: APP in far.masters)
+        await wait_until(lambda: APP in near.masters and APP not in far.masters)
+        await wait_until(lambda: all(agent.catalogue.running()[0].master == near.node.contact for agent in agents))
 
 
 async def test_a_worker_reads_every_line_although_the_stored_record_is_older(tmp_path: pathlib.Path) -> None:

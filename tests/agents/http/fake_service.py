@@ -126,7 +126,7 @@ class FakeService:
             self._changed.set()
 
     async def wait_followers(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.followers) != count:
                 self._changed.clear()
                 await self._changed.wait()

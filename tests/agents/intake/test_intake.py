@@ -72,7 +72,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
     await intake.attach(Worker(PLAN, "w1", new=True))
     intake.start()
     try:
-        await wait_until(lambda: intake.resting, 20)
+        await wait_until(lambda: intake.resting)
         read, sealed = pump.counters.read, len(tree.sealed)
         assert 0 < read < LINES
         loops: collections.Counter[str] = collections.Counter()
@@ -83,7 +83,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
             return checkpoint(force=force)
 
         monkeypatch.setattr(pump, "checkpoint", counted)
-        await wait_until(lambda: loops["turns"] >= 3, 20)
+        await wait_until(lambda: loops["turns"] >= 3)
         assert pump.counters.read == read, "three more turns, and no line more was read"
         assert len(tree.sealed) == sealed, "what waits does not grow while it rests"
         async with asyncio.timeout(20):
@@ -92,7 +92,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
                 await intake.settle(TREE, Verdict(-1, tree.sealed[-1].snapshot.through, False))
                 await asyncio.sleep(0.01)
         most, tree.bound = tree.most, LINES
-        await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000, 20)
+        await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000)
         assert tree.rows() == LINES, "every line is in exactly one snapshot"
         assert most < LINES // 20 // 2, "what waits is the bound and what is read between two checkpoints"
     finally:
@@ -111,7 +111,7 @@ async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(t
     intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
     try:
         intake.start()
-        await wait_until(lambda: intake._wake._waiters, 20)  # type: ignore[attr-defined]
+        await wait_until(lambda: intake._wake._waiters)  # type: ignore[attr-defined]
         intake._wake.set()
     finally:
         async with asyncio.timeout(20):

@@ -36,7 +36,7 @@ async def committed(agent: Agent, beyond: int) -> int:
         copy = agent.copies.get(APP)
         return NEVER if copy is None else copy.master.state.rollup.committed
 
-    await wait_until(lambda: last() > beyond, 30)
+    await wait_until(lambda: last() > beyond)
     return last()
 
 

@@ -53,7 +53,7 @@ async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]
     try:
         for agent in agents:
             await agent.start()
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents), 20)
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
         yield agents
     finally:
         for agent in agents:
@@ -63,7 +63,7 @@ async def running(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]
 async def publish(agents: Sequence[Agent], job: str = JOB) -> None:
     """Publish a job and wait until every agent works on all its parts."""
     await Service(agents[0]).publish(job, "sold.toml", None, None)
-    await wait_until(lambda: all(len(agent.attachments.progress()) == TREES for agent in agents), 30)
+    await wait_until(lambda: all(len(agent.attachments.progress()) == TREES for agent in agents))
 
 
 async def push(agent: Agent, products: Sequence[str]) -> Truth:
@@ -163,8 +163,8 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
         with pytest.raises(JobConflictError):
             await Service(agents[1]).publish(JOB.replace(f"trees = {TREES}", "trees = 2"), "sold.toml", None, None)
         await Service(agents[1]).stop("shop", "sold")
-        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS), 30)
-        await wait_until(lambda: not any(agent.attachments.progress() for agent in agents), 30)
+        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS))
+        await wait_until(lambda: not any(agent.attachments.progress() for agent in agents))
         with pytest.raises(UnknownJobError):
             await Service(agents[0]).result("shop", "sold", "latest", None, None)
         await publish(agents)
@@ -174,7 +174,7 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
 
 async def master_of(agents: Sequence[Agent], app: bytes) -> Agent:
     """Return the master of a part, once there is one."""
-    await wait_until(lambda: any(app in agent.masters for agent in agents), 30)
+    await wait_until(lambda: any(app in agent.masters for agent in agents))
     return next(agent for agent in agents if app in agent.masters)
 
 
@@ -197,7 +197,7 @@ async def test_nothing_is_published_if_a_part_cannot_be_placed(
             patched.setattr(Masters, "install", fails)
             with pytest.raises(UnavailableError, match="part 2 of 4 of shop/sold: no room"):
                 await Service(agents[0]).publish(JOB, "sold.toml", None, None)
-        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS), 30)
+        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS))
         await publish(agents)
         truth = await push(agents[1], many(300, 100))
         await wait_for_truth(agents, truth)
@@ -212,8 +212,8 @@ async def test_parts_without_the_first_one_are_listed_and_can_be_stopped(tmp_pat
         with pytest.raises(UnknownJobError):
             await Service(agents[1]).result("shop", "sold", "latest", None, None)
         await Service(agents[1]).stop("shop", "sold")
-        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS), 30)
-        await wait_until(lambda: not any(agent.catalogue.running() for agent in agents), 30)
+        await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS))
+        await wait_until(lambda: not any(agent.catalogue.running() for agent in agents))
         assert await Service(agents[1]).jobs() == []
         with pytest.raises(UnknownJobError):
             await Service(agents[1]).stop("shop", "sold")
@@ -226,7 +226,7 @@ async def stop_parts(agents: Sequence[Agent], apps: Sequence[bytes]) -> None:
         tombstone = await master.masters.begin_stop(app, master.now_ms())
         await master.publisher.spread(tombstone)
         await master.masters.stop(tombstone)
-        await wait_until(lambda app=app: all(agent.copies.get(app) is None for agent in agents), 30)  # type: ignore[misc]
+        await wait_until(lambda app=app: all(agent.copies.get(app) is None for agent in agents))  # type: ignore[misc]
 
 
 async def test_what_is_left_of_an_earlier_publication_is_not_mixed_in(tmp_path: pathlib.Path) -> None:
@@ -375,7 +375,7 @@ async def test_an_agent_is_retired_from_all_parts(tmp_path: pathlib.Path) -> Non
         gone = next((agent for agent in agents if agent.config.agent.name not in masters), agents[-1])
         await gone.stop()
         others = [agent for agent in agents if agent is not gone]
-        await wait_until(lambda: all(any(app in agent.masters for agent in others) for app in APPS), 30)
+        await wait_until(lambda: all(any(app in agent.masters for agent in others) for app in APPS))
         retired = await Service(others[0]).retire(str(gone.config.agent.name), "shop/sold")
         assert [job["job"] for job in retired["jobs"]] == ["shop/sold"] and retired["unreachable"] == []
         for app in APPS:

@@ -91,7 +91,7 @@ class Neighbourhood:
 
 async def wait_for(condition: Callable[[], object], what: str) -> None:
     """Wait until a condition holds; fail loudly when it does not in time."""
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end_s, f"not in time: {what}"
         await asyncio.sleep(0.005)

@@ -106,7 +106,7 @@ def test_leaving_a_watch_early_closes_it(agent: Agent) -> None:
         next(iter(results))
         results.close()  # type: ignore[attr-defined]
         sender.join()
-        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(10)
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(60)
 
 
 async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
@@ -117,7 +117,7 @@ async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
         await first
         second = asyncio.ensure_future(anext(results))
         await asyncio.to_thread(agent.send, UnavailableError("the agent restarts"))
-        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(5)
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(60)
         await asyncio.to_thread(agent.send, make_result(), make_result(end_ms=90_000))
         assert (await second).window == elf.Window(60_000, 90_000)
         await results.aclose()
