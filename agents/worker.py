@@ -55,6 +55,8 @@ class Worker:
         self._intervals: dict[int, tuple[int, int]] = {}
         #: The first snapshot of this run that tells what a crash has lost.
         self._told: int | None = None
+        #: Up to here a snapshot of a former run may be counted in the place of ours (at-most-once).
+        self._doubtful = NEVER
         self._resumed = NEVER
         #: It takes the place of an agent whose disk is lost, and has read nothing yet.
         self._succeeds = False
@@ -85,6 +87,7 @@ class Worker:
         """Take up work. What left before a crash and is not on disk will be read again: not under its old name."""
         now = now_ms // self.plan.interval_ms
         self._resumed = max(now, self.progress.sealed or now) if self.progress.early else NEVER
+        self._doubtful = now if self.progress.lost else NEVER
         if self.progress.early:
             self.progress = replace(self.progress, early=False)
 
@@ -141,14 +144,23 @@ class Worker:
     def seal(self, watermark_ms: int) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
 
-        The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody.
+        The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
+        labels have to say goes with the first: until the one that it is in is committed, no label knows of it.
         """
         closed = (watermark_ms - self.plan.definition.options.lateness_ms) // self.plan.interval_ms - 1
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             return []
-        throughs = sorted({interval for interval in self._trees if floor < interval < closed} | {closed})
-        return [self._seal_one(through) for through in throughs]
+        throughs = {interval for interval in self._trees if floor < interval < closed} | {closed}
+        if floor != NEVER and self._has_news(floor):
+            throughs.add(floor + 1)
+        return [self._seal_one(through) for through in sorted(throughs)]
+
+    def _has_news(self, floor: int) -> bool:
+        """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
+        progress = self.progress
+        told = progress.gaps or progress.owed or progress.lost or progress.partial_before is not None
+        return bool(told) or any(interval <= floor for interval in self._trees)
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
         """Take the master's verdict on what was sealed up to `verdict.through`.
@@ -178,7 +190,8 @@ class Worker:
                 del self._trees[interval]
         else:
             # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
-            after = verdict.previous if progress.counted is None else max(verdict.previous, progress.counted)
+            heeded = NEVER if progress.settled is None else progress.settled
+            after = max(verdict.previous, heeded, NEVER if progress.counted is None else progress.counted)
             owed = (*owed, (after, verdict.through)) if after < verdict.through else owed
         late, gaps = progress.late, progress.gaps
         for snapshot in snapshots:
@@ -257,7 +270,7 @@ class Worker:
         notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles, lost=lost)
         self.progress = replace(progress, sealed=through, late=0, gaps=(), owed=())
         self.dirty = True
-        self._told = self._told if self._told is not None or not lost else through
+        self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
         snapshot = Snapshot(through, pack(notes, frame))
         if not self.is_exact:
             self._unsettled[through] = snapshot

@@ -30,6 +30,7 @@ from agents.masters.backfilling import check_load, count_in, is_in, lacking, ret
 from agents.masters.contents import bounded, content_of, with_lost
 from agents.masters.emission import Batch
 from agents.masters.news import News
+from agents.masters.owing import settled, without_expired
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
 from agents.payload import Notes, pack
@@ -115,7 +116,8 @@ class Master:
             )
             change = Change()
             self._open_pane(commit, notes, change)
-            self._settle(notes, change)
+            total = _TOTAL if self.plan.window is None else None
+            state = settled(self._history.labels, notes, change, state, commit, total)
             if rows is not None:
                 try:
                     state = self._add_rows(rows, change, state)
@@ -132,7 +134,8 @@ class Master:
             gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
             backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
             lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
-            state = replace(state, expired=oldest, gaps=gaps, lost=lost, backfilled=backfilled)
+            owing = without_expired(state.owing, oldest)
+            state = replace(state, expired=oldest, gaps=gaps, lost=lost, backfilled=backfilled, owing=owing)
             self._news.stamp(change, state.edition, self._told(notes))
             self._history.write(msgspec.msgpack.encode(state), change)
             before_ms, self.state = self.through_ms, state
@@ -324,23 +327,6 @@ class Master:
         if self.plan.definition.options.straggler != "void" or not commit.missing:
             return 0
         return 1 if commit.previous == NEVER else commit.through - commit.previous
-
-    def _settle(self, notes: Notes, change: Change) -> None:
-        """Strike agents, and lost ones whose logs are theirs now, off the missing lists of commits whose data comes."""
-        enlisted = self.state.enlisted
-        for agent, runs in notes.settles.items():
-            at = enlisted[agent].address if agent in enlisted else ""
-            names = [agent, *(old for old, known in enlisted.items() if known.lost and known.address == at)]
-            for after, through in runs:
-                for key in self._history.labels.between(self._key(after + 1), self._key(through)):
-                    label = change.labels.get(key) or self._history.labels[key]
-                    for name in label.missing if self._is_open(key, change) else ():
-                        if name in names:
-                            change.labels[key] = label = label.found(name)
-
-    def _is_open(self, key: int, change: Change) -> bool:
-        """Tell whether the rows of agents count in a pane."""
-        return key not in change.extended and not is_in(self.state.backfilled, key)
 
     def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
         newest = max(change.frames)

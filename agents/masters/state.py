@@ -23,6 +23,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     partial_before: Mapping[str, int] = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
     lost: Mapping[str, Runs] = {}
+    #: agent id -> runs of commits, (after, through], that name it as missing and whose data it has not brought.
+    owing: Mapping[str, Runs] = {}
     #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
     gaps: tuple[tuple[int, int], ...] = ()
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.

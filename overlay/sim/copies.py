@@ -7,6 +7,7 @@ it holds all members to one order, and is what was decided, whoever still has it
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -137,9 +138,15 @@ class Truth:
 
     def __init__(self, copy: Copy) -> None:
         self.copy = copy.detached()
+        #: What each agent has sealed, by interval; what of it a commit has to hold is known by what it says.
+        self._sealed: dict[str, dict[int, list[str]]] = {}
         self._decided: dict[int, tuple[int, Kind, bytes]] = {}
         #: Sentences about members that applied something else, or with a gap.
         self.wrong: list[str] = []
+
+    def seal(self, agent: str, through: int, items: Sequence[str]) -> None:
+        """An agent has sealed an interval, durably and for ever."""
+        self._sealed.setdefault(agent, {})[through] = [item for item in items if not item.startswith("=")]
 
     def observe(self, agent: str, place: Place, kind: Kind, body: bytes) -> None:
         """A member has applied an entry."""
@@ -149,6 +156,24 @@ class Truth:
             if place.index != self.copy.applied.index + 1:
                 self.wrong.append(f"{agent} applied {place} after {self.copy.applied}: something was lost")
             self._decided[place.index] = what
+            commits = len(self.copy.commits)
             self.copy.apply(place, kind, body)
+            for commit in self.copy.commits[commits:]:
+                self._hold(commit)
         elif known != what:
             self.wrong.append(f"{agent} applied another entry at {place} than others did")
+
+    def _hold(self, commit: Commit) -> None:
+        """Check what a commit says at once: it has all that those in it have sealed since the last one, and no more."""
+        runs = [
+            items
+            for agent in commit.reported
+            for through, items in self._sealed.get(agent, {}).items()
+            if commit.previous < through <= commit.through
+        ]
+        due, items = Counter(item for run in runs for item in run), Counter(unpack(commit.payload))
+        if due != items:
+            self.wrong.append(f"commit {commit.through} lacks {due - items} and has {items - due} too much")
+        both = set(commit.reported).intersection(commit.missing)
+        if both:
+            self.wrong.append(f"commit {commit.through} has {both} in it and names them as missing")

@@ -175,6 +175,8 @@ class Runtime:
         held = [*items, *self.carry]
         self.snapshots[through] = [f"={self.version_at(through)}@{through}", *held] if held else []
         self.carry = []
+        if self.member is not None:
+            self.member.job.truth.seal(self.name, through, self.snapshots[through])
         self.hand_over(node, app, through)
 
     def hand_over(self, node: OverlayNode, app: bytes, through: int) -> None:

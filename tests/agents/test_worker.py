@@ -67,6 +67,52 @@ def test_a_snapshot_that_missed_its_commit_is_carried_and_says_so() -> None:
     assert unpack(carried.payload or b"", PLAN.schema)[0] == Notes(settles={"w1": ((NEVER, 3),)})
 
 
+def test_a_verdict_that_says_again_what_was_heeded_settles_nothing_of_it_twice() -> None:
+    #: A root that has not heard yet that a verdict was heeded says it again, as one with the next, after a restart.
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1), (3_000, "b", 1)]))
+    first, second = worker.seal(4_000)
+    worker.settle(Verdict(previous=NEVER, through=0, missing=True), [first])
+    (third,) = worker.seal(6_000)
+    assert unpack(third.payload or b"", PLAN.schema)[0].settles == {"w1": ((NEVER, 0),)}
+    worker = Worker.restore(PLAN, "w1", worker.state())
+    worker.settle(Verdict(previous=NEVER, through=1, missing=True), [second])
+    (fourth,) = worker.seal(8_000)
+    assert unpack(fourth.payload or b"", PLAN.schema)[0].settles == {"w1": ((0, 1),)}, "the third has the rest"
+    assert rows_of([third]) == {(0, "a"): 1} and rows_of([fourth]) == {(1, "b"): 1}
+
+
+def test_what_labels_have_to_say_goes_with_the_first_interval_that_is_sealed() -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(1_000, "a", 1)]))
+    worker.seal(2_000)
+    worker.note_gap(5_000, 9_000)
+    worker.insert(events([(11_000, "a", 1)]))
+    sealed = worker.seal(14_000)
+    assert [each.through for each in sealed] == [1, 5, 6]
+    assert [unpack(each.payload, PLAN.schema)[0].gaps for each in sealed if each.payload] == [((2, 4),), ()]
+    worker.insert(events([(500, "late", 1), (19_000, "a", 1)]))
+    assert [each.through for each in worker.seal(22_000)] == [7, 9, 10], "late rows, too"
+    assert [each.through for each in worker.seal(30_000)] == [14], "and else nothing"
+
+
+def test_what_a_crash_has_lost_is_told_by_a_snapshot_that_no_other_can_be_taken_for() -> None:
+    plan = plan_of(options='semantics = "at-most-once"')
+    worker = Worker(plan, "w1")
+    worker.insert(events([(1_000, "a", 1)]))
+    worker.seal(2_000)
+    worker.insert(events([(3_000, "a", 1)]))
+    worker = Worker.restore(plan, "w1", worker.state())
+    worker.resume(5_000)
+    told = worker.seal(6_000)
+    assert [unpack(each.payload or b"", plan.schema)[0].lost for each in told] == [{"w1": ((-1, 1),)}] * len(told)
+    worker.settle(Verdict(NEVER, told[-1].through, missing=False), ())
+    assert worker.progress.lost, "before it fell it may have sealed that interval, too, and the root may have that"
+    (again,) = worker.seal(8_000)
+    worker.settle(Verdict(told[-1].through, again.through, missing=False), ())
+    assert not worker.progress.lost
+
+
 def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     worker = Worker(PLAN, "w1")
     worker.begin(partial_before=7)

@@ -45,6 +45,21 @@ def test_the_judge_lets_a_job_drop_what_it_names() -> None:
     assert judged(answer(TRUTH), drops=True).exact == 1
 
 
+def test_the_judge_waits_for_late_events_until_the_end_and_for_no_others() -> None:
+    late = {"web01": TRUTH["web01"], "web01-late": (1, 9, 1, 9, 9)}
+    promise = Promise({0: late}, keyed_by_agent=True, late_keys=frozenset({"web01-late"}), late_suffix="-late")
+
+    def wrong(*answers: Answer) -> list[str]:
+        return judge({"origins": promise}, answers, late=False).wrong
+
+    whole = answer(late, "revised", revision=1, at_s=1)
+    assert not wrong(answer({"web01": TRUTH["web01"]}), whole)
+    assert not wrong(answer({}, "final_incomplete", ("web01",)), whole)
+    assert any("web01: None instead of" in why for why in wrong(answer({"web01-late": late["web01-late"]}), whole))
+    assert any("is more than" in why for why in wrong(answer(late | {"web01-late": (2, 9, 2, 9, 9)}), whole))
+    assert any("this is how it ended" in why for why in wrong(answer({"web01": TRUTH["web01"]})))
+
+
 @pytest.mark.parametrize(
     ("rows", "status", "missing", "why"),
     [

@@ -137,6 +137,30 @@ def test_a_query_without_window_counts_on(store: Panes) -> None:
     assert (answer["status"], answer["missing"]) == ("open", [])
 
 
+def test_who_missed_two_commits_of_one_pane_is_named_until_both_are_brought(store: Panes) -> None:
+    root = Root(store)
+    root.commit(0, [(0, "a")])
+    root.commit(1, [], missing=("w2",))
+    root.commit(2, [], missing=("w2",))
+    assert [label.through for label in root.master.labels.all()] == [0, 2], "an idle job has one pane for both"
+    root.commit(3, [(4_000, "b")], notes=Notes(settles={"w2": ((1, 2),)}))
+    assert root.ask(Span(2_000, 6_000))["missing"] == ["W2"]
+    root.restart()
+    root.commit(4, [(2_000, "b")], notes=Notes(settles={"w2": ((0, 1),)}))
+    assert root.ask(Span(2_000, 6_000))["status"] == "revised"
+    assert root.master.state.owing == {}
+
+
+def test_a_total_names_an_agent_until_all_that_it_missed_is_there(store: Panes) -> None:
+    root = Root(store, plan_of(CUMULATIVE))
+    root.commit(0, [(0, "a")], missing=("w2",))
+    root.commit(1, [(11_000, "a")], missing=("w2",))
+    root.commit(2, [(11_000, "b")], notes=Notes(settles={"w2": ((0, 1),)}))
+    assert root.ask(None)["missing"] == ["W2"]
+    root.commit(3, [(0, "b")], notes=Notes(settles={"w2": ((NEVER, 0),)}))
+    assert root.ask(None)["missing"] == []
+
+
 def test_windows_no_longer_retained_are_refused_not_answered_wrongly(store: Panes) -> None:
     root = Root(store, plan_of(options='retain = "10s"'))
     assert (oldest_ms(root.master), expired_ms(root.master)) == (None, None)

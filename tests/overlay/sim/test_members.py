@@ -6,18 +6,21 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
 import pytest
 
+from overlay.contract import NEVER, Commit, RollupState
 from overlay.group.followers import Followers
 from overlay.group.messages import Kind, Place
 from overlay.ids import distance
 from overlay.sim import sweep
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.checkers import check_counted, check_settled
-from overlay.sim.copies import Copy, Truth
+from overlay.sim.copies import Copy, Count, Truth
 from overlay.sim.jobs import Job
 from overlay.sim.loop import SimLoop
 from overlay.sim.members import Member
+from overlay.sim.payloads import pack
 from overlay.sim.runtime import GroupDisk
 from overlay.sim.work import Work
 
@@ -152,6 +155,25 @@ def test_the_truth_sees_another_entry_at_a_place_and_a_hole() -> None:
     assert len(truth.wrong) == 1 and "another entry" in truth.wrong[0]
     truth.observe("c", Place(2, 4), Kind.TERM, b"")
     assert len(truth.wrong) == 2 and "something was lost" in truth.wrong[1]
+
+
+def test_the_truth_sees_a_commit_at_once_that_says_somebody_is_in_it_who_is_not() -> None:
+    def commit(number: int, payload: list[str], *reported: str) -> bytes:
+        through, missing = number, tuple({"a", "b"} - set(reported))
+        previous = NEVER if number == 1 else number - 1
+        return msgspec.msgpack.encode(
+            Count(Commit(previous, through, pack(payload), reported, missing, RollupState(through)))
+        )
+
+    truth = Truth(Copy())
+    for number in (1, 2, 3):
+        truth.seal("a", number, [f"=0@{number}", f"a#{number}"])
+        truth.seal("b", number, [f"b#{number}"])
+    truth.observe("a", Place(1, 2), Kind.COMMAND, commit(1, ["a#1", "b#1"], "a", "b"))
+    truth.observe("a", Place(1, 3), Kind.COMMAND, commit(2, ["a#2"], "a"))
+    assert truth.wrong == []
+    truth.observe("a", Place(1, 4), Kind.COMMAND, commit(3, ["a#3"], "a", "b"))
+    assert len(truth.wrong) == 1 and "lacks Counter({'b#3': 1})" in truth.wrong[0]
 
 
 # ---- rules taken away: some seed must show it

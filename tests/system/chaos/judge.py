@@ -1,7 +1,8 @@
 """Holds every answer of a run to the truth. Pure; knows what README promises and nothing of how elf keeps it.
 
 - Nothing is ever counted twice, nor counted that never happened, whatever the label says.
-- `final` and `revised` are exact. `final_incomplete` names who is missing; everybody else's events are all in it.
+- `final` and `revised` are exact, but for events that come late: those may come with a later revision.
+  `final_incomplete` names who is missing; everybody else's events are all in it.
 - An answer changes with its revision only, and the revision never falls.
 - In the end every window is closed, exact and complete; a job that drops what came too late may end with a window that
   names whose.
@@ -67,13 +68,23 @@ class Promise:
     keyed_by_agent: bool
     #: What an agent brings too late is dropped, not brought in later.
     drops: bool = False
+    #: Keys of events that come late, and what their names have more than those of the agents that have them.
+    late_keys: frozenset[str] = frozenset()
+    late_suffix: str = ""
+
+    def lacking(self, answer: Answer, *, complete: bool) -> Iterable[str]:
+        """Name what is not there although the label says it is; with `complete` nothing is late any more."""
+        truth = self.truth.get(answer.start_ms, {})
+        if not complete:
+            truth = {key: row for key, row in truth.items() if key not in self.late_keys}
+        return _lacking(answer, truth, self.keyed_by_agent, self.late_suffix)
 
     def is_kept(self, answer: Answer) -> bool:
         """Tell whether an answer is what its window may end as."""
         rows = self.truth.get(answer.start_ms, {})
         if answer.status in COMPLETE or not self.drops:
             return answer.status in COMPLETE and answer.rows == rows
-        return answer.status == "final_incomplete" and not list(_lacking(answer, rows, self.keyed_by_agent))
+        return answer.status == "final_incomplete" and not list(self.lacking(answer, complete=True))
 
 
 def judge(promises: Mapping[str, Promise], answers: Sequence[Answer], late: bool) -> Verdict:
@@ -94,7 +105,7 @@ def judge(promises: Mapping[str, Promise], answers: Sequence[Answer], late: bool
         for answer in seen:
             verdict.wrong += [f"{answer}: {why}" for why in _excess(answer.rows, rows)]
             if not late:
-                verdict.wrong += [f"{answer}: {why}" for why in _lacking(answer, rows, promise.keyed_by_agent)]
+                verdict.wrong += [f"{answer}: {why}" for why in promise.lacking(answer, complete=False)]
         verdict.wrong += _inconsistent(seen)
     for job, promise in promises.items():
         for start_ms in sorted(promise.truth):
@@ -131,7 +142,7 @@ def _excess(rows: Rows, truth: Rows) -> Iterable[str]:
             yield f"{key}: {row} has events that {true} has not"
 
 
-def _lacking(answer: Answer, truth: Rows, keyed_by_agent: bool) -> Iterable[str]:
+def _lacking(answer: Answer, truth: Rows, keyed_by_agent: bool, suffix: str) -> Iterable[str]:
     """Name what is not there although the label says it is."""
     if answer.status == "open":
         return
@@ -143,7 +154,7 @@ def _lacking(answer: Answer, truth: Rows, keyed_by_agent: bool) -> Iterable[str]
     if names and not keyed_by_agent:
         return
     for key, true in truth.items():
-        if key not in names and answer.rows.get(key) != true:
+        if key.removesuffix(suffix) not in names and answer.rows.get(key) != true:
             yield f"{key}: {answer.rows.get(key)} instead of {true}"
 
 

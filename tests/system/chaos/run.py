@@ -28,7 +28,10 @@ from tests.system.chaos.fleet import Fleet, get, running
 from tests.system.chaos.judge import Promise, Verdict, judge
 from tests.system.chaos.plan import draw
 from tests.system.chaos.traffic import (
+    IN_TIME_MS,
     JOBS,
+    LATE_KIND,
+    LATE_ORIGIN,
     LATENESS_MS,
     Job,
     Notebook,
@@ -57,12 +60,15 @@ class Settings:
     minutes: float = 10.0
     seed: int = 1
     leap_after_s: float = 5.0
+    #: Share of the events that come late on purpose, and of those that come just in time.
+    late: float = 0.0
 
     def again(self) -> str:
         """Return the command that repeats it."""
         return (
             f"scripts/chaos --agents {self.agents} --events {self.events} --kills {self.kills} "
-            f"--minutes {self.minutes:g} --seed {self.seed} --leap-after {self.leap_after_s:g}"
+            f"--minutes {self.minutes:g} --seed {self.seed} --leap-after {self.leap_after_s:g} "
+            f"--late {self.late:g}"
         )
 
 
@@ -130,7 +136,7 @@ def play(settings: Settings, folder: pathlib.Path, say: Callable[[str], None] = 
         _publish(fleet, settings)
         say(f"{settings.agents} agents work on {len(JOBS)} jobs, masters {sorted(set(fleet.masters.values()))}")
         logs = [member.log for member in fleet.members]
-        writer = Writer(logs, settings.events, duration_s)
+        writer = Writer(logs, settings.events, duration_s, settings.late, settings.seed)
         since_ms = time.time_ns() // 1_000_000
         readers = [Reader(fleet, member, notebook, since_ms, settings.seed) for member in fleet.members]
         stack.enter_context(_at_work([writer, *readers]))
@@ -142,21 +148,26 @@ def play(settings: Settings, folder: pathlib.Path, say: Callable[[str], None] = 
         writer.join(duration_s)
         for reader in readers:
             reader.stop.set()
-        promises = {
-            job.name: Promise(compute_truth(job, logs), job.key == "origin", job.straggler == "drop") for job in JOBS
-        }
+        promises = {job.name: _promise(job, logs) for job in JOBS}
         seen = sum(answer.status != "open" for answer in notebook.last.values())
         began_s = time.monotonic()
         unsettled = _settle(fleet, notebook, promises)
         settled_s = time.monotonic() - began_s
         fleet.stop()
         archived = count_archived([member.agent.archive for member in fleet.members])
-    verdict = judge(promises, notebook.answers, late=writer.delay_ms_max >= LATENESS_MS)
+    in_time_ms = LATENESS_MS - (IN_TIME_MS if settings.late else 0)
+    verdict = judge(promises, notebook.answers, late=writer.delay_ms_max >= in_time_ms)
     if archived != (writer.written, writer.written):
         verdict.wrong.append(f"the archives hold {archived[0]} events, {archived[1]} of them distinct")
     dump(folder / "answers.ndjson", notebook.answers)
     (folder / "faults.txt").write_text("\n".join(fleet.log) + "\n")
     return Report(settings, fleet, notebook, verdict, writer.written, writer.delay_ms_max, settled_s, unsettled, seen)
+
+
+def _promise(job: Job, logs: Sequence[pathlib.Path]) -> Promise:
+    by_agent = job.key == "origin"
+    late_keys = {f"{log.stem}{LATE_ORIGIN}" for log in logs} if by_agent else {str(LATE_KIND)}
+    return Promise(compute_truth(job, logs), by_agent, job.straggler == "drop", frozenset(late_keys), LATE_ORIGIN)
 
 
 def _publish(fleet: Fleet, settings: Settings) -> None:
@@ -252,6 +263,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=defaults.minutes, help="how long events and faults go on")
     parser.add_argument("--seed", type=int, default=defaults.seed)
     parser.add_argument("--leap-after", type=float, default=defaults.leap_after_s, metavar="S", help="the jobs' option")
+    parser.add_argument("--late", type=float, default=defaults.late, help="share of events that come late on purpose")
     parser.add_argument("--keep", action="store_true", help="keep the folder though nothing was wrong")
     chosen = parser.parse_args(argv)
     for option in ("agents", "events", "kills", "minutes", "leap_after"):
@@ -264,6 +276,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         minutes=chosen.minutes,
         seed=chosen.seed,
         leap_after_s=chosen.leap_after,
+        late=chosen.late,
     )
     # Whoever ends us ends the agents and namespaces, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

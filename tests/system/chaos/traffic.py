@@ -22,6 +22,10 @@ TICK_S = 0.1
 #: Pause of a reader between two questions.
 PAUSE_S = 0.4
 LATENESS_MS = 2_000
+#: Events that come late on purpose: so long after their time, which is more than an interval and the lateness; what
+#: `key` says of them, so that a judge can tell them from those in time. Others come in time, at most so much later.
+LATE_MS, IN_TIME_MS = (4_500, 14_000), 1_000
+LATE_KIND, LATE_ORIGIN = 9, "-late"
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ GROUP BY {self.key}, window(ts, '{self.size_ms} milliseconds', '{self.slide_ms} 
 '''
 [options]
 lateness = "{LATENESS_MS} ms"
-leap_after = "{leap_after_s:g}s"
+leap_after = "{round(leap_after_s * 1000)} ms"
 straggler = "{self.straggler}"
 """
 
@@ -67,10 +71,14 @@ JOBS = (
 
 
 class Writer(threading.Thread):
-    """Appends numbered events to all logs at an even rate, each timed just before it is written."""
+    """Appends numbered events to all logs at an even rate, timed just before they are written.
 
-    def __init__(self, logs: Sequence[pathlib.Path], events: int, duration_s: float) -> None:
+    With `late` a share of them are timed long before that, and another share somewhat before, each of `late`.
+    """
+
+    def __init__(self, logs: Sequence[pathlib.Path], events: int, duration_s: float, late: float, seed: int) -> None:
         super().__init__(name="writer", daemon=True)
+        self._late, self._rng = late, random.Random(f"writer {seed}")
         self._logs, self._events, self._duration_s = logs, events, duration_s
         self.written = 0
         #: Longest time between taking an event's time and having written it: more than the lateness makes late events.
@@ -86,15 +94,20 @@ class Writer(threading.Thread):
                 # Event e is number e // logs of the log e % logs.
                 first, last = (-(-(count - place) // len(files)) for count in (self.written, due))
                 at_ms = time.time_ns() // 1_000_000
-                lines = (
-                    f'{{"ts":{at_ms},"origin":"{log.stem}","kind":{n % 5},"number":{n}}}\n' for n in range(first, last)
-                )
-                file.write("".join(lines).encode())
+                file.write("".join(self._line(log.stem, at_ms, n) for n in range(first, last)).encode())
                 self.delay_ms_max = max(self.delay_ms_max, time.time_ns() // 1_000_000 - at_ms)
             self.written = due
             self.stop.wait(TICK_S)
         for file in files:
             file.close()
+
+    def _line(self, origin: str, at_ms: int, number: int) -> str:
+        kind, drawn = number % 5, self._rng.random()
+        if drawn < self._late:
+            at_ms, origin, kind = at_ms - self._rng.randint(*LATE_MS), origin + LATE_ORIGIN, LATE_KIND
+        elif drawn < 2 * self._late:
+            at_ms -= self._rng.randint(0, IN_TIME_MS)
+        return f'{{"ts":{at_ms},"origin":"{origin}","kind":{kind},"number":{number}}}\n'
 
 
 @dataclass
