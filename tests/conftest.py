@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.scheduling import Files, shares_spark
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -17,24 +19,17 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let all files with Spark share one, at one worker: its JVM alone wants 20 s of a core."""
-    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    """See that what asks for Spark is run where Spark is."""
     for item in items:
-        if item.path in with_spark:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-    items.sort(key=lambda item: item.path not in with_spark)
+        if "spark" in getattr(item, "fixturenames", ()) and not shares_spark(item.path):
+            raise pytest.UsageError(f"{item.nodeid} asks for Spark: let its file import pyspark, for types at least")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`, keep each file at one worker, and what shares a group, too."""
-    if config.getvalue("dist") != "loadgroup":
-        return None
-    from tests.scheduling import Files
-
-    return Files(config, log)
+    """With `--dist loadfile`, run tests in the order and at the workers that take the least time."""
+    return Files(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,10 @@
-"""Which worker takes which tests, in what order, when several run at a time (`pytest --dist loadgroup`)."""
+"""Which worker takes which tests, in what order, when several run at a time (`pytest --dist loadfile`)."""
 
 from __future__ import annotations
 
+import functools
+import pathlib
+import re
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadScopeScheduling
@@ -9,31 +12,37 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
+#: The files that share one Spark: its JVM alone wants 20 s of a core to start.
+SPARK = "spark"
 #: Tests that mostly wait for processes of their own.
 WAITING = "tests/system/"
 #: Workers that wait at a time, so that others have what cores those leave.
 WAITING_MAX = 2
 
 
+@functools.cache
+def shares_spark(path: pathlib.Path) -> bool:
+    """Tell whether a file of tests is to be where Spark is: it imports pyspark, be it for types alone."""
+    return re.search(r"^\s*from pyspark", path.read_text(), re.MULTILINE) is not None
+
+
 class Files(LoadScopeScheduling):
-    """All tests of a file, or of a group (`xdist_group`), are one worker's; what takes longest is begun first."""
+    """All tests of a file, and all with Spark, are one worker's; what takes longest is begun first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        _, at, group = nodeid.rpartition("@")
-        return group if at and "]" not in group else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        return SPARK if shares_spark(self.config.rootpath / file) else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give a worker the first group, else what waits unless enough workers do, else the file of most tests."""
+        """Give a worker what has Spark, else what waits unless enough workers do, else the file of most tests."""
         self.workqueue.move_to_end(min(self.workqueue, key=self._rank), last=False)
         super()._assign_work_unit(node)
 
     def _rank(self, scope: str) -> tuple[bool, bool, int]:
-        waits = scope.startswith(WAITING)
-        return scope.endswith(".py"), waits == self._enough_wait(), -len(self.workqueue[scope])
+        return scope != SPARK, scope.startswith(WAITING) == self._enough_wait(), -len(self.workqueue[scope])
 
     def _enough_wait(self) -> bool:
-        begun = [units for units in self.assigned_work.values() if any(map(self._is_waited_for, units.items()))]
-        return len(begun) >= WAITING_MAX
+        return sum(any(map(self._is_waited_for, units.items())) for units in self.assigned_work.values()) >= WAITING_MAX
 
     @staticmethod
     def _is_waited_for(unit: tuple[str, dict[str, bool]]) -> bool:
