@@ -107,6 +107,15 @@ def test_offline_features_know_nothing_of_each_other(path: pathlib.Path) -> None
     assert "elf.offline" not in modules, "name the module"
 
 
+def test_stores_at_urls_are_known_at_one_place_and_only_when_one_is_opened() -> None:
+    """Agents and readers of folders run without fsspec."""
+    for path in sources():
+        if "fsspec" in imported(path):
+            assert path == ROOT / "agents" / "archive" / "remote.py"
+            top = [node for node in parse(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
+            assert not [node for node in top if "fsspec" in ast.unparse(node)]
+
+
 def test_spark_is_never_needed_on_a_web_server() -> None:
     for package in ("agents", "overlay", "cbt"):
         for path in (ROOT / package).rglob("*.py"):

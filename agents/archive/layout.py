@@ -1,4 +1,4 @@
-"""How the archive lies on disk: safe names, what is known of each file, and finding and reading the files.
+"""How the archive lies on disk, or at a URL: safe names, what is known of each file, and finding and reading the files.
 
     FOLDER/source=NAME/date=2026-01-01/hour=13/<agent>-<sequence>-<part>.parquet     visible events
                                               /.<agent>-<sequence>-<part>.json       its manifest
@@ -21,10 +21,11 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from agents.archive.place import Place
 from agents.errors import ElfError
 
 HOUR_MS = 3_600_000
@@ -36,6 +37,7 @@ MERGED = "_merged"
 #: How often a listing is made anew because files went away meanwhile.
 LISTINGS_MAX = 20
 
+_Place = TypeVar("_Place", bound=Place)
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _HOUR_FOLDER = re.compile(r"date=(\d{4})-(\d\d)-(\d\d)/hour=(\d\d)")
 _MERGED_NAME = re.compile(r".*-\d{10}-m\d+\.parquet")
@@ -69,7 +71,7 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ArchivedFile(msgspec.Struct, frozen=True):
     """A visible file and its manifest."""
 
-    path: Path
+    path: Place
     entry: FileEntry
 
 
@@ -81,7 +83,7 @@ def safe_name(name: str) -> str:
     return f"{plain or 'x'}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
-def source_folder(folder: Path, source: str) -> Path:
+def source_folder(folder: _Place, source: str) -> _Place:
     """Return where a source's files lie."""
     return folder / f"source={safe_name(source)}"
 
@@ -94,7 +96,7 @@ def hour_folder(hour_ms: int | None) -> str:
     return f"date={moment:%Y-%m-%d}/hour={moment:%H}"
 
 
-def manifest_path(data: Path) -> Path:
+def manifest_path(data: _Place) -> _Place:
     """Return the manifest's path beside a visible file."""
     return data.with_name(f".{data.stem}.json")
 
@@ -119,7 +121,9 @@ def is_merged(name: str) -> bool:
     return _MERGED_NAME.fullmatch(name) is not None
 
 
-def list_files(folder: Path, source: str, start_ms: int | None = None, end_ms: int | None = None) -> list[ArchivedFile]:
+def list_files(
+    folder: Place, source: str, start_ms: int | None = None, end_ms: int | None = None
+) -> list[ArchivedFile]:
     """Return the visible files that may hold events of [start_ms, end_ms), in order of path.
 
     An event is in one of them exactly, whatever is merged meanwhile: a listing is not one moment, so it counts only if
@@ -146,15 +150,15 @@ def list_files(folder: Path, source: str, start_ms: int | None = None, end_ms: i
 
 
 #: Hour folder and name of a visible file, and where it lies.
-_Names = Mapping[tuple[str, str], Path]
+_Names = Mapping[tuple[str, str], Place]
 
 
-def _names(root: Path, start_ms: int | None, end_ms: int | None) -> _Names:
+def _names(root: Place, start_ms: int | None, end_ms: int | None) -> _Names:
     """List the data files of hours that may hold events of the range, merged ones too.
 
     First those that wait under `_merged`: they leave it only after they are in their hour.
     """
-    found: dict[tuple[str, str], Path] = {}
+    found: dict[tuple[str, str], Place] = {}
     for tree in (root / MERGED, root):
         for hour in _hours(tree, start_ms, end_ms):
             for path in hour.glob("*.parquet"):
@@ -183,7 +187,7 @@ def _resolved(names: _Names) -> list[ArchivedFile] | None:
     return files
 
 
-def read_manifest(data: Path) -> FileEntry:
+def read_manifest(data: Place) -> FileEntry:
     """Read the manifest of a visible file.
 
     Raises:
@@ -211,7 +215,7 @@ def check_file(file: ArchivedFile) -> bytes:
     return data
 
 
-def _hours(root: Path, start_ms: int | None, end_ms: int | None) -> Iterator[Path]:
+def _hours(root: _Place, start_ms: int | None, end_ms: int | None) -> Iterator[_Place]:
     """Yield the hour folders that may hold events of the range, and always the mixed one."""
     for path in sorted(root.glob("date=*/hour=*")):
         try:

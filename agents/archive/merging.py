@@ -116,10 +116,10 @@ class Merging:
             except FileNotFoundError:
                 return None
             except (ArchiveError, pl.exceptions.PolarsError) as error:
-                self._damaged(file.path, str(error))
+                self._damaged(hour / file.path.name, str(error))
         if len(frames) < len(group):
             return None
-        written_ns = min(file.path.stat().st_mtime_ns for file in group)
+        written_ns = min((hour / file.path.name).stat().st_mtime_ns for file in group)
         out = io.BytesIO()
         # In order of time, so that readers can skip groups of rows.
         events = pl.concat(frames).sort("ts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,22 +10,28 @@ import polars as pl
 
 from agents.archive.evolution import common_types
 from agents.archive.layout import HOUR_MS, list_files
+from agents.archive.place import Place
 from agents.archive.removed import Span, join_spans
 from agents.jobs.types import SqlType
 
 
-def hours_in(path: Path) -> list[Span]:
+def parquet_of(place: Place) -> Path | io.BytesIO:
+    """Return a file as Polars reads it: one at a URL whole."""
+    return place if isinstance(place, Path) else io.BytesIO(place.read_bytes())
+
+
+def hours_in(path: Place) -> list[Span]:
     """Return the hours that a file's events are of, as half-open spans of event time, ascending and apart.
 
     Raises:
         OSError, PolarsError: it cannot be read.
     """
-    at_ms = pl.read_parquet(path, columns=["ts"], hive_partitioning=False)["ts"].dt.epoch("ms")
+    at_ms = pl.read_parquet(parquet_of(path), columns=["ts"], hive_partitioning=False)["ts"].dt.epoch("ms")
     return join_spans((hour * HOUR_MS, (hour + 1) * HOUR_MS) for hour in (at_ms // HOUR_MS).unique())
 
 
 def read_archive(
-    folder: Path,
+    folder: Place,
     source: str,
     start_ms: int | None = None,
     end_ms: int | None = None,
@@ -45,7 +52,7 @@ def read_archive(
     frames = []
     for file in files:
         held = [name for name in types if name in file.entry.columns]
-        frame = pl.read_parquet(file.path, columns=held, hive_partitioning=False)
+        frame = pl.read_parquet(parquet_of(file.path), columns=held, hive_partitioning=False)
         frame = frame.with_columns(pl.selectors.datetime(time_zone="UTC").dt.replace_time_zone(None))
         casts = (
             pl.col(name).cast(SqlType.parse(types[name]).dtype)

@@ -15,6 +15,7 @@ import msgspec
 
 from agents.archive.disk import make_folder, replace_durably
 from agents.archive.layout import ArchiveError, safe_name, source_folder
+from agents.archive.place import Place
 
 #: Beyond this, the nearest spans become one, with what lies between them: a record stays small, and pessimistic.
 SPANS_MAX = 1_000
@@ -39,7 +40,7 @@ class Removed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [span for span in cut if span[0] < span[1]]
 
 
-def read_removed(folder: Path, source: str) -> list[Removed]:
+def read_removed(folder: Place, source: str) -> list[Removed]:
     """Read what all agents have removed of a source.
 
     Raises:

@@ -34,6 +34,7 @@ def backfill(
     as_json: AsJson = False,
 ) -> None:
     """Compute a job's windows of before it was published from the archives; can be repeated, counts nothing twice."""
+    from elf.offline.archives import open_archives
     from elf.offline.backfill.run import run_backfill
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
@@ -45,7 +46,7 @@ def backfill(
             client,
             name,
             since_ms,
-            archive,
+            open_archives(archive),
             master,
             conf=settings,
             incomplete=incomplete,

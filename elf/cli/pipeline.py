@@ -46,6 +46,7 @@ def pipeline(
         trigger_ms = None if trigger == _ONCE else parse_duration_ms(trigger)
     except ValueError as error:
         raise typer.BadParameter(f"{error}; or {_ONCE}", param_hint="--trigger") from None
+    from elf.offline.archives import open_archives
     from elf.offline.pipeline.run import Settings, run_pipeline
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
@@ -66,7 +67,7 @@ def pipeline(
 
     with shown(sys.stderr.isatty()) as steps, explained(file) if file else nullcontext():
         since_ms = None if since is None else _since_ms(since, found)
-        where = Settings(archive, out, since_ms, trigger_ms, master, settings)
+        where = Settings(open_archives(archive), out, since_ms, trigger_ms, master, settings)
         run_pipeline(found, where, steps=steps, done=done, say=say)
     if not passes:
         say(f"{printable(key)}: nothing new that has ended")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 PANEL = "Offline"
 Archives = Annotated[
-    list[Path],
+    list[str],
     typer.Option(
-        "--archive", metavar="DIR", help="Archive folder of an agent that has the source; repeatable, all are needed."
+        "--archive",
+        metavar="DIR|URL",
+        help="Archive of an agent that has the source, a folder or a URL such as s3://bucket/elf; repeatable, all are "
+        "needed.",
     ),
 ]
 SparkMaster = Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.archive.evolution import check_types
 from agents.archive.layout import ArchivedFile, list_files, source_folder
+from agents.archive.place import Place
+from elf.offline.archives import distinct, refuse_copies, spark_path
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:
@@ -25,21 +26,23 @@ FILE = "__file"
 
 
 def find_files(
-    folders: Iterable[Path], source: str, start_ms: int | None = None, end_ms: int | None = None
+    folders: Iterable[Place], source: str, start_ms: int | None = None, end_ms: int | None = None
 ) -> list[ArchivedFile]:
     """Return the files of all agents that may hold events of [start_ms, end_ms).
 
     Raises:
-        OfflineError: no folder holds anything of this source.
-        ArchiveError: a manifest is damaged.
+        OfflineError: no folder holds anything of this source, or two of them hold the same file.
+        ArchiveError: a manifest is damaged, or a store does not answer.
     """
-    distinct = sorted({folder.resolve() for folder in folders})
-    if not any(source_folder(folder, source).is_dir() for folder in distinct):
-        places = ", ".join(map(str, distinct)) or "none given"
+    archives = distinct(folders)
+    if not any(source_folder(folder, source).is_dir() for folder in archives):
+        places = ", ".join(map(str, archives)) or "none given"
         raise OfflineError(
             f"no archive folder holds events of source {source!r} (looked in: {places}); name them with --archive"
         )
-    return [file for folder in distinct for file in list_files(folder, source, start_ms, end_ms)]
+    files = [file for folder in archives for file in list_files(folder, source, start_ms, end_ms)]
+    refuse_copies(files)
+    return files
 
 
 def read_events(
@@ -58,7 +61,7 @@ def read_events(
     check_types(files, wanted)
     groups: dict[tuple[str | None, ...], list[str]] = {}
     for file in files:
-        groups.setdefault(tuple(file.entry.columns.get(name) for name in wanted), []).append(str(file.path))
+        groups.setdefault(tuple(file.entry.columns.get(name) for name in wanted), []).append(spark_path(file.path))
     frames = []
     for stored, paths in groups.items():
         present = {name: kind for name, kind in zip(wanted, stored, strict=True) if kind is not None}

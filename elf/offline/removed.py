@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from agents.archive.evolution import instant
+from agents.archive.place import Place
 from agents.archive.removed import EVER_MS, Removed, join_spans, read_removed
+from elf.offline.archives import distinct
 
 #: Hours named in one sentence.
 _NAMED_MAX = 3
 
 
-def removed_records(folders: Iterable[Path], source: str) -> list[Removed]:
+def removed_records(folders: Iterable[Place], source: str) -> list[Removed]:
     """Read what all agents have removed of a source.
 
     Raises:
         ArchiveError: an agent's record of what it has removed is damaged.
     """
-    return [
-        record for folder in sorted({folder.resolve() for folder in folders}) for record in read_removed(folder, source)
-    ]
+    return [record for folder in distinct(folders) for record in read_removed(folder, source)]
 
 
 def removed_hours(

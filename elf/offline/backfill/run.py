@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agents.archive.layout import ArchivedFile
+from agents.archive.place import Place
 from agents.jobs.plan import Plan
 from elf.offline.asking import JobText, Reach
 from elf.offline.backfill.coverage import Coverage
@@ -63,7 +64,7 @@ def run_backfill(
     client: LoadingClient,
     name: str,
     since_ms: int,
-    archives: Sequence[Path],
+    archives: Sequence[Place],
     master: str = "local[*]",
     *,
     conf: Mapping[str, str] | None = None,

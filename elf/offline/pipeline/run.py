@@ -16,6 +16,7 @@ import polars as pl
 
 from agents.archive.evolution import common_types
 from agents.archive.layout import LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError
+from agents.archive.place import Place
 from agents.archive.reading import hours_in
 from agents.archive.removed import Span, join_spans
 from agents.errors import ElfError, JobSpecError
@@ -60,7 +61,7 @@ class Settings:
         conf: Spark's settings.
     """
 
-    archives: Sequence[Path]
+    archives: Sequence[Place]
     out: Path
     since_ms: int | None = None
     trigger_ms: int | None = None
@@ -156,7 +157,6 @@ class Pipeline:
     def _look(self, before: Progress) -> Progress:
         """List the archives and note durably what they have become and which windows that touches."""
         self._listed = find_files(self._settings.archives, self._job.source)
-        _refuse_copies(self._listed)
         # After the listing: whatever was gone from it was on record before it went.
         removed = removed_records(self._settings.archives, self._job.source)
         growth = compare_files(before.taken, self._listed, _times)
@@ -264,15 +264,6 @@ def _times(file: ArchivedFile) -> list[Span]:
         return hours_in(file.path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ArchiveError(f"{file.path} cannot be read: {error}") from None
-
-
-def _refuse_copies(files: Sequence[ArchivedFile]) -> None:
-    """Refuse a file that lies in two archives, whose events would count twice."""
-    seen: dict[str, Path] = {}
-    for file in files:
-        other = seen.setdefault(file.entry.path, file.path)
-        if other != file.path:
-            raise OfflineError(f"{file.path} is in another archive, too: {other}; name only one of them with --archive")
 
 
 def _overlaps(file: ArchivedFile, chosen: Pass) -> bool:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from msgspec.structs import replace
 
 from agents.archive.layout import ArchivedFile
+from elf.offline.archives import name_in_url, name_of
 from elf.offline.events import FILE, read_events
 from elf.offline.grid import START, Grid, Window
 from elf.offline.verify.compare import cell_identity, read_cell
@@ -55,7 +54,7 @@ def name_holders(
     if not wanted or not files:
         return {window: differences for window, (_, differences) in found.items()}
     held = _held(spark, plan, files, columns, grid, list(wanted.values()))
-    agents = {str(file.path): names.get(file.entry.agent, file.entry.agent) for file in files}
+    agents = {name_of(file.path): names.get(file.entry.agent, file.entry.agent) for file in files}
     noted: dict[Window, list[Difference]] = {}
     for window, (rows, differences) in found.items():
         noted[window] = []
@@ -91,7 +90,7 @@ def _held(
     counted = cells.filter(reduce(or_, map(same, wanted))).groupBy(*names, FILE).count()
     held: dict[Row, dict[str, int]] = {}
     for *key, url, count in counted.collect():
-        held.setdefault(cell_identity(tuple(key)), {})[_path(url)] = count
+        held.setdefault(cell_identity(tuple(key)), {})[name_in_url(url)] = count
     return held
 
 
@@ -100,8 +99,3 @@ def _key_of(difference: Difference, rows: OfflineRows) -> Row | None:
     if (not rows.keys and not rows.single) or len(difference.key) != len(rows.keys):
         return None
     return tuple(read_cell(difference.key[rows.names[i]], rows.types[i]) for i in rows.keys)
-
-
-def _path(url: str) -> str:
-    parts = urlsplit(url)
-    return str(Path(unquote(parts.path))) if parts.scheme == "file" else url

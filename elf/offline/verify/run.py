@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from agents.archive.layout import ArchivedFile
+from agents.archive.place import Place
 from agents.jobs.query import columns_read
 from elf.offline.asking import describe
 from elf.offline.events import find_files, read_events
@@ -67,7 +67,7 @@ def run_verify(
     client: JobClient,
     name: str,
     windows: Sequence[str] = ("latest",),
-    archives: Sequence[Path] = (),
+    archives: Sequence[Place] = (),
     master: str = "local[*]",
     *,
     since: str | None = None,
@@ -100,7 +100,7 @@ def run_verify(
 
 def verify(
     definition: Job,
-    archive_folders: Sequence[Path],
+    archive_folders: Sequence[Place],
     results: Iterable[Result],
     master: str = "local[*]",
     *,
@@ -133,7 +133,7 @@ class _Verification:
     def __init__(
         self,
         job: Job,
-        folders: Sequence[Path],
+        folders: Sequence[Place],
         master: str,
         asker: Asker,
         conf: Mapping[str, str] | None,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from agents.archive.layout import ArchivedFile, ArchiveError, check_file
+from agents.archive.reading import parquet_of
 from agents.jobs.types import SqlType
 from elf.offline.progress import Steps
 
@@ -47,7 +48,7 @@ class Soundness:
 def _has_columns(file: ArchivedFile) -> bool:
     """Whether a file is Parquet throughout, with the columns of its manifest in their types."""
     try:
-        events = pl.read_parquet(file.path, hive_partitioning=False)
+        events = pl.read_parquet(parquet_of(file.path), hive_partitioning=False)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):
         return False
     known: dict[pl.DataType, str] = {kind.dtype: kind.ddl for kind in SqlType}

@@ -1,0 +1,183 @@
+"""An archive at a URL: as much of `pathlib` as its readers need, over fsspec, and what a copy of it is written with.
+
+fsspec, and the package of a scheme (s3fs for s3://, ...), are imported where a URL is opened and nowhere else: agents
+and readers of folders need neither. Credentials come from where such packages look for them (environment, profiles,
+roles), never from the URL, which is shown to people. Listings are never cached: readers rely on seeing what is new.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from agents.archive.layout import ArchiveError
+
+_T = TypeVar("_T")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+#: What has to be installed for the schemes that Spark reads, too.
+_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
+_PACKAGES |= {"hdfs": "pyarrow"}
+#: Whose names have no user in them: what stands before an @ is a key.
+_BUCKETS = ("s3", "s3a", "gs", "gcs")
+
+
+class StoreError(ArchiveError, OSError):
+    """A store cannot be used, or does not answer now."""
+
+
+def is_url(text: str) -> bool:
+    """Tell a URL from a path of this machine."""
+    return _URL.fullmatch(text) is not None
+
+
+def check_url(url: str) -> None:
+    """Check how a URL of an archive is written; whether it can be reached is `open_url`'s to find out.
+
+    Raises:
+        ValueError: it is none, or holds what must not be in it; the text does not repeat a secret.
+    """
+    if not is_url(url):
+        raise ValueError("no URL; write it like s3://bucket/elf")
+    parts = urlsplit(url)
+    if parts.password is not None or (parts.scheme in _BUCKETS and parts.username is not None):
+        raise ValueError(
+            "a URL with credentials, which logs and reports would show; leave them out, and give them where "
+            f"{_PACKAGES.get(parts.scheme, 'its package')} looks for them: environment, profile or role"
+        )
+    if parts.query or parts.fragment:
+        raise ValueError("a URL with ? or #; use the scheme, the bucket or host, and the path only")
+    if parts.scheme == "file" and parts.netloc:
+        raise ValueError("a file URL with a host; write it with three slashes, file:///srv/elf")
+
+
+def open_url(url: str) -> Remote:
+    """Return the folder at a URL; nothing is asked of the store yet.
+
+    Raises:
+        StoreError: the URL is wrong, or a package is missing; one sentence that names what to install.
+    """
+    try:
+        check_url(url)
+    except ValueError as error:
+        shown = url if "credentials" not in str(error) else f"{urlsplit(url).scheme}://..."
+        raise StoreError(f"{shown} is {error}") from None
+    scheme = urlsplit(url).scheme
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError:
+        raise StoreError(
+            f"{url}: URLs need fsspec, which is not installed; install it with: pip install 'elf-stream[url]'"
+        ) from None
+    try:
+        store, root = url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        package = _PACKAGES.get(scheme)
+        advice = f"install it with: pip install {package}" if package else str(error)
+        raise StoreError(f"{url}: the package for {scheme}:// is not installed; {advice}") from None
+    except ValueError as error:
+        raise StoreError(f"{url}: {error}") from None
+    except Exception as error:  # each package has its own
+        raise StoreError(f"{url}: {_reason(error)}") from error
+    return Remote(store, str(root).rstrip("/"), url.rstrip("/"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Remote:
+    """A folder or file at a URL; see `agents.archive.place.Place`.
+
+    All methods that ask the store raise FileNotFoundError or StoreError.
+
+    Args:
+        store: the file system of fsspec.
+        root: the archive's folder, as the store names it.
+        url: the archive's folder, as it was written.
+        inner: path below it.
+    """
+
+    store: Any = dataclasses.field(compare=False, repr=False)
+    root: str = dataclasses.field(compare=False, repr=False)
+    url: str
+    inner: PurePosixPath = dataclasses.field(default_factory=PurePosixPath)
+
+    def __str__(self) -> str:
+        return f"{self.url}/{self.inner}" if self.inner.name else self.url
+
+    def __lt__(self, other: Remote) -> bool:
+        return (self.url, self.inner) < (other.url, other.inner)
+
+    def __truediv__(self, name: str) -> Remote:
+        return dataclasses.replace(self, inner=self.inner / name)
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.inner.name
+
+    @property
+    def stem(self) -> str:
+        """The last part without its ending."""
+        return self.inner.stem
+
+    def with_name(self, name: str) -> Remote:
+        """Return the place beside it with this name."""
+        return dataclasses.replace(self, inner=self.inner.with_name(name))
+
+    def relative_to(self, other: Remote) -> PurePosixPath:
+        """Return the path from `other`, which is above it, to here."""
+        return self.inner.relative_to(other.inner)
+
+    def resolve(self) -> Remote:
+        """Return itself: a store has no links."""
+        return self
+
+    def glob(self, pattern: str) -> Iterator[Remote]:
+        """Yield what is below and fits; one listing for each folder on the way."""
+        head, _, rest = pattern.partition("/")
+        for name in self._names():
+            if fnmatchcase(name, head):
+                if rest:
+                    yield from (self / name).glob(rest)
+                else:
+                    yield self / name
+
+    def exists(self) -> bool:
+        """Tell whether there is anything."""
+        return bool(self._ask(lambda: self.store.exists(self._path)))
+
+    def is_dir(self) -> bool:
+        """Tell whether it is a folder: for stores without folders, whether anything is below."""
+        return bool(self._ask(lambda: self.store.isdir(self._path)))
+
+    def read_bytes(self) -> bytes:
+        """Read a whole file."""
+        return bytes(self._ask(lambda: self.store.cat_file(self._path)))
+
+    @property
+    def _path(self) -> str:
+        return f"{self.root}/{self.inner}" if self.inner.name else self.root
+
+    def _names(self) -> list[str]:
+        try:
+            paths = self._ask(lambda: self.store.ls(self._path, detail=False))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        # Of a file, some stores list the file itself.
+        found = [str(path).rstrip("/") for path in paths]
+        return [path.rpartition("/")[2] for path in found if path.rpartition("/")[0] == self._path]
+
+    def _ask(self, question: Callable[[], _T]) -> _T:
+        try:
+            return question()
+        except (FileNotFoundError, NotADirectoryError):
+            raise
+        except Exception as error:  # a store's package has errors of its own, for credentials, say
+            raise StoreError(f"{self}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
