@@ -34,17 +34,17 @@ class Files(LoadScopeScheduling):
         return SPARK if shares_spark(self.config.rootpath / file) else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Give a worker what has Spark, else what waits unless enough workers do, else the file of most tests."""
-        self.workqueue.move_to_end(min(self.workqueue, key=self._rank), last=False)
+        """Give a worker what has Spark, else what waits unless enough others do, else the file of most tests."""
+        others = [units for other, units in self.assigned_work.items() if other is not node]
+        enough = sum(any(map(_is_waited_for, units.items())) for units in others) >= WAITING_MAX
+
+        def rank(scope: str) -> tuple[bool, bool, int]:
+            return scope != SPARK, scope.startswith(WAITING) == enough, -len(self.workqueue[scope])
+
+        self.workqueue.move_to_end(min(self.workqueue, key=rank), last=False)
         super()._assign_work_unit(node)
 
-    def _rank(self, scope: str) -> tuple[bool, bool, int]:
-        return scope != SPARK, scope.startswith(WAITING) == self._enough_wait(), -len(self.workqueue[scope])
 
-    def _enough_wait(self) -> bool:
-        return sum(any(map(self._is_waited_for, units.items())) for units in self.assigned_work.values()) >= WAITING_MAX
-
-    @staticmethod
-    def _is_waited_for(unit: tuple[str, dict[str, bool]]) -> bool:
-        scope, done = unit
-        return scope.startswith(WAITING) and not all(done.values())
+def _is_waited_for(unit: tuple[str, dict[str, bool]]) -> bool:
+    scope, done = unit
+    return scope.startswith(WAITING) and not all(done.values())
