@@ -18,6 +18,7 @@ import msgspec
 from agents import payload
 from agents.answers import Answers
 from agents.archive.keeper import Keeper
+from agents.archive.mirror import Mirror
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
@@ -27,7 +28,7 @@ from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.intake.intake import Intake
-from agents.intake.source_setup import archive_folder, describe_columns, make_pump
+from agents.intake.source_setup import archive_folder, describe_columns, make_pump, open_mirror
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.publishing.publishing import Publisher
@@ -95,8 +96,9 @@ class Agent:
         self.copies.changed = self._reigns.on_changed
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}
-        #: Looks after the archive's size; None while there is none.
+        #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
+        self.mirror: Mirror | None = None
         self.joined = not overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
@@ -154,6 +156,7 @@ class Agent:
             ConfigError: a source, a secret or an address in the settings cannot be used.
         """
         data = pathlib.Path(self.config.agent.data)
+        self.mirror = open_mirror(self.config, self.agent_id)
         for name, source in self.config.sources.items():
             pump, push = make_pump(name, source, self.config, data, self.agent_id, self._checkpoints, self.now_ms)
             self.intakes[name] = Intake(
@@ -297,6 +300,8 @@ class Agent:
                 self.database.damages,
             )
             self._spawn(self.keeper.run())
+        if self.mirror is not None:
+            self._spawn(self.mirror.run())
 
     async def _join(self) -> None:
         if self.joined:

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from agents.archive.remote import check_url
 from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.durations import parse_duration_ms
 
@@ -184,7 +185,17 @@ class ArchiveSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     #: Bytes on disk of all of this agent's files; beyond, the oldest hours go. 0: no bound. Checked once a minute.
     bytes_max: int = 10 << 30
 
+    #: URL of a copy (s3://bucket/elf) that this agent keeps of its own files, for readers elsewhere; empty: none.
+    copy_to: str = ""
+
     def __post_init__(self) -> None:
+        if self.copy_to:
+            try:
+                check_url(self.copy_to)
+            except ValueError as error:
+                raise ConfigError(f"archive.copy_to = {error}") from None
+            if not self.enabled:
+                raise ConfigError("archive.copy_to = needs an archive to copy; set archive.enabled = true")
         if self.retain:
             try:
                 parse_duration_ms(self.retain)

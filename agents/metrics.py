@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from agents.agent import Agent
     from agents.archive.keeper import Keeper
+    from agents.archive.mirror import Mirror
 
 _ENDS = ("parsed", "rejected", "filtered", "shed")
 
@@ -42,6 +43,8 @@ class _AgentCollector(Collector):
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
         if self._agent.keeper is not None:
             yield from self._archive(self._agent.keeper)
+        if self._agent.mirror is not None:
+            yield from self._archive_copy(self._agent.mirror)
         yield from self._copies()
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)
@@ -51,6 +54,13 @@ class _AgentCollector(Collector):
         removed = "Removed from the archive by age or for room since start"
         yield CounterMetricFamily("elf_archive_removed_bytes", removed, value=keeper.removed_bytes)
         yield CounterMetricFamily("elf_archive_merged_files", "Small files merged since start", value=keeper.merged)
+
+    def _archive_copy(self, mirror: Mirror) -> Iterator[Metric]:
+        yield CounterMetricFamily("elf_archive_copied_bytes", "Archive copied to its URL since start", mirror.bytes)
+        waiting = "Files of the archive that are not at its URL yet, as of the last look"
+        yield GaugeMetricFamily("elf_archive_copy_waiting_files", waiting, value=mirror.waiting)
+        failures = "Attempts to bring the archive's copy in step that failed since start"
+        yield CounterMetricFamily("elf_archive_copy_failures", failures, value=mirror.failures)
 
     def _copies(self) -> Iterator[Metric]:
         replicas, holder = self._agent.replicas, self._agent.holder

@@ -30,7 +30,7 @@ PURE = [
     "agents/requests.py", "agents/parts/requests.py", "agents/parts/parts.py", "agents/parts/due.py",
     "agents/replication/keeping.py", "agents/replication/inherited.py",
     "agents/publishing/holds.py", "agents/history/labels.py", "agents/history/totals.py", "agents/history/merged.py",
-    "agents/sides/words.py", "agents/sides/handed.py",
+    "agents/sides/words.py", "agents/sides/handed.py", "agents/archive/mirroring.py",
     "elf/offline/pipeline/growth.py", "elf/offline/pipeline/due.py", "elf/offline/backfill/coverage.py",
     "elf/offline/verify/lacks.py", "elf/offline/verify/passes.py", "elf/offline/verify/coverage.py",
     "elf/offline/verify/published.py",

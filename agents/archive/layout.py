@@ -63,7 +63,8 @@ class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_ms: int
     #: Name and SQL type of each column, `ts` first.
     columns: dict[str, str]
-    #: Names of the files in the same folder that this one was merged of, which it replaces, and when it was.
+    #: Names of the files in the same folder that it replaces, and when it was merged: those that it was merged of, and,
+    #: where one of these was merged before, those that that one replaced.
     replaces: tuple[str, ...] = ()
     merged_ms: int = 0
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import re
 import shutil
@@ -126,7 +127,9 @@ class Merging:
         events.write_parquet(out, compression="zstd", compression_level=ZSTD_LEVEL, row_group_size=GROUP_ROWS)
         data = out.getvalue()
         sequence = max(file.entry.sequence for file in group)
-        path = _unused(root / MERGED / hour.relative_to(root), hour, f"{self._name}-{sequence:010d}")
+        # What its parts replaced, too: whoever copies the archive elsewhere need not have seen every one of them.
+        replaces = [name for file in group for name in (file.path.name, *file.entry.replaces)]
+        path = _unused(root / MERGED / hour.relative_to(root), hour, f"{self._name}-{sequence:010d}", replaces)
         entry = msgspec.structs.replace(
             group[0].entry,
             path=(hour / path.name).relative_to(root.parent).as_posix(),
@@ -136,7 +139,7 @@ class Merging:
             sha256=hashlib.sha256(data).hexdigest(),
             first_ms=min(file.entry.first_ms for file in group),
             last_ms=max(file.entry.last_ms for file in group),
-            replaces=tuple(file.path.name for file in group),
+            replaces=tuple(replaces),
             merged_ms=now_ms,
         )
         hidden = path.with_name(f"_new-{path.name}")
@@ -218,12 +221,13 @@ def _tree(file: Held) -> Path:
     return file.path.parent.parent.parent
 
 
-def _unused(folder: Path, hour: Path, name: str) -> Path:
-    """Return a path for a merged file whose name none has, nor had: of those that it replaces, say."""
-    number = 0
-    while any((place / f"{name}-m{number:03d}.parquet").exists() for place in (folder, hour)):
-        number += 1
-    return folder / f"{name}-m{number:03d}.parquet"
+def _unused(folder: Path, hour: Path, name: str, replaced: Sequence[str]) -> Path:
+    """Return a path for a merged file whose name none has, nor had any that it replaces."""
+    for number in itertools.count():
+        path = folder / f"{name}-m{number:03d}.parquet"
+        if path.name not in replaced and not path.exists() and not (hour / path.name).exists():
+            return path
+    raise AssertionError("numbers do not end")
 
 
 def _show(merged: Path, shown: Path) -> None:

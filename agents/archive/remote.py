@@ -7,6 +7,7 @@ roles), never from the URL, which is shown to people. Listings are never cached:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Iterator
@@ -24,6 +25,10 @@ _PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs":
 _PACKAGES |= {"hdfs": "pyarrow"}
 #: Whose names have no user in them: what stands before an @ is a key.
 _BUCKETS = ("s3", "s3a", "gs", "gcs")
+#: Where a file appears when it has been sent as a whole, and a rename would send it once more.
+_OBJECT_STORES = {*_BUCKETS, "abfs", "abfss", "az"}
+#: How the name of a file begins that is being written; hidden from readers, as all that begins with `_`.
+NEW = "_new-"
 
 
 class StoreError(ArchiveError, OSError):
@@ -156,6 +161,35 @@ class Remote:
     def read_bytes(self) -> bytes:
         """Read a whole file."""
         return bytes(self._ask(lambda: self.store.cat_file(self._path)))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write a whole file: readers see all of it or nothing, whenever it is cut short."""
+        if self._protocols & _OBJECT_STORES:
+            self._ask(lambda: self.store.pipe_file(self._path, data))
+            return
+        hidden = self.with_name(NEW + self.name)
+        self._ask(lambda: self.store.makedirs(self._path.rpartition("/")[0], exist_ok=True))
+        self._ask(lambda: self.store.pipe_file(hidden._path, data))
+        self._ask(lambda: self.store.mv(hidden._path, self._path))
+
+    def unlink(self) -> None:
+        """Remove a file, unless it is gone."""
+        with contextlib.suppress(FileNotFoundError):
+            self._ask(lambda: self.store.rm_file(self._path))
+
+    def sizes(self) -> dict[str, int]:
+        """List all files below, however deep: path from here -> bytes. One listing of the store for a thousand."""
+        try:
+            found = self._ask(lambda: self.store.find(self._path, detail=True))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        above = f"{self._path}/"
+        return {path.removeprefix(above): int(info["size"]) for path, info in found.items() if path.startswith(above)}
+
+    @property
+    def _protocols(self) -> set[str]:
+        known = self.store.protocol
+        return {known} if isinstance(known, str) else set(known)
 
     @property
     def _path(self) -> str:

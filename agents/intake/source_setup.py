@@ -9,6 +9,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from agents.archive.archive import Archive
+from agents.archive.mirror import Mirror
+from agents.archive.remote import StoreError, open_url
 from agents.clock import Clock
 from agents.config import AgentConfig, SourceConfig
 from agents.errors import ConfigError
@@ -89,6 +91,21 @@ def archive_folder(config: AgentConfig) -> pathlib.Path | None:
     if not config.archive.enabled:
         return None
     return pathlib.Path(config.archive.path) if config.archive.path else pathlib.Path(config.agent.data) / "archive"
+
+
+def open_mirror(config: AgentConfig, agent_id: str) -> Mirror | None:
+    """Return who copies the agent's archive to a URL; None if nobody shall.
+
+    Raises:
+        ConfigError: the URL cannot be used here: a package is missing, say.
+    """
+    folder = archive_folder(config)
+    if folder is None or not config.archive.copy_to:
+        return None
+    try:
+        return Mirror(folder, agent_id, open_url(config.archive.copy_to))
+    except StoreError as error:
+        raise ConfigError(f"archive.copy_to = {error}") from None
 
 
 def source_format(name: str, source: SourceConfig) -> Format:

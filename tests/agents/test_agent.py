@@ -1,16 +1,23 @@
 """An agent that starts again: in which order it takes up what it knew."""
 
+import asyncio
 import pathlib
+import time
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from agents.agent import Agent
+from agents.archive.layout import list_files
+from agents.archive.reading import read_archive
+from agents.archive.remote import open_url
 from agents.catalogue import job_record, member_record
 from agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
+from agents.errors import ConfigError
 from agents.masters.master import MasterState
 from agents.requests import JobRecord, Member
+from agents.service import Service
 from agents.store.panes import Panes
 from agents.store.records import Records
 from overlay.contract import Record
@@ -66,3 +73,46 @@ async def test_an_agent_starts_whatever_its_last_run_has_stored(tmp_path: pathli
     await agent.stop()
     assert agent.catalogue.running() == []
     assert agent.copies.get(app) is None
+
+
+COUNT = 'name = "count"\ncreator = "shop"\nquery = "SELECT n, count(*) AS c FROM clicks GROUP BY n"\n'
+
+
+def copying(folder: pathlib.Path, url: str) -> AgentConfig:
+    (folder / "clicks.log").write_text('{"ts": "2026-01-01T00:00:00Z", "n": 1}\n')
+    return AgentConfig(
+        agent=AgentSection(data=str(folder / "data")),
+        overlay=OverlaySection(bind="127.0.0.1:0"),
+        archive=ArchiveSection(copy_to=url),
+        sources={"clicks": SourceConfig(path=str(folder / "*.log"), columns={"n": "BIGINT"})},
+    )
+
+
+async def test_an_agent_copies_its_archive_to_a_url_and_tells_how_far_it_is(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.archive.mirror.TURN_S", 0.05)
+    agent, copy = Agent(copying(tmp_path, "memory://of-an-agent/elf")), open_url("memory://of-an-agent/elf")
+    try:
+        await agent.start()
+        await Service(agent).publish(COUNT, "count.toml", None, None)
+        deadline = time.monotonic() + 60
+        while not await asyncio.to_thread(list_files, copy, "clicks"):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        text = Service(agent).metrics().decode()
+    finally:
+        await agent.stop()
+    assert read_archive(copy, "clicks")["n"].to_list() == [1]
+    assert agent.mirror is not None and agent.mirror.bytes > 0
+    for line in ("copied_bytes_total ", "copy_waiting_files ", "copy_failures_total 0.0"):
+        assert f"\nelf_archive_{line}" in text
+
+
+async def test_an_agent_whose_copy_needs_a_package_says_so_before_it_reads_anything(tmp_path: pathlib.Path) -> None:
+    agent = Agent(copying(tmp_path, "abfs://box@account/elf"))
+    said = r"^archive\.copy_to = abfs://box@account/elf: .* is not installed; install it with: pip install adlfs$"
+    with pytest.raises(ConfigError, match=said):
+        await agent.start()
+    await agent.stop()
+    assert agent.intakes == {} and not (tmp_path / "data" / "archive").exists()

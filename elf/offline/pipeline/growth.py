@@ -63,7 +63,8 @@ def compare_files(
             continue
         names = [str(PurePosixPath(entry.path).with_name(name)) for name in entry.replaces]
         parts = [known[name] for name in names if name in known]
-        if names and len(parts) == len(names) and sum(part.rows for part in parts) == entry.rows:
+        # Files replace what those that they were merged of replaced, so not all are known; as many rows are all of it.
+        if parts and sum(part.rows for part in parts) == entry.rows:
             merged.update(names)
             times = join_spans(span for part in parts for span in part.spans)
         else:
