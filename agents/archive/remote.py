@@ -164,13 +164,19 @@ class Remote:
 
     def write_bytes(self, data: bytes) -> None:
         """Write a whole file: readers see all of it or nothing, whenever it is cut short."""
+        try:
+            self._ask(lambda: self._write(data))
+        except (FileNotFoundError, NotADirectoryError) as error:  # of a bucket that is not there
+            raise StoreError(f"{self}: {_reason(error)}") from error
+
+    def _write(self, data: bytes) -> None:
         if self._protocols & _OBJECT_STORES:
-            self._ask(lambda: self.store.pipe_file(self._path, data))
+            self.store.pipe_file(self._path, data)
             return
         hidden = self.with_name(NEW + self.name)
-        self._ask(lambda: self.store.makedirs(self._path.rpartition("/")[0], exist_ok=True))
-        self._ask(lambda: self.store.pipe_file(hidden._path, data))
-        self._ask(lambda: self.store.mv(hidden._path, self._path))
+        self.store.makedirs(self._path.rpartition("/")[0], exist_ok=True)
+        self.store.pipe_file(hidden._path, data)
+        self.store.mv(hidden._path, self._path)
 
     def unlink(self) -> None:
         """Remove a file, unless it is gone."""

@@ -117,6 +117,40 @@ def test_whatever_a_store_raises_is_a_sentence_with_its_url(
             ask()
 
 
+def test_a_bucket_that_is_not_there_is_empty_to_readers_and_an_error_to_writers(
+    memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise FileNotFoundError("The specified bucket does not exist")
+
+    place = open_url(ROOT) / "x"
+    assert place.sizes() == {} and list(place.glob("*")) == [] and not place.exists()
+    monkeypatch.setattr(type(memory), "pipe_file", refuse)
+    with pytest.raises(StoreError, match=f"^{ROOT}/x: FileNotFoundError: The specified bucket does not exist$"):
+        place.write_bytes(b"x")
+
+
+def test_a_file_is_seen_as_a_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = open_url(f"file://{tmp_path}/a/b") / "x.parquet"
+    right = type(place.store).pipe_file
+
+    def cut_short(store: fsspec.AbstractFileSystem, path: str, data: bytes) -> None:
+        right(store, path, data[: len(data) // 2])
+        raise RuntimeError("the power went")
+
+    place.write_bytes(b"before")
+    monkeypatch.setattr(type(place.store), "pipe_file", cut_short)
+    with pytest.raises(StoreError, match="the power went"):
+        place.write_bytes(b"what comes after")
+    assert place.read_bytes() == b"before"
+    monkeypatch.undo()
+    place.write_bytes(b"what comes after")
+    assert (place.read_bytes(), [path.name for path in (tmp_path / "a" / "b").iterdir()]) == (
+        b"what comes after",
+        ["x.parquet"],
+    )
+
+
 def test_without_fsspec_it_is_said_what_to_install() -> None:
     text = """
 import sys
