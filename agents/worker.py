@@ -1,9 +1,9 @@
 """One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
 
 Pure: no clock, no file. A worker holds one buffer tree per open interval. An interval is sealed once the watermark has
-passed its end by the job's lateness; what comes later rides in the next snapshot, whose rows carry their own interval,
-and revises the result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back
-through `settle`.
+passed its end by the job's lateness; what comes later rides in the next snapshot that has room for it, whose rows carry
+their own interval, and revises the result. What happens to a sealed snapshot is the overlay's business; what the master
+settled comes back through `settle`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import polars as pl
 from msgspec.structs import replace
 
+from agents.fitting import fit
 from agents.jobs.plan import Plan
-from agents.payload import Notes, pack, unpack
+from agents.payload import Notes, unpack
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
 from cbt import INTERVAL, BufferTree, decode, encode
 from overlay.contract import NEVER, Verdict
@@ -261,17 +262,20 @@ class Worker:
             tree.insert(part)
 
     def _seal_one(self, through: int) -> Snapshot:
-        due = sorted(interval for interval in self._trees if interval <= through)
-        frame = pl.concat([self.plan.schema.empty(), *(self._trees.pop(interval).snapshot() for interval in due)])
         progress, agent = self.progress, self.agent_id
+        sealed = NEVER if progress.sealed is None else progress.sealed
+        # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
+        due = sorted((interval for interval in self._trees if interval <= through), key=lambda i: (i <= sealed, i))
+        rows = pl.concat([self.plan.schema.empty(), *(self._trees.pop(interval).snapshot() for interval in due)])
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
-        settles = {agent: progress.owed} if progress.owed else {}
         lost = {agent: progress.lost} if progress.lost else {}
-        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, settles=settles, lost=lost)
-        self.progress = replace(progress, sealed=through, late=0, gaps=(), owed=())
+        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost)
+        fitted = fit(notes, agent, progress.owed, rows, int((rows[INTERVAL] > sealed).sum()))
+        self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
+        self._insert(fitted.rest)
         self.dirty = True
         self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
-        snapshot = Snapshot(through, pack(notes, frame))
+        snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
             self._unsettled[through] = snapshot
             if due or progress.gaps:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pathlib
 
+import polars as pl
 import pytest
 
+from agents.fitting import Fitted, fit
 from agents.jobs.plan import Plan
+from agents.payload import Notes, Runs
 from agents.store.database import Database
 from agents.store.panes import Panes
 from tests.agents.labelled import LabelWorld
@@ -63,8 +66,35 @@ def test_what_a_label_does_not_name_is_in_the_rows(
 ) -> None:
     plan = plan_of(query, lateness_ms=1_000, options=options)
     for seed in seeds:
-        database = Database(tmp_path / str(seed) / "state.db")
-        world = play(plan, Panes(database), seed, busy=busy)
-        database.close()
-        assert not world.wrong, f"seed {seed}: {world.wrong[0]}"
-        assert world.counted and world.leapt and world.corrected, "something was leapt over, and brought later"
+        _hold(plan, tmp_path, seed, busy)
+
+
+def _hold(plan: Plan, folder: pathlib.Path, seed: int, busy: float) -> None:
+    database = Database(folder / str(seed) / "state.db")
+    world = play(plan, Panes(database), seed, busy=busy)
+    database.close()
+    assert not world.wrong, f"seed {seed}: {world.wrong[0]}"
+    assert world.counted and world.leapt and world.corrected, "something was leapt over, and brought later"
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "bytes_max"),
+    [(WINDOWED, "", 260), (*TOTAL, 200)],
+)
+def test_it_is_so_where_a_message_has_no_room_for_all_that_is_late(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, query: str, options: str, bytes_max: int
+) -> None:
+    waited = 0
+
+    def watched(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: int) -> Fitted:
+        nonlocal waited
+        fitted = fit(notes, agent, owed, rows, sealed_now)
+        waited += bool(fitted.owed)
+        return fitted
+
+    monkeypatch.setattr("agents.worker.fit", watched)
+    monkeypatch.setattr("agents.fitting.SNAPSHOT_BYTES_MAX", bytes_max)
+    plan = plan_of(query, lateness_ms=1_000, options=options)
+    for seed in range(50, 52):
+        _hold(plan, tmp_path, seed, 0.02)
+    assert waited, "something that was owed had to wait for a later snapshot"
