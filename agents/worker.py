@@ -237,8 +237,8 @@ class Worker:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held in open intervals."""
-        return sum(tree.memory_bytes for tree in self._trees.values())
+        """Bytes held in open intervals; may be asked for by another thread than the one that works."""
+        return sum(tree.memory_bytes for tree in list(self._trees.values()))
 
     def _intervals_of(self, events: pl.DataFrame) -> pl.Series:
         return events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms

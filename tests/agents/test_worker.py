@@ -2,6 +2,7 @@
 
 import collections
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from agents.jobs.plan import Plan
 from agents.payload import Notes, unpack
 from agents.store.checkpoints import Progress, Snapshot
 from agents.worker import DROPPED_MAX, Worker
-from cbt import INTERVAL
+from cbt import INTERVAL, BufferTree
 from overlay.contract import NEVER, Verdict
 from tests.agents.plans import events, plan_of
 
@@ -247,3 +248,15 @@ def test_memory_is_reported() -> None:
     worker.insert(events([(0, "a", 1)]))
     assert worker.memory_bytes > 0
     assert isinstance(worker.state().open_block, bytes)
+
+
+def test_memory_may_be_asked_for_while_another_thread_opens_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(0, "a", 1), (2_000, "a", 1)]))
+
+    def opened_meanwhile(_: BufferTree) -> int:
+        worker.insert(events([(4_000, "a", 1)]))
+        return 7
+
+    monkeypatch.setattr(BufferTree, "memory_bytes", property(opened_meanwhile))
+    assert worker.memory_bytes == 14
