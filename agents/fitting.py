@@ -46,7 +46,8 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: in
         notes: of this snapshot; which runs it brings, and further gaps, are added.
         agent: whose it is.
         owed: runs of commits that missed this agent, and whose data has not been in a snapshot since.
-        rows: PAOs, each interval's together: what is sealed now, then what is late, ascending.
+        rows: PAOs, each interval's together: what is sealed now, then what is late, ascending; late is what the job's
+            results are without, or whatever belongs to intervals that are sealed already.
         sealed_now: how many of the rows are sealed now.
     """
     intervals = rows[INTERVAL]
@@ -55,7 +56,8 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: in
         waiting = intervals[count:].unique().sort().to_list()
         settled, left = _parted(owed, waiting[0] - 1) if waiting else (owed, ())
         both = intervals[count] if 0 < count < rows.height and intervals[count - 1] == intervals[count] else None
-        gaps = tuple((each, each) for each in waiting if each == both or count < sealed_now)
+        now = set(intervals[count:sealed_now].to_list())
+        gaps = tuple((each, each) for each in waiting if each == both or each in now)
         told = replace(notes, settles={agent: settled} if settled else {}, gaps=(*notes.gaps, *gaps))
         payload = pack(told, rows[:count])
         if payload is None or len(payload) <= SNAPSHOT_BYTES_MAX or count == 0:

@@ -155,7 +155,11 @@ class Worker:
         throughs = {interval for interval in self._trees if floor < interval < closed} | {closed}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
-        return [self._seal_one(through) for through in sorted(throughs)]
+        snapshots = []
+        for through in sorted(throughs):
+            snapshots.append(self._seal_one(floor, through))
+            floor = through
+        return snapshots
 
     def _has_news(self, floor: int) -> bool:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
@@ -261,16 +265,16 @@ class Worker:
                 tree = self._trees[interval] = BufferTree(self.plan.schema)
             tree.insert(part)
 
-    def _seal_one(self, through: int) -> Snapshot:
+    def _seal_one(self, floor: int, through: int) -> Snapshot:
+        """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
         progress, agent = self.progress, self.agent_id
-        sealed = NEVER if progress.sealed is None else progress.sealed
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
-        due = sorted((interval for interval in self._trees if interval <= through), key=lambda i: (i <= sealed, i))
+        due = sorted((interval for interval in self._trees if interval <= through), key=lambda i: (i <= floor, i))
         rows = pl.concat([self.plan.schema.empty(), *(self._trees.pop(interval).snapshot() for interval in due)])
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         lost = {agent: progress.lost} if progress.lost else {}
         notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost)
-        fitted = fit(notes, agent, progress.owed, rows, int((rows[INTERVAL] > sealed).sum()))
+        fitted = fit(notes, agent, progress.owed, rows, int((rows[INTERVAL] > floor).sum()))
         self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
         self._insert(fitted.rest)
         self.dirty = True

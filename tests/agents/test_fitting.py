@@ -96,3 +96,18 @@ def test_an_agent_that_was_away_for_long_brings_all_of_it_with_several_snapshots
                 brought = through
     assert brought == 39 and {product for _, product, _ in lines} <= seen
     assert not worker.progress.owed
+
+
+def test_what_was_committed_without_an_agent_is_late_for_it_though_it_never_sealed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fitting, "SNAPSHOT_BYTES_MAX", 1_000)
+    worker = Worker(PLAN, "w1")
+    worker.settle(Verdict(previous=NEVER, through=9, missing=True), ())
+    worker.insert(events([(interval * 2_000, f"{interval}-{n}", 1) for interval in range(10) for n in range(20)]))
+    snapshots = [snapshot for interval in range(10, 20) for snapshot in worker.seal(2_000 * (interval + 1))]
+    payloads = [snapshot.payload for snapshot in snapshots if snapshot.payload is not None]
+    assert len(payloads) > 1 and max(map(len, payloads)) <= 1_000
+    notes, frames = zip(*(unpack(payload, PLAN.schema) for payload in payloads), strict=True)
+    assert not any(each.gaps for each in notes) and not worker.progress.owed
+    assert sorted(pl.concat(frames)["k0"]) == sorted(f"{interval}-{n}" for interval in range(10) for n in range(20))

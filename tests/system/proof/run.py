@@ -233,7 +233,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="elf-proof-"))
     # From the next window after the jobs' publication on.
     now_ms = time.time_ns() // 1_000_000 - chosen.minutes * MINUTE_MS
-    start_ms = (now_ms // PEOPLE.size_ms) * PEOPLE.size_ms
+    start_ms = now_ms // (10 * MINUTE_MS) * 10 * MINUTE_MS
     size = Size(chosen.events, chosen.minutes, chosen.agents, chosen.users, start_ms)
     report = play(size, folder, chosen.master, lambda line: print(line, flush=True))
     print("\n".join(report.table()))

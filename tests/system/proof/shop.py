@@ -69,8 +69,8 @@ GROUP BY product, {window} ORDER BY clicks DESC, product LIMIT 10""",
 PEOPLE = Job(
     "people",
     "SELECT user, count(*) AS n, sum(price_cents) AS cents FROM clicks GROUP BY user, {window}",
-    10 * MINUTE_MS,
-    10 * MINUTE_MS,
+    2 * MINUTE_MS,
+    2 * MINUTE_MS,
 )
 SKETCHES = Job(
     "sketches",
