@@ -57,7 +57,8 @@ straggler = "{self.straggler}"
 """
 
 
-#: The ten most clicked, everybody who came, and sketches; the last drops what comes too late for its interval.
+#: The ten most clicked; all people, of whom those are told who came often, as an answer has to fit into a message; and
+#: sketches, which drop what comes too late for its interval.
 TOP = Job(
     "top",
     """SELECT product, count(*) AS clicks, sum(price_cents) AS cents FROM clicks
@@ -68,7 +69,7 @@ GROUP BY product, {window} ORDER BY clicks DESC, product LIMIT 10""",
 )
 PEOPLE = Job(
     "people",
-    "SELECT user, count(*) AS n, sum(price_cents) AS cents FROM clicks GROUP BY user, {window}",
+    "SELECT user, count(*) AS n, sum(price_cents) AS cents FROM clicks GROUP BY user, {window} HAVING count(*) > 5",
     2 * MINUTE_MS,
     2 * MINUTE_MS,
 )

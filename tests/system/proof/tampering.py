@@ -73,7 +73,8 @@ def change_event(archive: pathlib.Path, source: str, start_ms: int, end_ms: int)
         inside = pl.col("ts").dt.epoch("ms").is_between(start_ms, end_ms, closed="left") & pl.col("user").is_not_null()
         found = rows.with_row_index("place").filter(inside)
         if found.height:
-            place, user = found.row(found.height // 2, named=True)["place"], found["user"][found.height // 2]
+            # Whoever comes first in the alphabet comes often, so that results tell of them.
+            place, user = found.sort("user").select("place", "user").row(0)
             cheaper = pl.col("price_cents") - (pl.int_range(pl.len()) == place).cast(pl.Int64)
             _write(file, rows.with_columns(cheaper))
             return Changed(user, file.path.name)
