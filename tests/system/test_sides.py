@@ -142,7 +142,7 @@ def test_both_sides_of_a_cut_answer_and_say_so_and_agree_on_the_truth_once_it_he
 ) -> None:
     members, cut = split
     wait_until(lambda: all(member.call(member.agent.ready) for member in members), "all run", DEADLINE_S)
-    writer = Writer([member.log for member in members], 1 << 40, float(1 << 31))
+    writer = Writer([member.log for member in members], 1 << 40, float(1 << 31), late=0.0, seed=1)
     writer.start()
     try:
         members[0].call(lambda: publish(members[0]))
