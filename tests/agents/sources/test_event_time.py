@@ -47,7 +47,7 @@ def test_runs_of_equal_minutes(times: list[tuple[str, int]], repeats: int) -> No
     assert iso([text for text, _ in repeated]).tolist() == [at for _, at in repeated]
 
 
-@given(written(), st.integers(0, 40), st.characters())
+@given(written(), st.integers(0, 40), st.characters(codec="utf-8"))
 def test_one_wrong_character_is_never_read_as_a_near_miss(time: tuple[str, int], place: int, wrong: str) -> None:
     text = time[0]
     place %= len(text)
