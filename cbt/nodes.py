@@ -108,7 +108,7 @@ class Nodes:
         rows = rows_of(run)
         # Three quarters full, so that the halves of a leaf that just split do not split again at once.
         pieces = -(-rows * 4 // (self.settings.leaf_rows * 3)) if rows > self.settings.leaf_rows else 1
-        runs = _shares(run, -(-len(run) // pieces))
+        runs = _evenly(run, pieces)
         leaf.run = runs[0]
         return [(low, leaf), *((run[0].low, Leaf(run)) for run in runs[1:])]
 
@@ -225,6 +225,21 @@ def _leaves(node: Node, low: int) -> Iterator[tuple[int, Leaf]]:
 def _divided(children: Siblings) -> tuple[list[Node], list[int]]:
     """Children, and the lowest order of each but the first."""
     return [child for _, child in children], [low for low, _ in children[1:]]
+
+
+def _evenly(run: list[Block], pieces: int) -> list[list[Block]]:
+    """Divide a run into about so many runs of as many rows each; none but one of a single block has twice as many.
+
+    By rows, not by blocks: keys of one order are in one block, however many they are.
+    """
+    share = rows_of(run) / pieces
+    runs: dict[int, list[Block]] = {}
+    before = 0
+    for block in run:
+        # A block belongs where its middle is.
+        runs.setdefault(int((before + block.rows / 2) / share), []).append(block)
+        before += block.rows
+    return list(runs.values())
 
 
 def _shares(children: list[T], most: int) -> list[list[T]]:

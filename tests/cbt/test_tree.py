@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import cbt.tree
 from cbt import columns
@@ -203,6 +205,18 @@ def test_keys_that_collide_cost_time_but_no_truth(bits: int, monkeypatch: pytest
     made = tree(counts(keys[start::10], 2) for _, start in itertools.product(range(3), range(10)))
     made.check()
     assert content(made.flush()) == dict.fromkeys(keys, 6)
+
+
+@given(st.binary(min_size=1, max_size=64), st.integers(1, 60))
+@example(b"A3LM5fdMeg0_XBNk0b14Z>=>NP_`C8Jk0CUmeIK", 25)
+def test_leaves_split_evenly_where_some_places_hold_several_keys(drawn: bytes, count: int) -> None:
+    real, places = KeyLayout.order, np.frombuffer(drawn, np.uint8).astype(np.uint64) << np.uint64(56)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KeyLayout, "order", lambda layout, words: places[real(layout, words) % np.uint64(len(places))])
+        settings = TreeSettings(root_rows=4, node_rows=4, leaf_rows=2, block_rows=1, fan_out=3)
+        made = tree([counts(names(count)), counts(names(5, count))], settings)
+        made.check()
+        assert content(made.flush()) == dict.fromkeys(names(count + 5), 1)
 
 
 def test_long_keys_are_keys() -> None:
