@@ -22,9 +22,9 @@ from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Roster
 from overlay.effects import Committed, Notified
 from overlay.group.messages import Place
 from overlay.messages import Claim
-from overlay.rollup.ledger import Ledger
 from tests.agents.plans import events
 from tests.overlay.harness import APP, Machine, World
+from tests.overlay.moving import MovingMachine
 
 #: A line of a log: event time in ms, and a name of its own, which is the event's only key.
 Line = tuple[int, str]
@@ -39,14 +39,13 @@ class Disk:
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
 
 
-class LabelMachine(Machine):
+class LabelMachine(MovingMachine):
     """One agent: it reads its log, seals and stores as a pump does, and may fall between any two of these."""
 
     world: LabelWorld
 
     def __init__(self, world: LabelWorld, index: int) -> None:
         super().__init__(world, index)
-        self.believes, self.term = world.root, 0
         self.log: list[Line] = []
         self.disk = Disk()
         self.worker: Worker | None = None
@@ -80,7 +79,6 @@ class LabelMachine(Machine):
         self.entered = False
 
     def enter(self) -> None:
-        """Enter the tree, or hear of another root; one that was deposed leads nobody."""
         leads = self.believes == self.index
         if self.app is None or self.believes is None or (leads and self.term != self.world.term):
             return
@@ -91,17 +89,6 @@ class LabelMachine(Machine):
             self.entered = True
             for snapshot in list(self.disk.snapshots.values()):
                 self.give(snapshot)
-
-    @property
-    def ledger(self) -> Ledger | None:
-        rollup = self.app.rollup if self.app is not None else None
-        return rollup.ledger if rollup is not None else None
-
-    def follow(self, root: int) -> None:
-        """Hear who is the root."""
-        if root != self.believes:
-            self.believes = root
-            self.enter()
 
     # ---- its log
 

@@ -11,21 +11,19 @@ from collections.abc import Sequence
 from overlay.application import Application
 from overlay.contract import NEVER, Commit, OverlaySettings, Verdict
 from overlay.effects import Committed, Notified
-from overlay.rollup.ledger import Ledger
 from overlay.sim.payloads import pack, read, unpack
 from tests.overlay.harness import APP, Machine, Store, World
+from tests.overlay.moving import MovingMachine
 from tests.overlay.rollup.model import FencedError, Model, promise
 
 
-class ModelMachine(Machine):
+class ModelMachine(MovingMachine):
     """One agent; the model knows what is on its disk."""
 
     world: ModelWorld
 
     def __init__(self, world: ModelWorld, index: int) -> None:
         super().__init__(world, index)
-        #: Whom it takes for the root, and as a root in which term.
-        self.believes, self.term = world.root, 0
         self.lives = 0
         self.member = True
         #: The name under which it lost its disk, until a root has excluded that.
@@ -42,7 +40,6 @@ class ModelMachine(Machine):
         self.enter()
 
     def enter(self) -> None:
-        """Enter the tree, or hear of another root; a root that was deposed leads nobody, and waits to hear."""
         leads = self.believes == self.index
         if self.app is None or self.believes is None or (leads and self.term != self.world.model.term):
             return
@@ -56,18 +53,6 @@ class ModelMachine(Machine):
                     self.ledger.exclude(entry.what[0])
         for through in sorted(self.store.snapshots) if member else ():
             self.hand_over(through)
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """The ledger, while it is a root or takes itself for one."""
-        rollup = self.app.rollup if self.app is not None else None
-        return rollup.ledger if rollup is not None else None
-
-    def follow(self, root: int) -> None:
-        """Hear who is the root."""
-        if root != self.believes:
-            self.believes = root
-            self.enter()
 
     def seal(self, through: int, items: list[str]) -> None:
         store, model = self.store, self.world.model
