@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 import data  # noqa: E402
 
 import elf  # noqa: E402
+from elf.demo.clicks import COLUMNS  # noqa: E402
 from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
 
 DEADLINE_S = 600.0
@@ -33,18 +34,6 @@ SELECT product, event, count(*) AS n, sum(price_cents) AS cents FROM clicks WHER
 GROUP BY product, event, window(ts, '60 seconds')
 '''
 """
-COLUMNS = {
-    "event": "STRING",
-    "category": "STRING",
-    "product": "STRING",
-    "user": "STRING",
-    "session": "STRING",
-    "price_cents": "BIGINT",
-    "quantity": "BIGINT",
-    "path": "STRING",
-}
-
-
 #: What the job says of each line, always true.
 READS = {
     "all columns": " OR ".join(f"{name} IS NOT NULL" for name in COLUMNS),

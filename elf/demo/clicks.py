@@ -22,6 +22,17 @@ import polars as pl
 from elf.demo.shop import USER_AGENTS, catalogue
 
 BLOCK_LINES = 16_384
+#: SQL types of what a line says of its event, beside `ts`, `ip` and `user_agent`.
+COLUMNS = {
+    "event": "STRING",
+    "category": "STRING",
+    "product": "STRING",
+    "user": "STRING",
+    "session": "STRING",
+    "price_cents": "BIGINT",
+    "quantity": "BIGINT",
+    "path": "STRING",
+}
 EVENTS = ("view", "click", "like", "buy")
 EVENT_SHARES = (0.45, 0.40, 0.10, 0.05)
 USERS = 50_000

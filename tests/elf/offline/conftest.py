@@ -9,19 +9,10 @@ import polars as pl
 import pytest
 
 from agents.archive.archive import Archive
+from elf.demo import clicks
 from elf.demo.clicks import START_MS, generate
 
-COLUMNS = {
-    "event": "STRING",
-    "category": "STRING",
-    "product": "STRING",
-    "user": "STRING",
-    "session": "STRING",
-    "price_cents": "BIGINT",
-    "quantity": "INT",
-    "path": "STRING",
-    "rating": "DOUBLE",
-}
+COLUMNS = {**clicks.COLUMNS, "quantity": "INT", "rating": "DOUBLE"}
 
 
 @dataclass(frozen=True)

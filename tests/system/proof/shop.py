@@ -7,19 +7,10 @@ import multiprocessing
 import pathlib
 from dataclasses import dataclass
 
-from elf.demo.clicks import generate
+from elf.demo.clicks import COLUMNS, generate
 from tests.system.cluster import AgentProcess, make_agents
 
 SOURCE = "clicks"
-#: Types are declared, so that jobs can be published before the first line is read.
-COLUMNS = {
-    "event": "STRING",
-    "category": "STRING",
-    "product": "STRING",
-    "user": "STRING",
-    "price_cents": "BIGINT",
-    "quantity": "BIGINT",
-}
 MINUTE_MS = 60_000
 FAKETIME = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
 #: Most of the lines that are out of order are in time, some are not.
@@ -129,6 +120,7 @@ def _write(path: pathlib.Path, number: int, size: Size) -> None:
 
 def make_shop(folder: pathlib.Path, agents: int, minutes: int) -> list[AgentProcess]:
     """Make agents with empty logs, whose clocks are minutes slow until they are set."""
+    # Types are declared, so that jobs can be published before the first line is read.
     settings = {"format": "json", "columns": COLUMNS}
     logs = [log_of(folder, number) for number in range(1, agents + 1)]
     for log in logs:
