@@ -86,10 +86,7 @@ def describe(client: DescribingClient, name: str) -> JobText:
     Raises:
         ElfError: the agent does not know it, or its description lacks something.
     """
-    plain = msgspec.to_builtins(client.job(name))
-    # Some agents nest the definition in their description of the job.
-    nested = plain.get("definition")
     try:
-        return msgspec.convert(plain | nested if isinstance(nested, dict) else plain, JobText)
+        return msgspec.convert(msgspec.to_builtins(client.job(name)), JobText)
     except msgspec.ValidationError as error:
         raise JobError(f"the agent's description of job {name!r} is incomplete: {error}") from None

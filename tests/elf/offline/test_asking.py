@@ -22,10 +22,9 @@ class Client:
         return self._answer
 
 
-def test_a_definition_may_be_nested_in_its_description() -> None:
-    plain, nested = describe(Client(**PLAIN, roster=["web-1"]), "top"), Client(definition=PLAIN, roster=["web-1"])
-    assert plain == describe(nested, "top")
-    assert (plain.key, plain.roster, plain.backfill, plain.parts) == ("shop/top", ["web-1"], None, [])
+def test_what_an_agent_does_not_say_is_not_made_up() -> None:
+    job = describe(Client(**PLAIN, roster=["web-1"]), "top")
+    assert (job.key, job.roster, job.backfill, job.parts) == ("shop/top", ["web-1"], None, [])
 
 
 def test_parts_say_what_may_be_backfilled_of_them_or_why_they_do_not() -> None:

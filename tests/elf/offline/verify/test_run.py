@@ -143,11 +143,9 @@ class Client:
 
 def test_run_verify_asks_the_agent(spark: SparkSession, shop: Shop, result: Callable[..., Result]) -> None:
     definition = {"source": "clicks", "query": QUERY, "columns": COLUMNS}
-    flat = {"creator": "shop", "name": "top", "master": "127.0.0.1:1", **definition}
-    nested = {"creator": "shop", "name": "top", "definition": definition}
-    for description in (flat, nested):
-        report = run_verify(Client(description, {"latest": result()}), "top", ["latest"], shop.folders)
-        assert report.agrees and report.job == "shop/top"
+    description = {"creator": "shop", "name": "top", "master": "127.0.0.1:1", **definition}
+    report = run_verify(Client(description, {"latest": result()}), "top", ["latest"], shop.folders)
+    assert report.agrees and report.job == "shop/top"
     with pytest.raises(JobError, match="description of job 'top' is incomplete"):
         run_verify(Client({"name": "top"}, {}), "top")
 
