@@ -223,11 +223,12 @@ def _tree(file: Held) -> Path:
 
 def _unused(folder: Path, hour: Path, name: str, replaced: Sequence[str]) -> Path:
     """Return a path for a merged file whose name none has, nor had any that it replaces."""
-    for number in itertools.count():
-        path = folder / f"{name}-m{number:03d}.parquet"
-        if path.name not in replaced and not path.exists() and not (hour / path.name).exists():
-            return path
-    raise AssertionError("numbers do not end")
+    names = (f"{name}-m{number:03d}.parquet" for number in itertools.count())
+    return next(folder / each for each in names if each not in replaced and not _exists(each, folder, hour))
+
+
+def _exists(name: str, *folders: Path) -> bool:
+    return any((folder / name).exists() for folder in folders)
 
 
 def _show(merged: Path, shown: Path) -> None:
