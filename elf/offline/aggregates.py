@@ -8,7 +8,7 @@ percentiles that `elf.offline.verify.tolerance` holds the estimates against.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: Spark's percentile_approx is exact up to as many values as this.
 _ACCURACY_MAX = 2**31 - 1
+#: Whose states grow with the values in them.
+_LARGE = ("approx_percentile", "percentile_approx", "collect_set")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +97,24 @@ def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
             return F.percentile_approx(only(values[0]), values[1], _ACCURACY_MAX)
         case name:
             return call(name, *map(only, values))
+
+
+def apart(nodes: Sequence[exp.Expr]) -> list[list[int]]:
+    """Part calls of aggregates, by their places, into those that Spark is to compute together.
+
+    For a distinct count Spark groups by the values first, and all that is computed with it has a state for each of
+    them: of large ones as many as there are values are more than a machine can hold.
+    """
+    distinct = [place for place, node in enumerate(nodes) if _is_distinct(node)]
+    others = [place for place in range(len(nodes)) if place not in distinct]
+    large = any(inner.name.lower() in _LARGE for at in others if (inner := aggregate_call(nodes[at])) is not None)
+    return [distinct, others] if distinct and large else [[*range(len(nodes))]]
+
+
+def _is_distinct(node: exp.Expr) -> bool:
+    inner = aggregate_call(node)
+    assert inner is not None
+    return inner.name.lower() == "approx_count_distinct" or any(isinstance(e, exp.Distinct) for e in inner.expressions)
 
 
 def _by(last: bool, value: Column, by: Column, only: object, needed: Column | None) -> Column:

@@ -8,13 +8,15 @@ Shares the parser with the agents, and none of what evaluates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from agents.errors import JobSpecError
 from agents.jobs.query import Query, aggregate_call, parse_query
-from elf.offline.aggregates import spark_aggregate
+from elf.offline.aggregates import apart, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.grid import START, Grid
 from elf.offline.scopes import EventScope, GroupScope, OutputScope, same
@@ -124,7 +126,10 @@ class SparkPlan:
         if self.query.window is not None:
             # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
             keys.append(START)
-        return chosen.groupBy(*keys).agg(*calls) if calls else chosen.select(*keys).distinct()
+        if not calls:
+            return chosen.select(*keys).distinct()
+        parts = [chosen.groupBy(*keys).agg(*[calls[at] for at in places]) for places in apart(aggregates)]
+        return reduce(lambda one, other: _joined(one, other, keys), parts)
 
     def _group(self, node: exp.Expr) -> exp.Expr:
         """Resolve a position or an output's name in GROUP BY; a column of the events comes first, as in Spark."""
@@ -146,3 +151,12 @@ class SparkPlan:
                 raise JobSpecError(f"position {position} is not in the select list of {len(self.query.items)}")
             return self.query.items[position - 1].node
         return node
+
+
+def _joined(one: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Put the columns of rows with equal keys, of which both have the same, side by side; NULL equals NULL."""
+    from pyspark.sql import functions as F
+
+    renamed = other.withColumnsRenamed({key: f"{key}_other" for key in keys})
+    same = [F.col(key).eqNullSafe(F.col(f"{key}_other")) for key in keys]
+    return one.join(renamed, same or None, "inner" if same else "cross").drop(*(f"{key}_other" for key in keys))

@@ -9,7 +9,9 @@ import pytest
 
 from agents.jobs.definition import Definition
 from agents.jobs.plan import compile_job
+from agents.jobs.query import parse_query
 from agents.masters.results import Label, result_of
+from elf.offline.aggregates import apart
 from elf.offline.verify.compare import GUESSED, compare
 from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import RowsPlan
@@ -36,6 +38,9 @@ SKETCHES = [
     "SELECT s, approx_percentile(e, 0.5) AS a FROM rows WHERE e < 5 GROUP BY s ORDER BY a DESC LIMIT 4",
     "SELECT approx_count_distinct(tm) * 2 AS n FROM rows",
     "SELECT s, approx_count_distinct(t) AS n FROM rows GROUP BY s ORDER BY n DESC, s LIMIT 5",
+    # Large states beside distinct values: computed apart, and joined by keys that are null, NaN and both zeros.
+    "SELECT s, d, approx_percentile(i, 0.5) AS a, count(DISTINCT t) AS n, count(*) AS m FROM rows GROUP BY s, d",
+    "SELECT collect_set(i) AS a, approx_count_distinct(s) AS b, count(DISTINCT t, i) FILTER (WHERE f) AS c FROM rows",
 ]
 
 
@@ -47,6 +52,16 @@ def verified(table: DataFrame, query: str, change: dict[str, Any] | None = None)
     result = msgspec.to_builtins(result_of(plan, None, rows, label, 0, 1, str))
     published = [row | (change or {}) for row in result["rows"]]
     return compare([column["name"] for column in result["columns"]], published, RowsPlan(query).run(table, None))
+
+
+def test_no_large_state_is_kept_for_each_distinct_value() -> None:
+    def parts(*calls: str) -> list[list[int]]:
+        return apart([item.node for item in parse_query(f"SELECT {', '.join(calls)} FROM rows").items])
+
+    assert parts("count(*)", "count(DISTINCT s)", "sum(i)") == [[0, 1, 2]]
+    assert parts("approx_percentile(i, 0.5)", "count(*)") == [[0, 1]]
+    assert parts("COLLECT_SET(i)", "count(DISTINCT s) FILTER (WHERE f)", "count(*)") == [[1], [0, 2]]
+    assert parts("approx_count_distinct(s)", "percentile_approx(i, 0.5) FILTER (WHERE f)") == [[0], [1]]
 
 
 @pytest.mark.parametrize("query", EXACT + SKETCHES)
