@@ -56,6 +56,10 @@ class JobConflictError(JobError):
     """A job of this name and creator exists with another definition."""
 
 
+class ExpiredError(JobError):
+    """What was asked for begins before anything that the job still retains. HTTP 410."""
+
+
 class UnavailableError(ElfError):
     """The answer exists but nobody who has it can be reached now; asking again later may work."""
 

@@ -15,6 +15,7 @@ from agents.errors import (
     AgentRunningError,
     BadRequestError,
     ElfError,
+    ExpiredError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -377,6 +378,8 @@ def value_of(body: bytes) -> Any:
             raise AgentRunningError(failure.message)
         case "JobConflictError":
             raise JobConflictError(failure.message)
+        case "ExpiredError":
+            raise ExpiredError(failure.message)
         case "JobError":
             raise JobError(failure.message)
         case "BadRequestError":

@@ -20,7 +20,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import JobError
+from agents.errors import ExpiredError, JobError
 from agents.group.commands import Enlisted, Load
 from agents.history.history import History
 from agents.history.labels import Labels
@@ -232,11 +232,13 @@ class Master:
             key: only PAOs whose first key has this text.
 
         Raises:
-            JobError: the window begins before the oldest pane still retained.
+            ExpiredError: the window begins before the oldest pane still retained.
         """
         if span is not None and span.start_ms // self.plan.interval_ms <= self.state.expired:
             oldest_ms = (self.state.expired + 1) * self.plan.interval_ms
-            raise JobError(f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains")
+            raise ExpiredError(
+                f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains"
+            )
         with self._lock:
             merged = self._cache.get(span)
             if merged is None:

@@ -9,6 +9,7 @@ from agents.errors import (
     BadRequestError,
     ConfigError,
     ElfError,
+    ExpiredError,
     IncompleteError,
     JobConflictError,
     JobError,
@@ -55,6 +56,8 @@ def error_of(status: int, body: bytes) -> ElfError:
             return JobSpecError(detail, line=problem.line, column=problem.column, hint=problem.hint)
         case "job-conflict":
             return JobConflictError(detail)
+        case "expired":
+            return ExpiredError(detail)
         case "incomplete":
             return IncompleteError(detail)
         case "unavailable":

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agents.errors import (
     BadRequestError,
     ElfError,
+    ExpiredError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -71,6 +72,7 @@ def test_requests_round_trip(request_: Query | Follow | Describe | Weigh | Locat
         JobSpecError("unknown word", line=3, column=7, hint="did you mean 'count'?"),
         UnknownJobError("shop/x", ["shop/y"]),
         JobConflictError("stop it first"),
+        ExpiredError("no longer retained"),
         JobError("no window"),
         BadRequestError("not a window"),
         UnavailableError("come again"),

@@ -13,6 +13,7 @@ from elf.client.results import Intervals
 from elf.offline.asking import DescribingClient, Reach
 from elf.offline.backfill.coverage import Coverage, whole_runs
 from elf.offline.backfill.panes import cut
+from elf.offline.patience import patiently
 
 
 class LoadingClient(DescribingClient, Protocol):
@@ -44,4 +45,5 @@ class Loader:
             ):
                 for since, until, block in cut(own, self._plan.schema, begin, end):
                     intervals = Intervals(reach.instance, since, until, block, missing, part)
-                    self._client.load(self._name, intervals)
+                    # Once more, where an answer was lost: what is loaded twice is there once.
+                    patiently(lambda intervals=intervals: self._client.load(self._name, intervals))  # type: ignore[misc]

@@ -1,7 +1,7 @@
 """What a verification asks an agent: a job's closed windows, and the labels of parts of a window.
 
 The client is handed in. Questions for many windows go out several at a time, and no more are on their way than that,
-so that the answers of a week need not be in memory at once.
+so that the answers of a week need not be in memory at once. Where a master is away for a moment, they wait for it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agents.errors import JobError
+from agents.errors import ExpiredError, JobError
 from elf.offline.asking import DescribingClient, JobText
 from elf.offline.grid import Window
+from elf.offline.patience import patiently
 from elf.offline.since import parse_since
 from elf.offline.verify.published import Result
 
@@ -66,16 +67,14 @@ def ask_windows(client: JobClient, job: JobText, windows: Sequence[str]) -> Iter
         ElfError: the agent refuses, or cannot be reached.
     """
     if len(windows) == 1:
-        yield msgspec.to_builtins(client.query(job.key, window=windows[0]))
+        yield msgspec.to_builtins(patiently(lambda: client.query(job.key, window=windows[0])))
         return
 
     def ask(window: str) -> Result | None:
         try:
-            result: Result = msgspec.to_builtins(client.query(job.key, window=window))
-        except JobError as error:
-            if "still retains" in str(error):
-                return None
-            raise
+            result: Result = msgspec.to_builtins(patiently(lambda: client.query(job.key, window=window)))
+        except ExpiredError:
+            return None
         return result
 
     with ThreadPoolExecutor(QUESTIONS) as pool:
@@ -109,7 +108,8 @@ def labels_of(client: JobClient, job: JobText) -> Labels | None:
         return None
 
     def ask(start_ms: int, end_ms: int) -> Mapping[str, Any]:
-        answer = msgspec.to_builtins(client.query(job.key, window=f"{start_ms}/{end_ms}", limit=1))
+        span = f"{start_ms}/{end_ms}"
+        answer = msgspec.to_builtins(patiently(lambda: client.query(job.key, window=span, limit=1)))
         label: Mapping[str, Any] = answer["completeness"]
         return label
 
@@ -134,9 +134,10 @@ class Asker:
 
     def again(self, key: str, window: Window) -> Result | None:
         """Return the result of a window of job `key` as it is by now."""
-        if self.client is None:
+        client, span = self.client, f"{window[0]}/{window[1]}"
+        if client is None:
             return None
-        result: Result = msgspec.to_builtins(self.client.query(key, window=f"{window[0]}/{window[1]}"))
+        result: Result = msgspec.to_builtins(patiently(lambda: client.query(key, window=span)))
         return result
 
 

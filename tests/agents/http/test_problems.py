@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient
 from agents.errors import (
     BadRequestError,
     ConfigError,
+    ExpiredError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -25,6 +26,7 @@ ERRORS = [
     (JobSpecError("no column x", line=2, column=5, hint="y"), 422, "job-spec", {"line": 2, "column": 5, "hint": "y"}),
     (JobSpecError("no FROM"), 422, "job-spec", {}),
     (JobConflictError("other definition"), 409, "job-conflict", {}),
+    (ExpiredError("no longer retained"), 410, "expired", {}),
     (UnavailableError("master is away"), 503, "unavailable", {}),
     (BadRequestError("bad"), 400, "bad-request", {}),
     (JobError("window is not whole intervals"), 400, "bad-request", {}),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.errors import JobError
+from agents.errors import ExpiredError, JobError
 from agents.jobs.plan import Plan
 from agents.masters.master import Master
 from agents.masters.results import Json, Span
@@ -174,7 +174,7 @@ def test_windows_no_longer_retained_are_refused_not_answered_wrongly(store: Pane
     with pytest.raises(JobError, match=f"before {since_ms}"):
         root.ask(Span(since_ms - 2_000, since_ms + 2_000))
     assert root.ask(Span(36_000, 40_000))["rows"][0]["n"] == 2
-    with pytest.raises(JobError, match="retains"):
+    with pytest.raises(ExpiredError, match="retains"):
         root.ask(Span(0, 4_000))
     root.commit(20, [(0, "a")])
     assert root.master.state.too_late == 1

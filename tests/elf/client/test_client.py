@@ -18,6 +18,7 @@ import elf
 from agents.errors import (
     BadRequestError,
     ConfigError,
+    ExpiredError,
     IncompleteError,
     JobConflictError,
     JobError,
@@ -129,6 +130,7 @@ async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
         JobSpecError("no such column", line=3, column=8, hint="product"),
         JobSpecError("no FROM"),
         JobConflictError("another definition"),
+        ExpiredError("no longer retained"),
         UnknownJobError("shop/tip", ["shop/top"]),
         UnknownSourceError("click", ["clicks"]),
         UnavailableError("away"),

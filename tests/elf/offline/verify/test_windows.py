@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agents.errors import JobError, UnavailableError
+from agents.errors import ExpiredError, JobError, UnavailableError
 from elf.offline.asking import JobText, Slides
 from elf.offline.verify.windows import ask_windows, labels_of, windows_since
 
@@ -54,7 +54,7 @@ class Client:
         assert name == "shop/top"
         self.asked.append((window, limit))
         if window in self._expired:
-            raise JobError("the window begins before 5, the oldest event time (ms) this job still retains")
+            raise ExpiredError("the window begins before 5")
         if self._error is not None:
             raise self._error
         return {"window": window, "completeness": {"status": "final", "of": window}}
@@ -67,8 +67,14 @@ def test_windows_come_in_order_and_those_that_expired_meanwhile_not_at_all() -> 
     first = next(results)
     assert first["window"] == windows[3] and len(client.asked) < len(windows), "not all at once"
     assert [result["window"] for result in results] == windows[4:]
-    with pytest.raises(UnavailableError):
-        list(ask_windows(Client(error=UnavailableError("no master")), JOB, windows))
+
+
+def test_a_master_that_stays_away_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elf.offline.patience.PATIENCE_S", 0.3)
+    client = Client(error=UnavailableError("no master"))
+    with pytest.raises(UnavailableError, match="no master"):
+        list(ask_windows(client, JOB, ["0/30"]))
+    assert len(client.asked) == 2
 
 
 def test_labels_of_parts_are_asked_for_once_and_without_rows() -> None:

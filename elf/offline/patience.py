@@ -1,0 +1,32 @@
+"""Long work outlives a master that is away for a moment: what nobody could answer is asked again for a while."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from agents.errors import UnavailableError
+
+#: Another master takes a job up within seconds; agents that are started again need some more.
+PATIENCE_S = 60.0
+_PAUSE_S, _PAUSE_S_MAX = 0.25, 4.0
+
+T = TypeVar("T")
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """Return the answer to a question that may be asked any number of times.
+
+    Raises:
+        UnavailableError: there was none for `PATIENCE_S`.
+    """
+    deadline_s, pause_s = time.monotonic() + PATIENCE_S, _PAUSE_S
+    while True:
+        try:
+            return ask()
+        except UnavailableError:
+            if time.monotonic() + pause_s > deadline_s:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _PAUSE_S_MAX)
