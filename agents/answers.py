@@ -24,6 +24,7 @@ from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.parts.shares import share, watch
 from agents.replication.holder import Holder
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall
+from agents.replies import Reply, encode_reply, reply_of_error
 from agents.requests import (
     AnyRequest,
     Describe,
@@ -40,7 +41,6 @@ from agents.requests import (
     Member,
     OfSide,
     Query,
-    Reply,
     Retire,
     Spread,
     Stop,
@@ -48,8 +48,6 @@ from agents.requests import (
     Weigh,
     contact_at,
     decode_request,
-    encode,
-    reply_of_error,
 )
 from agents.sides.sides import Sides
 from overlay.contract import Record
@@ -105,19 +103,21 @@ class Answers:
         try:
             request = decode_request(body)
         except msgspec.DecodeError as error:
-            return encode(reply_of_error(ElfError(f"not a request: {error}")))
+            return encode_reply(reply_of_error(ElfError(f"not a request: {error}")))
         here = key == self._node.contact.id
         try:
             value = await self._dispatch(request, here)
         except ElfError as error:
-            return encode(reply_of_error(error))
+            return encode_reply(reply_of_error(error))
         except (OSError, sqlite3.Error) as error:
-            return encode(reply_of_error(UnavailableError(f"the agent at {self._me().address} cannot write: {error}")))
+            return encode_reply(
+                reply_of_error(UnavailableError(f"the agent at {self._me().address} cannot write: {error}"))
+            )
         except pl.exceptions.PanicException as error:
             # Not an Exception to Python; unanswered it would look like a dead agent.
             log.error("a request made Polars panic: %s", error)
-            return encode(reply_of_error(ElfError(f"this request cannot be answered: {error}")))
-        return value if value is None or isinstance(value, Contact) else encode(Reply(value=value[0]))
+            return encode_reply(reply_of_error(ElfError(f"this request cannot be answered: {error}")))
+        return value if value is None or isinstance(value, Contact) else encode_reply(Reply(value=value[0]))
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:
         match request:

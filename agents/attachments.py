@@ -26,7 +26,8 @@ from agents.parts.parts import siblings
 from agents.replication.holder import Holder
 from agents.replication.replicas import Replicas
 from agents.replication.succession import Succession
-from agents.requests import Enlist, JobRecord, encode, value_of
+from agents.replies import value_of
+from agents.requests import Enlist, JobRecord, encode
 from agents.sides.partaking import Partaking
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls

@@ -1,4 +1,4 @@
-"""What agents ask each other over the overlay: one record per question, one reply form.
+"""What agents ask each other over the overlay: one record per question; `agents.replies` is what they answer.
 
 Bodies are msgpack, decoded into these types and nothing else; bytes that fit none are a `Failure`, never an exception.
 """
@@ -11,18 +11,6 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from agents.errors import (
-    AgentRunningError,
-    BadRequestError,
-    ElfError,
-    ExpiredError,
-    JobConflictError,
-    JobError,
-    JobSpecError,
-    UnavailableError,
-    UnknownAgentError,
-    UnknownJobError,
-)
 from agents.jobs.definition import TREES_MAX, Definition
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
@@ -313,26 +301,8 @@ AnyRequest = (
 )
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """An error that crosses the network and is raised again where the question came from."""
-
-    kind: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-    hint: str | None = None
-    nearest: tuple[str, ...] = ()
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer (plain data) or a failure."""
-
-    value: Any = None
-    failure: Failure | None = None
-
-
-def encode(message: AnyRequest | Reply) -> bytes:
-    """Encode a request or reply."""
+def encode(message: AnyRequest) -> bytes:
+    """Encode a request."""
     return msgspec.msgpack.encode(message)
 
 
@@ -340,52 +310,6 @@ def decode_request(body: bytes) -> AnyRequest:
     """Decode a request; raises msgspec.DecodeError (ValidationError among them) on anything else."""
     request: AnyRequest = read_msgpack(body, AnyRequest)
     return request
-
-
-def reply_of_error(error: ElfError) -> Reply:
-    """Wrap an error for the way back."""
-    kind = type(error).__name__
-    if isinstance(error, JobSpecError):
-        return Reply(
-            failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
-        )
-    if isinstance(error, UnknownJobError | UnknownAgentError):
-        return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
-    return Reply(failure=Failure(kind=kind, message=str(error)))
-
-
-def value_of(body: bytes) -> Any:
-    """Decode a reply and return its value, or raise the error it carries.
-
-    Raises:
-        ElfError: the failure the other agent sent, of the same type; UnavailableError when the bytes are no reply.
-    """
-    try:
-        reply = read_msgpack(body, Reply)
-    except msgspec.DecodeError as error:
-        raise UnavailableError(f"the other agent sent something that is no reply: {error}") from None
-    failure = reply.failure
-    if failure is None:
-        return reply.value
-    match failure.kind:
-        case "JobSpecError":
-            raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
-        case "UnknownJobError":
-            raise UnknownJobError(failure.message, failure.nearest)
-        case "UnknownAgentError":
-            raise UnknownAgentError(failure.message, failure.nearest)
-        case "AgentRunningError":
-            raise AgentRunningError(failure.message)
-        case "JobConflictError":
-            raise JobConflictError(failure.message)
-        case "ExpiredError":
-            raise ExpiredError(failure.message)
-        case "JobError":
-            raise JobError(failure.message)
-        case "BadRequestError":
-            raise BadRequestError(failure.message)
-        case _:
-            raise UnavailableError(failure.message)
 
 
 def contact_at(address: str) -> Contact:

@@ -17,7 +17,8 @@ from agents.catalogue import Catalogue, member_record
 from agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
 from agents.masters.results import Json
 from agents.parts.parts import trees_of
-from agents.requests import Describe, Member, Retire, Spread, encode, value_of
+from agents.replies import value_of
+from agents.requests import Describe, Member, Retire, Spread, encode
 from overlay.contract import Record
 from overlay.errors import OverlayError
 from overlay.ids import app_id, partition_id, source_id

@@ -18,17 +18,8 @@ from agents.parts.gathering import Gathering, parted_job
 from agents.parts.requests import LoadIntervals
 from agents.parts.whole_jobs import WholeJobs
 from agents.publishing.locating import JobRequest, Locator
-from agents.requests import (
-    AnyRequest,
-    Describe,
-    Introduce,
-    ListJobs,
-    Query,
-    ViewTree,
-    contact_at,
-    encode,
-    value_of,
-)
+from agents.replies import value_of
+from agents.requests import AnyRequest, Describe, Introduce, ListJobs, Query, ViewTree, contact_at, encode
 from agents.retiring import Retiring
 from agents.sides.words import Seek, encode_question
 from overlay.errors import OverlayError

@@ -7,7 +7,8 @@ import asyncio
 import msgspec
 
 from agents.errors import ElfError
-from agents.requests import Introduce, Member, encode, value_of
+from agents.replies import value_of
+from agents.requests import Introduce, Member, encode
 from overlay.errors import OverlayError
 from overlay.group.care import CareTimes, GroupCare
 from overlay.group.messages import Seat

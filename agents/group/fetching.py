@@ -17,7 +17,8 @@ from agents.errors import ElfError, UnavailableError
 from agents.group.copies import Copies
 from agents.jobs.plan import compile_job
 from agents.masters.state import MasterState
-from agents.requests import Fetch, JobRecord, Page, encode, value_of
+from agents.replies import value_of
+from agents.requests import Fetch, JobRecord, Page, encode
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
 from agents.store.panes import Kind, PaneReader, Panes

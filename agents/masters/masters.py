@@ -31,7 +31,8 @@ from agents.masters.results import Json
 from agents.masters.spans import expired_ms, oldest_ms, resolve
 from agents.masters.state import MasterState
 from agents.publishing.holds import Holds
-from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode, value_of
+from agents.replies import value_of
+from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
 from agents.retiring import find_member
 from overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from overlay.errors import NotJoinedError, OverlayError, OvertakenError

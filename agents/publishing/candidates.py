@@ -14,7 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from agents.errors import ElfError, UnavailableError
-from agents.requests import Weigh, Weight, encode, value_of
+from agents.replies import value_of
+from agents.requests import Weigh, Weight, encode
 from overlay.errors import OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode

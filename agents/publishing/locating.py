@@ -21,18 +21,8 @@ from agents.errors import UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.requests import LoadIntervals, Share, Watch
-from agents.requests import (
-    Describe,
-    Follow,
-    Locate,
-    Located,
-    Query,
-    Retire,
-    Stop,
-    contact_at,
-    encode,
-    value_of,
-)
+from agents.replies import value_of
+from agents.requests import Describe, Follow, Locate, Located, Query, Retire, Stop, contact_at, encode
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode

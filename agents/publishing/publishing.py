@@ -23,7 +23,8 @@ from agents.jobs.dialect import refused
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.publishing.candidates import Candidates, Placement
-from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode, value_of
+from agents.replies import value_of
+from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import source_id
 from overlay.node import OverlayNode

@@ -20,7 +20,8 @@ import msgspec
 from agents.catalogue import Catalogue
 from agents.errors import ElfError
 from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.requests import JobRecord, contact_at, encode, value_of
+from agents.replies import value_of
+from agents.requests import JobRecord, contact_at, encode
 from agents.store.checkpoints import Checkpoints, Snapshot, Whole
 from overlay.contract import NEVER
 from overlay.errors import OverlayError

@@ -29,7 +29,8 @@ from agents.intake.pump import SourceProgress
 from agents.jobs.plan import Plan
 from agents.replication.inherited import taken_over
 from agents.replication.keeping import KeepCheckpoint, Recall
-from agents.requests import JobRecord, contact_at, encode, value_of
+from agents.replies import value_of
+from agents.requests import JobRecord, contact_at, encode
 from agents.sources import rotation
 from agents.sources.rotation import Position
 from agents.store.checkpoints import Checkpoints, Whole, WorkerState

@@ -23,7 +23,8 @@ from agents.jobs.plan import compile_job
 from agents.masters.master import Master
 from agents.masters.masters import Masters
 from agents.masters.results import Json
-from agents.requests import Describe, Follow, Query, contact_at, encode, value_of
+from agents.replies import value_of
+from agents.requests import Describe, Follow, Query, contact_at, encode
 from agents.sides.borrowed import BorrowedPanes
 from agents.sides.held import Provisional
 from agents.sides.partaking import Partaking

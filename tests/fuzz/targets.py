@@ -20,7 +20,7 @@ import lz4.block
 import lz4.frame
 import msgspec
 
-from agents import payload, requests
+from agents import payload, replies, requests
 from agents.catalogue import Catalogue, job_record, member_record
 from agents.errors import ElfError
 from agents.group.commands import Command, decode_command, encode_command
@@ -276,11 +276,13 @@ def _agent_targets(rng: random.Random) -> list[Target]:
     jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
     decisions: list[Command] = [draw(kind, rng) for kind in kinds(Command) for _ in range(EACH)]
     members = [draw(requests.Member, rng) for _ in range(EACH)]
-    replies = [draw(requests.Reply, rng) for _ in range(EACH)]
+    answers = [draw(replies.Reply, rng) for _ in range(EACH)]
+    long = [replies.encode_reply(replies.Reply(value=["é" * 1_000] * size)) for size in (200, 1_000)]
     records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
     return [
         Target("request", requests.decode_request, [requests.encode(each) for each in asked], (msgspec.DecodeError,)),
-        Target("reply", requests.value_of, [requests.encode(each) for each in replies], (ElfError,)),
+        Target("reply", replies.value_of, [replies.encode_reply(each) for each in answers], (ElfError,)),
+        Target("long reply", replies.value_of, long, (ElfError,), 0.2),
         Target("decision", decode_command, [encode_command(each) for each in decisions], (msgspec.DecodeError,)),
         Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
         # What `agents.agent` catches around it.

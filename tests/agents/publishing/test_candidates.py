@@ -11,7 +11,8 @@ from agents.errors import UnavailableError
 from agents.publishing import candidates
 from agents.publishing.candidates import Candidates, Placement
 from agents.publishing.holds import Holds
-from agents.requests import JobRecord, Reply, Weigh, Weight, decode_request, encode
+from agents.replies import Reply, encode_reply
+from agents.requests import JobRecord, Weigh, Weight, decode_request
 from overlay.errors import OverlayError, UnreachableError
 from overlay.ids import Contact
 from overlay.placement import candidate_key
@@ -58,10 +59,10 @@ class Node:
         assert isinstance(request, Weigh)
         network.asked.append((contact.address, request.hold))
         if contact in network.nonsense:
-            return encode(Reply(value={"roots": "many"}))
+            return encode_reply(Reply(value={"roots": "many"}))
         holder = network.holds[contact].take(request, network.now_ms)
         weight = Weight(roots=network.loads[contact], job=network.running.get(contact), holder=holder)
-        return encode(Reply(value=msgspec.to_builtins(weight)))
+        return encode_reply(Reply(value=msgspec.to_builtins(weight)))
 
 
 def record(master: Contact, salt: int, stamp_ms: int = 1) -> JobRecord:

@@ -11,17 +11,8 @@ from agents.catalogue import Catalogue
 from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.publishing import locating
 from agents.publishing.locating import Found, Locator
-from agents.requests import (
-    JobRecord,
-    Locate,
-    Located,
-    Query,
-    Reply,
-    Stop,
-    decode_request,
-    encode,
-    reply_of_error,
-)
+from agents.replies import Reply, encode_reply, reply_of_error
+from agents.requests import JobRecord, Locate, Located, Query, Stop, decode_request
 from overlay.contract import Answer
 from overlay.errors import NotFoundError, UnreachableError
 from overlay.ids import Contact
@@ -68,16 +59,16 @@ class Overlay:
         if request.question is None:
             said = replace(said, answer=None)
         way = (KNOWER.address,) if said.answer is None else (KNOWER.address, MASTER.address)
-        return Answer(encode(Reply(value=msgspec.to_builtins(said))), way)
+        return Answer(encode_reply(Reply(value=msgspec.to_builtins(said))), way)
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 0) -> bytes:
         self.asked.append((contact, decode_request(body)))
         said = self.masters.get(contact, NotFoundError("no"))
         if isinstance(said, JobError):
-            return encode(reply_of_error(said))
+            return encode_reply(reply_of_error(said))
         if isinstance(said, Exception):
             raise said
-        return encode(Reply(value=said))
+        return encode_reply(Reply(value=said))
 
 
 class Site:
@@ -252,7 +243,7 @@ async def test_an_answer_that_is_no_location_is_trouble_not_a_crash(monkeypatch:
     site.overlay.ways[0] = Located(job=JOB)
 
     async def nonsense(key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
-        return Answer(encode(Reply(value={"job": 7})), ())
+        return Answer(encode_reply(Reply(value={"job": 7})), ())
 
     monkeypatch.setattr(site.overlay, "route", nonsense)
     with pytest.raises(UnavailableError):

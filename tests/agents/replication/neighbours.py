@@ -9,7 +9,8 @@ from typing import Any
 
 from agents.catalogue import Catalogue, job_record, member_record
 from agents.jobs.definition import load_definition
-from agents.requests import AnyRequest, JobRecord, Member, Reply, decode_request, encode
+from agents.replies import Reply, encode_reply
+from agents.requests import AnyRequest, JobRecord, Member, decode_request
 from overlay.contract import NEVER, TreeView
 from overlay.errors import UnreachableError
 from overlay.ids import Contact, distance
@@ -46,7 +47,7 @@ class Node:
         self.asked.append((contact.address, request))
         if contact.address in self.silent:
             raise UnreachableError("no answer in time")
-        return encode(Reply(value=self.reply(contact.address, request)))
+        return encode_reply(Reply(value=self.reply(contact.address, request)))
 
     def tree(self, app: bytes) -> TreeView:
         return TreeView("member" if self.member else "out", self.member, None, None, ())

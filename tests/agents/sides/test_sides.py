@@ -18,7 +18,8 @@ from agents.http.stream import cursor_of, identity_of, read_cursor
 from agents.jobs.definition import load_definition
 from agents.masters import masters
 from agents.masters.results import require_complete
-from agents.requests import OfSide, encode, value_of
+from agents.replies import value_of
+from agents.requests import OfSide, encode
 from agents.service import Service
 from agents.sides import provisional
 from agents.sides.words import Partake, encode_question

@@ -1,0 +1,132 @@
+"""What agents answer each other over the overlay: plain data, or an error that is raised again where it was asked.
+
+Answers are msgpack; long ones, of which a result of many rows is the longest, are compressed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lz4.frame
+import msgspec
+
+from agents.errors import (
+    AgentRunningError,
+    BadRequestError,
+    ElfError,
+    ExpiredError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    UnknownAgentError,
+    UnknownJobError,
+)
+from overlay.decoding import read_msgpack
+from overlay.messages import PAYLOAD_BYTES_MAX
+
+#: A reply that is longer is compressed.
+PLAIN_BYTES_MAX = 256 << 10
+#: Longest reply, decompressed.
+REPLY_BYTES_MAX = 128 << 20
+#: How a compressed reply begins: a byte that msgpack never uses.
+_COMPRESSED = b"\xc1"
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An error that crosses the network and is raised again where the question came from."""
+
+    kind: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    nearest: tuple[str, ...] = ()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer (plain data) or a failure."""
+
+    value: Any = None
+    failure: Failure | None = None
+
+
+def encode_reply(reply: Reply) -> bytes:
+    """Encode a reply; in the place of one that no message can carry, a failure that says so."""
+    plain = msgspec.msgpack.encode(reply)
+    if len(plain) <= PLAIN_BYTES_MAX:
+        return plain
+    packed = _COMPRESSED + lz4.frame.compress(plain, store_size=True) if len(plain) <= REPLY_BYTES_MAX else plain
+    if len(packed) <= PAYLOAD_BYTES_MAX:
+        return bytes(packed)
+    return msgspec.msgpack.encode(
+        reply_of_error(
+            BadRequestError(
+                f"the answer is too large: {len(plain) >> 20} MiB, {len(packed) >> 20} MiB to be sent, of "
+                f"{PAYLOAD_BYTES_MAX >> 20} MiB; ask for fewer rows: a limit, one key, or HAVING in the query"
+            )
+        )
+    )
+
+
+def reply_of_error(error: ElfError) -> Reply:
+    """Wrap an error for the way back."""
+    kind = type(error).__name__
+    if isinstance(error, JobSpecError):
+        return Reply(
+            failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
+        )
+    if isinstance(error, UnknownJobError | UnknownAgentError):
+        return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
+    return Reply(failure=Failure(kind=kind, message=str(error)))
+
+
+def value_of(body: bytes) -> Any:
+    """Decode a reply and return its value, or raise the error it carries.
+
+    Raises:
+        ElfError: the failure the other agent sent, of the same type; UnavailableError when the bytes are no reply.
+    """
+    try:
+        reply = read_msgpack(_unpacked(body), Reply)
+    except msgspec.DecodeError as error:
+        raise UnavailableError(f"the other agent sent something that is no reply: {error}") from None
+    failure = reply.failure
+    if failure is None:
+        return reply.value
+    match failure.kind:
+        case "JobSpecError":
+            raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
+        case "UnknownJobError":
+            raise UnknownJobError(failure.message, failure.nearest)
+        case "UnknownAgentError":
+            raise UnknownAgentError(failure.message, failure.nearest)
+        case "AgentRunningError":
+            raise AgentRunningError(failure.message)
+        case "JobConflictError":
+            raise JobConflictError(failure.message)
+        case "ExpiredError":
+            raise ExpiredError(failure.message)
+        case "JobError":
+            raise JobError(failure.message)
+        case "BadRequestError":
+            raise BadRequestError(failure.message)
+        case _:
+            raise UnavailableError(failure.message)
+
+
+def _unpacked(body: bytes) -> bytes:
+    """Return a reply as msgpack; raises msgspec.DecodeError where it was not compressed as `encode_reply` does it."""
+    if body[:1] != _COMPRESSED:
+        return body
+    try:
+        size = int(lz4.frame.get_frame_info(body[1:])["content_size"])
+        if size > REPLY_BYTES_MAX:
+            raise msgspec.DecodeError(f"{size} bytes are over the limit of {REPLY_BYTES_MAX}")
+        decompressor = lz4.frame.LZ4FrameDecompressor()
+        plain = bytes(decompressor.decompress(body[1:], max_length=size))
+    except (RuntimeError, EOFError, ValueError) as error:
+        raise msgspec.DecodeError(str(error)) from None
+    if not decompressor.eof or len(plain) != size:
+        raise msgspec.DecodeError("it is cut short")
+    return plain
