@@ -17,12 +17,9 @@ from agents.jobs.query import TIME_COLUMN, aggregate_call
 from elf.offline.expressions import Resolve, call, to_column
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
 
-#: Spark's percentile_approx is exact up to as many values as this.
-_ACCURACY_MAX = 2**31 - 1
-#: Whose states grow with the values in them.
-_LARGE = ("approx_percentile", "percentile_approx", "collect_set")
+_PERCENTILES = ("approx_percentile", "percentile_approx")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +71,7 @@ def read_call(node: exp.Expr, resolve: Resolve) -> Call:
 
 
 def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
-    """Translate a call of an aggregate; arguments and errors as in `read_call`."""
+    """Translate a call of an aggregate but percentiles; arguments and errors as in `read_call`."""
     from pyspark.sql import functions as F
 
     read = read_call(node, resolve)
@@ -93,22 +90,50 @@ def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
             return F.sort_array(F.collect_set(only(values[0])))
         case "approx_count_distinct":
             return F.count_distinct(only(values[0]))
-        case "approx_percentile" | "percentile_approx":
-            return F.percentile_approx(only(values[0]), values[1], _ACCURACY_MAX)
         case name:
             return call(name, *map(only, values))
 
 
-def apart(nodes: Sequence[exp.Expr]) -> list[list[int]]:
-    """Part calls of aggregates, by their places, into those that Spark is to compute together.
+def percentile(events: DataFrame, keys: Sequence[str], node: exp.Expr, resolve: Resolve, name: str) -> DataFrame:
+    """Compute a call of `approx_percentile` exactly: the value of rank ceil(percentage * values), NULL without any.
+
+    Spark's own function can be as exact, with all values of a group in memory. Here they are counted, and sorted where
+    there is room.
+
+    Args:
+        events: with the keys as columns.
+        keys: names of the columns that are grouped by.
+        node: the call.
+        resolve: what names in it mean.
+        name: of the result's column, beside the keys.
+    """
+    from pyspark.sql import Window as W
+    from pyspark.sql import functions as F
+
+    read = read_call(node, resolve)
+    value, count = F.col("__value"), F.sum("__count")
+    counted = events.select(*keys, read.only(read.values[0]).alias("__value")).groupBy(*keys, "__value")
+    whole = W.partitionBy(*keys)
+    up_to = whole.orderBy(value).rowsBetween(W.unboundedPreceding, W.currentRow)
+    ranks = counted.agg(F.count(value).alias("__count")).select(
+        *keys, value, count.over(up_to).alias("__up_to"), count.over(whole).alias("__all")
+    )
+    rank = F.greatest(F.ceil(read.values[1].cast("double") * F.col("__all")), F.lit(1))
+    return ranks.groupBy(*keys).agg(F.min(F.when(F.col("__up_to") >= rank, value)).alias(name))
+
+
+def apart(nodes: Sequence[exp.Expr]) -> tuple[list[list[int]], list[int]]:
+    """Part calls of aggregates, by their places: those that Spark is to compute together, and percentiles.
 
     For a distinct count Spark groups by the values first, and all that is computed with it has a state for each of
-    them: of large ones as many as there are values are more than a machine can hold.
+    them: of sets as many as there are values are more than a machine can hold.
     """
+    names = [inner.name.lower() for node in nodes if (inner := aggregate_call(node)) is not None]
+    percentiles = [place for place, name in enumerate(names) if name in _PERCENTILES]
     distinct = [place for place, node in enumerate(nodes) if _is_distinct(node)]
-    others = [place for place in range(len(nodes)) if place not in distinct]
-    large = any(inner.name.lower() in _LARGE for at in others if (inner := aggregate_call(nodes[at])) is not None)
-    return [distinct, others] if distinct and large else [[*range(len(nodes))]]
+    others = [place for place in range(len(nodes)) if place not in (*percentiles, *distinct)]
+    together = [distinct, others] if any(names[place] == "collect_set" for place in others) else [distinct + others]
+    return [places for places in together if places], percentiles
 
 
 def _is_distinct(node: exp.Expr) -> bool:

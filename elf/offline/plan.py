@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from agents.errors import JobSpecError
 from agents.jobs.query import Query, aggregate_call, parse_query
-from elf.offline.aggregates import apart, spark_aggregate
+from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.grid import START, Grid
 from elf.offline.scopes import EventScope, GroupScope, OutputScope, same
@@ -120,15 +120,17 @@ class SparkPlan:
 
     def _grouped(self, events: DataFrame, grid: Grid | None, aggregates: list[exp.Expr]) -> DataFrame:
         in_events = EventScope(events.columns)
-        calls = [spark_aggregate(node, in_events).alias(f"__a{i}") for i, node in enumerate(aggregates)]
         chosen = self.chosen(events, grid)
         keys = [f"__k{i}" for i in range(len(self._groups))]
         if self.query.window is not None:
             # GROUP BY window(...) has no row for a window without events; no GROUP BY at all has always one.
             keys.append(START)
-        if not calls:
+        if not aggregates:
             return chosen.select(*keys).distinct()
-        parts = [chosen.groupBy(*keys).agg(*[calls[at] for at in places]) for places in apart(aggregates)]
+        together, percentiles = apart(aggregates)
+        calls = [[spark_aggregate(aggregates[at], in_events).alias(f"__a{at}") for at in places] for places in together]
+        parts = [chosen.groupBy(*keys).agg(*each) for each in calls]
+        parts += [percentile(chosen, keys, aggregates[at], in_events, f"__a{at}") for at in percentiles]
         return reduce(lambda one, other: _joined(one, other, keys), parts)
 
     def _group(self, node: exp.Expr) -> exp.Expr:

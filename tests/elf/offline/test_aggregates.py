@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from pyspark.sql import functions as F
 
 from agents.jobs.definition import Definition
 from agents.jobs.plan import compile_job
@@ -55,13 +58,29 @@ def verified(table: DataFrame, query: str, change: dict[str, Any] | None = None)
 
 
 def test_no_large_state_is_kept_for_each_distinct_value() -> None:
-    def parts(*calls: str) -> list[list[int]]:
+    def parts(*calls: str) -> tuple[list[list[int]], list[int]]:
         return apart([item.node for item in parse_query(f"SELECT {', '.join(calls)} FROM rows").items])
 
-    assert parts("count(*)", "count(DISTINCT s)", "sum(i)") == [[0, 1, 2]]
-    assert parts("approx_percentile(i, 0.5)", "count(*)") == [[0, 1]]
-    assert parts("COLLECT_SET(i)", "count(DISTINCT s) FILTER (WHERE f)", "count(*)") == [[1], [0, 2]]
-    assert parts("approx_count_distinct(s)", "percentile_approx(i, 0.5) FILTER (WHERE f)") == [[0], [1]]
+    assert parts("count(*)", "count(DISTINCT s)", "sum(i)") == ([[1, 0, 2]], [])
+    assert parts("approx_percentile(i, 0.5)", "count(*)") == ([[1]], [0])
+    assert parts("COLLECT_SET(i)", "count(DISTINCT s) FILTER (WHERE f)", "count(*)") == ([[1], [0, 2]], [])
+    assert parts("approx_count_distinct(s)", "percentile_approx(i, 0.5) FILTER (WHERE f)") == ([[0]], [1])
+
+
+def test_percentiles_are_what_spark_finds_with_all_accuracy(table: DataFrame) -> None:  # noqa: F811
+    # Of NaN, its own function makes the greatest or the least value, as it comes.
+    numbers = ("i", "b", "j", "CASE WHEN d < 1e300 THEN d END")
+    for column, percentage, where in itertools.product(numbers, (0.0, 0.07, 0.5, 0.95, 1.0), ("", "f")):
+        call = f"approx_percentile({column}, {percentage})" + (f" FILTER (WHERE {where})" if where else "")
+        found = RowsPlan(f"SELECT s, {call} AS p FROM rows GROUP BY s ORDER BY s").run(table, None)
+        only = f"CASE WHEN {where or 'true'} THEN {column} END"
+        exact = table.groupBy("s").agg(F.expr(f"percentile_approx({only}, {percentage}, 2147483647)")).orderBy("s")
+        assert compared(found.rows) == compared(exact.collect()), call
+
+
+def compared(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows to compare; the two zeros are one."""
+    return repr([[cell + 0.0 if isinstance(cell, float) else cell for cell in row] for row in rows])
 
 
 @pytest.mark.parametrize("query", EXACT + SKETCHES)
