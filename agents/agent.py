@@ -24,6 +24,7 @@ from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
 from agents.config import AgentConfig
 from agents.errors import ElfError
+from agents.feedback import FEEDBACK_KEY, Feedback
 from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
@@ -69,19 +70,7 @@ class Agent:
         data = pathlib.Path(config.agent.data)
         self.database = Database(data / "state.db")
         self.agent_id = self.database.agent_id
-        overlay = config.overlay
-        settings = OverlaySettings(
-            bind=overlay.bind,
-            advertise=overlay.advertise,
-            join=tuple(overlay.join),
-            secret_file=overlay.secret_file,
-            tls_cert_file=overlay.tls_cert_file,
-            tls_key_file=overlay.tls_key_file,
-            tls_ca_file=overlay.tls_ca_file,
-            contacts_file=str(data / "contacts.json"),
-            k=overlay.k,
-            agent_id=self.agent_id,
-        )
+        settings = _overlay_settings(config, self.agent_id)
         self.node = OverlayNode(settings, self, groups=self)
         self.catalogue = Catalogue()
         self._controls = Controls(self.database)
@@ -95,11 +84,12 @@ class Agent:
         )
         self.copies.changed = self._reigns.on_changed
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
+        self.feedback = Feedback(self.node, self.masters, self.catalogue)
         self.intakes: dict[str, Intake] = {}
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
         self.mirror: Mirror | None = None
-        self.joined = not overlay.join
+        self.joined = not config.overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -172,6 +162,7 @@ class Agent:
         self._spawn(self._join())
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
+        self._spawn(self.feedback.run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""
@@ -207,6 +198,8 @@ class Agent:
 
     def on_record(self, app: bytes, record: Record) -> None:
         """Learn a job or a member; start or stop working on the job if it is of one of our sources."""
+        if record.key == FEEDBACK_KEY:
+            return  # the overlay keeps the newest for us
         if record.key == SIDE_KEY:
             self.sides.on_record(app, record)
             return
@@ -378,3 +371,19 @@ class Agent:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", exc_info=task.exception())
+
+
+def _overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
+    overlay = config.overlay
+    return OverlaySettings(
+        bind=overlay.bind,
+        advertise=overlay.advertise,
+        join=tuple(overlay.join),
+        secret_file=overlay.secret_file,
+        tls_cert_file=overlay.tls_cert_file,
+        tls_key_file=overlay.tls_key_file,
+        tls_ca_file=overlay.tls_ca_file,
+        contacts_file=str(pathlib.Path(config.agent.data) / "contacts.json"),
+        k=overlay.k,
+        agent_id=agent_id,
+    )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.errors import ElfError, JobError, UnknownSourceError
 from agents.following import Following
-from agents.http.service import Json, Loaded, Position, Positioned
+from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
 from agents.masters.masters import summary
 from agents.metrics import render_metrics
@@ -102,6 +102,10 @@ class Service:
                 return {**value, "hops": hops}
         result, _ = await self._gathering.result(job, window, key, limit)
         return result
+
+    def feedback(self, creator: str, name: str) -> Told:
+        """Return the newest result that has come to this very agent."""
+        return self._agent.feedback.newest(app_id(name, creator), f"{creator}/{name}")
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job."""

@@ -92,6 +92,15 @@ async def show_result(request: web.Request) -> web.Response:
     return _json(result, headers=headers)
 
 
+async def show_feedback(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}/feedback."""
+    told = _service(request).feedback(*_job_names(request))
+    headers = {"ETag": f'"{told.tag}"', "Cache-Control": "no-cache"}
+    if any(known.value in (told.tag, "*") for known in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=told.body, headers=headers, content_type="application/json")
+
+
 async def stream_results(request: web.Request) -> web.StreamResponse:
     """GET /v1/jobs/{creator}/{name}/stream."""
     creator, name = _job_names(request)
@@ -225,6 +234,7 @@ ROUTES = (
     web.delete(_JOB, stop_job),
     web.post(f"{_JOB}/force", force_group),
     web.get(f"{_JOB}/result", show_result),
+    web.get(f"{_JOB}/feedback", show_feedback),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),
     web.post(f"{_JOB}/intervals", load_intervals),

@@ -8,7 +8,7 @@ text, numbers, booleans, None, lists and dictionaries of these.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,6 +23,13 @@ Json = dict[str, Any]
 Position = tuple[int | tuple[int, ...], int]
 #: A result, and where to go on after it.
 Positioned = tuple[Json, Position]
+
+
+class Told(NamedTuple):
+    """A result as JSON, as an application is told it, and a tag that changes with it."""
+
+    body: bytes
+    tag: str
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,6 +109,16 @@ class AgentService(Protocol):
 
         Returns:
             The Result of the contract: job, window, columns, rows, completeness, master, hops.
+        """
+        ...
+
+    def feedback(self, creator: str, name: str) -> Told:
+        """Return the newest result of a job that has come to this very agent; nobody else is asked.
+
+        Raises:
+            UnknownJobError: this agent does not know the job.
+            JobError: the job has no feedback.
+            UnavailableError: no result has come yet.
         """
         ...
 

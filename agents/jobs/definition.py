@@ -28,6 +28,8 @@ COLUMNS_MAX = 1_000
 REPLICAS_MAX = 3
 #: Each tree costs every agent an edge and a snapshot an interval, and every result a question.
 TREES_MAX = 64
+#: Every agent of the job has them in memory, and hears of them with each new result.
+FEEDBACK_ROWS_MAX = 10_000
 
 #: A duration in a definition from another agent; files are held to the same (`parse_duration_ms`).
 Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DURATION_MS_MAX)]
@@ -40,6 +42,7 @@ _DURATIONS = {
     "leap_after": "leap_after_ms",
     "emit_every": "emit_every_ms",
 }
+_COUNTS = {"trees": (1, TREES_MAX), "replicas": (0, REPLICAS_MAX), "feedback": (0, FEEDBACK_ROWS_MAX)}
 _CHOICES: dict[str, tuple[str, ...]] = {
     "straggler": ("late", "drop", "void", "mirror"),
     "semantics": ("exactly-once", "at-least-once", "at-most-once"),
@@ -76,6 +79,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     #: How often, in event time, followers are sent the window that is still open; None means never. Without a window:
     #: how often they are sent the result; None means with every interval.
     emit_every_ms: Duration | None = None
+    #: So many rows of each new result come back to every agent of the job, for applications beside it; 0: none do.
+    feedback: Annotated[int, msgspec.Meta(ge=0, le=FEEDBACK_ROWS_MAX)] = 0
 
     @property
     def holders(self) -> int:
@@ -220,15 +225,13 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, ("trees", *_CHOICES, *_DURATIONS, "replicas"), "options")
+    place.refuse_unknown(table, ("trees", *_CHOICES, *_DURATIONS, "replicas", "feedback"), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
-        elif key == "replicas":
-            values[key] = place.count(key, value, 0, REPLICAS_MAX)
-        elif key == "trees":
-            values[key] = place.count(key, value, 1, TREES_MAX)
+        elif key in _COUNTS:
+            values[key] = place.count(key, value, *_COUNTS[key])
         else:
             values[key] = place.choice(key, value, _CHOICES[key])
     options = Options(**values)
@@ -236,6 +239,8 @@ def _options(place: _Places, table: object) -> Options:
         raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
     if options.availability == "partial" and options.trees > 1:
         raise place.error("availability", 'availability = "partial" needs a job of one tree', section="options")
+    if options.feedback and options.trees > 1:
+        raise place.error("feedback", "feedback needs a job of one tree", section="options")
     return options
 
 

@@ -140,6 +140,15 @@ class AsyncClient:
             self._creators.pop(name, None)
             raise
 
+    async def feedback(self, name: str) -> Result:
+        """Return the newest result that has come to this very agent, of a job with `feedback`; nobody else is asked.
+
+        Raises:
+            JobError: the job has no feedback.
+            UnavailableError: no result has come to the agent yet.
+        """
+        return await self._ask("GET", await self._path(name, "/feedback"), Result)
+
     async def watch(self, name: str) -> AsyncGenerator[Result, None]:
         """Follow a job: yield its newest result, then each new or revised one until the job is stopped.
 

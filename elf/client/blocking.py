@@ -108,6 +108,10 @@ class Client:
             if self._loop is not None:  # else the client was closed, and the stream with it
                 self._wait(lambda _: results.aclose())
 
+    def feedback(self, name: str) -> Result:
+        """Return the newest result that has come to this very agent, of a job with `feedback`."""
+        return self._wait(lambda client: client.feedback(name))
+
     def tree(self, name: str, part: int = 0) -> Tree:
         """Return a job's reducer tree; of one with several, that of a part."""
         return self._wait(lambda client: client.tree(name, part))

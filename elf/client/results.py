@@ -97,6 +97,8 @@ class Result(msgspec.Struct, frozen=True):
     #: The agent that is the job's master, and the agents the question went through to reach it.
     master: str = ""
     hops: list[str] = []
+    #: How many rows more the result has, for which there was no room; of feedback only.
+    cut: int | msgspec.UnsetType = msgspec.UNSET
     #: To who follows a job: older windows that late data changed together with this one, too many to send.
     also_revised: Windows | msgspec.UnsetType = msgspec.UNSET
     #: To who followed a job and was away: older windows that closed meanwhile, too many to send.

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
+
 from agents.errors import (
     ElfError,
     JobConflictError,
@@ -15,7 +17,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.http.service import Json, Loaded, Position, Positioned
+from agents.http.service import Json, Loaded, Position, Positioned, Told
 
 ADDRESS = "127.0.0.1:4250"
 
@@ -107,6 +109,11 @@ class FakeService:
         result = self.result_of[creator, name]
         rows = [row for row in result["rows"] if key is None or row["product"] == key]
         return {**result, "rows": rows[:limit]}
+
+    def feedback(self, creator: str, name: str) -> Told:
+        self._find(creator, name)
+        body = msgspec.json.encode({**self.result_of[creator, name], "cut": 3})
+        return Told(body, f"{len(body)}")
 
     async def results(
         self, creator: str, name: str, position: Position | None = None

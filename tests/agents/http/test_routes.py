@@ -117,6 +117,19 @@ async def test_etag_changes_with_content_and_not_with_the_path_of_the_query(
     assert (await client.get(url, headers={"If-None-Match": tag})).status == 200
 
 
+async def test_feedback_is_sent_as_it_came_and_once(client: Client, service: FakeService) -> None:
+    url = "/v1/jobs/shop/top/feedback"
+    answer = await client.get(url)
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    assert await answer.json() == {**service.result_of["shop", "top"], "cut": 3}
+    tag = answer.headers["ETag"]
+    same = await client.get(url, headers={"If-None-Match": tag})
+    assert (same.status, await same.read(), same.headers["ETag"]) == (304, b"", tag)
+    service.result_of["shop", "top"]["rows"].append({})
+    assert (await client.get(url, headers={"If-None-Match": tag})).status == 200
+    assert (await client.get("/v1/jobs/shop/tip/feedback")).status == 404
+
+
 async def test_tree_members_probes_and_metrics(client: Client, service: FakeService) -> None:
     assert (await (await client.get("/v1/jobs/shop/top/tree")).json())["root"] == "aa"
     assert (await client.get("/v1/jobs/shop/top/tree?part=3")).status == 200

@@ -1,0 +1,125 @@
+"""A job's newest result, back at the agents: whoever runs beside one, a web application say, reads it there at once.
+
+The master puts each new result of a job with `feedback` into the job's tree as a control record. The overlay floods it,
+keeps the newest, and brings it to agents that come late, that were away, or that start again; nothing is on disk. An
+agent that is cut off goes on answering with the last one that it has: its window says how old that is. Paper: dataflow
+cycles (the master sends results back to the agents, by multicast).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+
+import msgspec
+
+from agents.catalogue import Catalogue
+from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
+from agents.http.service import Json, Told
+from agents.masters.masters import Masters
+from overlay.contract import Record
+from overlay.errors import OverlayError
+from overlay.messages import RECORD_BYTES_MAX
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+#: The key of the record with a job's newest result, in the job's tree.
+FEEDBACK_KEY = "feedback"
+#: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
+LOOK_S, WAIT_MS = 0.25, 30_000
+#: Pause after a failure.
+RETRY_S = 10.0
+
+
+class Feedback:
+    """Brings results of jobs mastered here to all agents, and has those of all jobs that this agent works for.
+
+    Args:
+        node: the overlay.
+        masters: the jobs of which this agent is the master.
+        catalogue: the jobs it knows.
+    """
+
+    def __init__(self, node: OverlayNode, masters: Masters, catalogue: Catalogue) -> None:
+        self._node, self._masters, self._catalogue = node, masters, catalogue
+        self._following: dict[bytes, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Follow the jobs that this agent is the master of, until cancelled."""
+        try:
+            while True:
+                for job in self._masters.jobs:
+                    app = job.definition.app_id
+                    if job.definition.options.feedback and app not in self._following:
+                        task = self._following[app] = asyncio.create_task(self._follow(app))
+                        task.add_done_callback(lambda _, app=app: self._following.pop(app))  # type: ignore[misc]
+                await asyncio.sleep(LOOK_S)
+        finally:
+            for task in self._following.values():
+                task.cancel()
+
+    def newest(self, app: bytes, key: str) -> Told:
+        """Return the newest result of a job that has come to this agent.
+
+        Args:
+            app: the job.
+            key: the job as people write it, for messages.
+
+        Raises:
+            UnknownJobError: this agent does not know the job.
+            JobError: the job has no feedback.
+            UnavailableError: no result has come yet, or this agent takes no part in the job.
+        """
+        job = self._catalogue.job(app)
+        if job is None or job.stopped:
+            raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()])
+        if not job.definition.options.feedback:
+            raise JobError(f"{key} has no feedback; publish it with `feedback = 100`, so many rows, in its [options]")
+        record = next((each for each in self._node.records(job.tree) if each.key == FEEDBACK_KEY), None)
+        if record is None:
+            raise UnavailableError(
+                f"no result of {key} has come to this agent yet; they come to agents with source "
+                f"{job.definition.source!r}"
+            )
+        return Told(record.body, f"{record.version}-{zlib.crc32(record.body):08x}")
+
+    async def _follow(self, app: bytes) -> None:
+        """Tell all agents each new result while this agent is the job's master."""
+        said, edition = b"", -1
+        try:
+            while True:
+                master = await self._masters.changed(app, edition, WAIT_MS)
+                if master is None:
+                    continue
+                edition = master.edition
+                job = self._masters.job(app)
+                try:
+                    result = await self._masters.query(app, "latest", None, job.definition.options.feedback)
+                except (UnavailableError, JobError) as error:
+                    log.debug("job %s has no result to tell of: %s", job.definition.key, error)
+                    continue
+                body = packed(result)
+                if body != said:
+                    said = body
+                    self._node.add_record(job.tree, Record(FEEDBACK_KEY, edition, body))
+        except UnknownJobError:
+            return  # another agent is the master, or the job was stopped
+        except (ElfError, OverlayError) as error:
+            log.error("results are not told to the agents now, will try again: %s", error)
+            await asyncio.sleep(RETRY_S)
+
+
+def packed(result: Json) -> bytes:
+    """Encode a result for all agents; of one with too many bytes the first rows, and `cut` says how many are left out.
+
+    Who the master is, and how far the job has come since the window closed, is no part of it.
+    """
+    passing = {"master", "hops"} | ({"through_ms"} if result["window"] is not None else set())
+    plain = {name: value for name, value in result.items() if name not in passing}
+    rows = plain["rows"]
+    body, kept = msgspec.json.encode(plain), len(rows)
+    while len(body) > RECORD_BYTES_MAX and kept:
+        kept = min(kept - 1, kept * RECORD_BYTES_MAX // len(body))
+        body = msgspec.json.encode({**plain, "rows": rows[:kept], "cut": len(rows) - kept})
+    return body
