@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
+from overlay.contract import Record
 from overlay.messages import ControlEntries, Join
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
@@ -88,6 +89,8 @@ async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> N
         outcome.note_most("copies an agent sends, most", copies, f"<= {FAN_IN_MAX}")
     outcome.note("ms until all are notified, mean", sum(took_ms) / times)
     outcome.note("ms until all are notified, most", max(took_ms), "<= 10")
+    flooded_ms = [1000 * await _flood(cluster, app, root, version) for version in range(1, times + 1)]
+    outcome.note("ms until all have a record, most", max(flooded_ms), "<= 10")
     outcome.note("depth", measure(cluster, app).depth)
     outcome.failures += check_multicast(cluster, app, root.runtime.decided, complete=True)
 
@@ -99,6 +102,16 @@ async def _tell_all(cluster: Cluster, app: bytes, root: Machine, body: bytes) ->
     heard = [machine.runtime.controls for machine in cluster.machines]
     count = len(root.runtime.controls) + 1
     return await cluster.wait(lambda: all(len(each) >= count for each in heard), 5.0, 0.0005)
+
+
+async def _flood(cluster: Cluster, app: bytes, root: Machine, version: int) -> float:
+    """Put a record into the tree; returns the seconds until everybody has it."""
+    await asyncio.sleep(cluster.rng.uniform(1.0, 2.0))
+    record = Record("news", version, b"%d" % version)
+    assert root.node is not None
+    root.call(root.node.add_record, app, record)
+    nodes = [machine.node for machine in cluster.machines if machine.node is not None]
+    return await cluster.wait(lambda: all(record in node.records(app) for node in nodes), 5.0, 0.0005)
 
 
 def _copies(machine: Machine) -> int:
