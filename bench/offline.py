@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 AGENTS = 2
 INTERVAL_MS = 10_000
-#: Events a second of all agents: an interval has ten thousand.
-RATE_PER_S = 1_000
 FILE_ROWS = 500_000
 COLUMNS = {"event": "STRING", "category": "STRING", "product": "STRING", "user": "STRING", "price_cents": "BIGINT"}
 QUERY = """SELECT product, count(*) AS n, sum(price_cents) AS cents, max(price_cents) AS most FROM clicks
@@ -72,8 +70,8 @@ class Sink:
         return pl.concat(decode(block, schema) for block in self.blocks).sort(pl.all())
 
 
-def make_archives(folder: pathlib.Path, events: int) -> list[pathlib.Path]:
-    """Write archives of so many events, unless they are there."""
+def make_archives(folder: pathlib.Path, events: int, rate_per_s: int) -> list[pathlib.Path]:
+    """Write archives of so many events, so many a second over all agents, unless they are there."""
     folders = [folder / f"a{number}" for number in range(AGENTS)]
     done = folder / "done"
     if done.exists():
@@ -83,7 +81,7 @@ def make_archives(folder: pathlib.Path, events: int) -> list[pathlib.Path]:
     for number, own in enumerate(folders):
         archive = Archive(own, "clicks", f"a{number}", rows_max=FILE_ROWS)
         sequence = waiting = 0
-        for chunk in generate(number, events // AGENTS, START_MS, RATE_PER_S / AGENTS):
+        for chunk in generate(number, events // AGENTS, START_MS, rate_per_s / AGENTS):
             frame = pl.read_ndjson(chunk).with_columns(at).select("ts", *COLUMNS)
             archive.append(frame)
             waiting += frame.height
@@ -113,11 +111,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--rate", type=int, default=1_000, help="events a second: what an interval's rows are made of")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--master", default="local[2]", help="Spark's master")
     parser.add_argument("--workers", type=int, default=0, help="of a cluster that computes the same once more")
     arguments = parser.parse_args()
-    folders = make_archives(ROOT / ".bench" / f"offline-{arguments.events}", arguments.events)
+    made = ROOT / ".bench" / f"offline-{arguments.events}-{arguments.rate}"
+    folders = make_archives(made, arguments.events, arguments.rate)
     newest_ms = max(file.entry.last_ms for file in find_files(folders, "clicks"))
     until_ms = (newest_ms // INTERVAL_MS + 1) * INTERVAL_MS
     spark = open_session(arguments.master)

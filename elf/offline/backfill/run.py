@@ -18,6 +18,7 @@ import polars as pl
 from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
 from agents.jobs.plan import Plan
+from cbt.aggregates import Slotted
 from elf.offline.asking import JobText, Reach
 from elf.offline.backfill.coverage import Coverage
 from elf.offline.backfill.loading import Loader, LoadingClient
@@ -31,8 +32,9 @@ from elf.offline.session import OfflineError, in_one_sentence, open_session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Bytes of archive that one pass of Spark's computes: a few million events.
-PASS_BYTES = 64 << 20
+#: Bytes of archive that one pass of Spark's computes: some ten million events. Fewer where it hands over single values,
+#: of which there may be as many as events.
+PASS_BYTES, SLOTTED_PASS_BYTES = 256 << 20, 64 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +113,7 @@ def run_backfill(
     loader = Loader(client, name, plan, reaches, coverage)
     events = rows = 0
     with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
-        for number, (begin, end) in enumerate(_passes(files, first, until, interval_ms)):
+        for number, (begin, end) in enumerate(_passes(files, first, until, plan)):
             span = begin * interval_ms, end * interval_ms
             within = [file for file in files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
             # A file that reaches into several passes is counted with the first.
@@ -138,15 +140,17 @@ def _span(files: Sequence[ArchivedFile], reaches: Sequence[Reach], since_ms: int
     return max(first_ms, since_ms, oldest_ms), until_ms, notes
 
 
-def _passes(files: Sequence[ArchivedFile], first: int, until: int, interval_ms: int) -> Iterator[tuple[int, int]]:
+def _passes(files: Sequence[ArchivedFile], first: int, until: int, plan: Plan) -> Iterator[tuple[int, int]]:
     """Cut [first, until) into runs of intervals of about as many bytes of archive, as far as their hours tell."""
+    slotted = any(isinstance(aggregate, Slotted) for _, aggregate in plan.schema.aggregates)
+    most, interval_ms = SLOTTED_PASS_BYTES if slotted else PASS_BYTES, plan.interval_ms
     begin, size = first, 0
     for file in sorted(files, key=lambda file: file.entry.last_ms):
         end = min(file.entry.last_ms // interval_ms + 1, until)
         if end <= first:
             continue
         size += file.entry.bytes
-        if size >= PASS_BYTES and begin < end < until:
+        if size >= most and begin < end < until:
             yield begin, end
             begin, size = end, 0
     yield begin, until

@@ -8,17 +8,22 @@ from typing import Any
 import pytest
 
 from elf.offline.backfill import run
-from elf.offline.backfill.run import PASS_BYTES, _passes, run_backfill
+from elf.offline.backfill.run import PASS_BYTES, SLOTTED_PASS_BYTES, _passes, run_backfill
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
+from tests.agents.plans import plan_of
 from tests.elf.offline.backfill.asked import Asked, archived, described
 
 
-def test_passes_follow_the_bytes_of_the_archive() -> None:
-    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(6)]
-    assert list(_passes(hours, 0, 6, 10_000)) == [(0, 2), (2, 4), (4, 6)]
-    assert list(_passes(hours, 3, 5, 10_000)) == [(3, 5)]
-    assert list(_passes([], 3, 5, 10_000)) == [(3, 5)]
+@pytest.mark.parametrize(
+    ("state", "most"), [("sum(cents)", PASS_BYTES), ("approx_count_distinct(cents)", SLOTTED_PASS_BYTES)]
+)
+def test_passes_follow_the_bytes_of_the_archive(state: str, most: int) -> None:
+    plan = plan_of(f"SELECT product, {state} AS x FROM clicks GROUP BY product, window(ts, '10 seconds')")
+    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, most // 2) for hour in range(6)]
+    assert list(_passes(hours, 0, 6, plan)) == [(0, 2), (2, 4), (4, 6)]
+    assert list(_passes(hours, 3, 5, plan)) == [(3, 5)]
+    assert list(_passes([], 3, 5, plan)) == [(3, 5)]
 
 
 def test_an_archive_that_is_not_there_is_an_error_before_spark_starts(
