@@ -35,6 +35,12 @@ class Files(LoadScopeScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Give a worker what has Spark, else what waits unless enough others do, else the file of most tests."""
+        # What a worker that crashed had done comes back, too; whoever is given nothing to do never asks again.
+        for scope in [scope for scope, unit in self.workqueue.items() if all(unit.values())]:
+            del self.workqueue[scope]
+        if not self.workqueue:
+            node.shutdown()
+            return
         others = [units for other, units in self.assigned_work.items() if other is not node]
         enough = sum(any(map(_is_waited_for, units.items())) for units in others) >= WAITING_MAX
 

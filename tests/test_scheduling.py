@@ -88,6 +88,22 @@ def test_two_wait_while_there_is_what_waits_and_begin_with_the_largest_file(
     assert sorted(given) == sorted(spark.tests), "each test is given to one worker, once"
 
 
+def test_what_a_worker_leaves_when_it_crashes_is_done_by_others(workers: tuple[Any, list[Worker]]) -> None:
+    files, (spark, one, other) = workers
+    for index in [index for index, test in enumerate(one.tests) if test.startswith("tests/system/test_three.py")]:
+        files.mark_test_complete(one, index)
+    assert one.files == ["tests/system/test_three.py", "tests/system/test_one.py"]
+    crashed = files.remove_node(one)
+    assert crashed == "tests/system/test_one.py::test_0"
+    for _ in SIZES:
+        for worker in (spark, other):
+            for file in worker.files:
+                finish(files, worker, file)
+    left = {test for test in spark.tests if not test.startswith("tests/system/test_three.py")}
+    assert {*spark.given, *other.given} == left
+    assert spark.shutting_down and other.shutting_down
+
+
 def test_a_file_that_imports_pyspark_anywhere_is_with_spark(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a.py").write_text("if TYPE_CHECKING:\n    from pyspark.sql import SparkSession\n")
     (tmp_path / "b.py").write_text("# from pyspark.sql import SparkSession\nname = 'pyspark'\n")
