@@ -1,4 +1,4 @@
-"""How long a query takes from an agent three hops away from the job's master, while events flow.
+"""How long queries take over three hops while events flow, and how long applications take to read feedback.
 
 Starts agents as processes on loopback with small routing tables (k = 1), so that routes are as long as in a much larger
 overlay; only two of them have the job's source, so the others cannot know its master and must route hop by hop.
@@ -21,6 +21,8 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+import aiohttp  # noqa: E402
+
 import elf  # noqa: E402
 from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
 
@@ -31,6 +33,8 @@ query = '''
 SELECT product, count(*) AS clicks FROM clicks WHERE event = 'click' AND category = 'Video Games'
 GROUP BY product, window(ts, '10 seconds', '2 seconds') ORDER BY clicks DESC LIMIT 10
 '''
+[options]
+feedback = 10
 """
 JOBS_MAX = 40
 
@@ -90,8 +94,30 @@ async def measure(agent: AgentProcess, job: str, queries: int) -> tuple[list[flo
     return spent, hops
 
 
+async def read_feedback(agent: AgentProcess, job: str, times: int) -> tuple[list[float], int]:
+    """Read what came to an agent, as an application beside it does; return milliseconds and how often it was new."""
+    spent, news, tag = [], 0, ""
+    async with aiohttp.ClientSession() as session:
+        for _ in range(times):
+            began = time.perf_counter()
+            url = f"{agent.url}/v1/jobs/{job}/feedback"
+            async with session.get(url, headers={"If-None-Match": tag} if tag else {}) as answer:
+                body = await answer.read()
+            spent.append((time.perf_counter() - began) * 1000)
+            assert answer.status in (200, 304), body
+            news, tag = news + (answer.status == 200), answer.headers["ETag"]
+            await asyncio.sleep(0.005)
+    return spent, news
+
+
+def tell(what: str, spent: list[float]) -> None:
+    """Print a distribution."""
+    cuts = statistics.quantiles(spent, n=1000)
+    print(f"{what}: p50 {cuts[499]:.2f} ms   p90 {cuts[899]:.2f} ms   p99 {cuts[989]:.2f} ms   max {max(spent):.1f} ms")
+
+
 def main() -> None:
-    """Print the distribution of query latency."""
+    """Print the distributions of query latency, and of reading feedback at an agent with the job's source."""
     parser = argparse.ArgumentParser(prog="scripts/bench latency", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=20)
     parser.add_argument("--hops", type=int, default=3)
@@ -106,9 +132,10 @@ def main() -> None:
         with elf.connect(agents[0].url) as client:
             wait_until(lambda: client.query(job).rows, "a window has closed")
         spent, hops = asyncio.run(measure(agent, job, args.queries))
-    cuts = statistics.quantiles(spent, n=1000)
-    print(f"{args.queries} queries over {sorted(hops)} hops, {args.agents} agents, {2 * args.rate:g} events/s")
-    print(f"p50 {cuts[499]:.1f} ms   p90 {cuts[899]:.1f} ms   p99 {cuts[989]:.1f} ms   max {max(spent):.1f} ms")
+        read, news = asyncio.run(read_feedback(agents[1], job, args.queries))
+    print(f"{args.agents} agents, {2 * args.rate:g} events/s")
+    tell(f"{args.queries} queries over {sorted(hops)} hops", spent)
+    tell(f"{args.queries} reads of feedback, {news} of them new", read)
 
 
 if __name__ == "__main__":

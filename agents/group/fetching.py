@@ -21,7 +21,7 @@ from agents.replies import value_of
 from agents.requests import Fetch, JobRecord, Page, encode
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
-from agents.store.panes import Kind, PaneReader, Panes
+from agents.store.panes import ClosedError, Kind, PaneReader, Panes
 from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError
 from overlay.ids import Contact
@@ -55,11 +55,16 @@ class Pages:
             self._close(old)
             self._close(list(self._readers)[: max(0, len(self._readers) + 1 - READERS_MAX)])
             self._readers[who] = await asyncio.to_thread(self._store.reader, app), 0, now_s
-        reader, number, _ = self._readers.pop(who, (None, 0, 0.0))
+        reader, number, _ = self._readers.get(who, (None, 0, 0.0))
         if reader is None or number != fetch.number:
+            self._close([who])
             raise UnavailableError("this page is not there any more; begin anew")
+        del self._readers[who]  # so that it is the newest
         self._readers[who] = reader, number + 1, now_s
-        blocks = await asyncio.to_thread(reader.page, PAGE_BYTES)
+        try:
+            blocks = await asyncio.to_thread(reader.page, PAGE_BYTES)
+        except ClosedError as error:
+            raise UnavailableError(f"{error}; begin anew") from None
         applied = msgspec.msgpack.decode(reader.state, type=MasterState).applied
         if blocks:
             return Page(job=reader.job, applied=applied, blocks=blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sqlite3
+import threading
 from collections.abc import Iterable, Mapping
 
 from agents.store.checksums import DamagedError, is_whole, verified
@@ -12,6 +13,10 @@ from agents.store.database import Database
 _PUT_MASTER = "INSERT OR REPLACE INTO masters VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))"
 _PUT_BLOCK = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))"
 _WHAT = "what a job's master knows"
+
+
+class ClosedError(Exception):
+    """Nobody reads here any more."""
 
 
 class Kind(enum.IntEnum):
@@ -150,10 +155,15 @@ class Panes:
 
 
 class PaneReader:
-    """One master at one moment, page by page; to be closed."""
+    """One master at one moment, page by page; to be closed, which any thread may do at any time.
+
+    SQLite does not survive a connection that is closed while another thread reads from it: a page that is being read
+    then ends first.
+    """
 
     def __init__(self, sql: sqlite3.Connection, app: bytes) -> None:
         self._sql, self._app, self._after = sql, app, (-1, 0)
+        self._lock, self._is_reading, self._is_closed = threading.Lock(), False, False
         try:
             row = sql.execute("SELECT * FROM masters WHERE app = ?", (app,)).fetchone()
             if row is None:
@@ -164,7 +174,27 @@ class PaneReader:
             raise
 
     def page(self, bytes_max: int) -> list[tuple[int, int, bytes]]:
-        """Return the next blocks as (kind, interval, block); empty at the end. Damaged blocks are left out."""
+        """Return the next blocks as (kind, interval, block); empty at the end. Damaged blocks are left out.
+
+        Raises:
+            ClosedError: it is closed, or another thread reads a page.
+        """
+        with self._lock:
+            if self._is_closed or self._is_reading:
+                raise ClosedError("nobody reads from here any more")
+            self._is_reading = True
+        try:
+            return self._page(bytes_max)
+        finally:
+            self._finish()
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._is_reading = False
+            if self._is_closed:
+                self._sql.close()
+
+    def _page(self, bytes_max: int) -> list[tuple[int, int, bytes]]:
         query = "SELECT * FROM history WHERE app = ? AND (kind, interval) > (?, ?) ORDER BY kind, interval"
         found: list[tuple[int, int, bytes]] = []
         size = 0
@@ -178,5 +208,8 @@ class PaneReader:
         return found
 
     def close(self) -> None:
-        """Let go of the moment."""
-        self._sql.close()
+        """Let go of the moment, at once or with the end of the page that is being read; again does nothing."""
+        with self._lock:
+            if not self._is_closed and not self._is_reading:
+                self._sql.close()
+            self._is_closed = True
