@@ -13,13 +13,13 @@ import logging
 import zlib
 
 import msgspec
+import polars as pl
 
 from agents.catalogue import Catalogue
-from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
+from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.http.service import Json, Told
 from agents.masters.masters import Masters
 from overlay.contract import Record
-from overlay.errors import OverlayError
 from overlay.messages import RECORD_BYTES_MAX
 from overlay.node import OverlayNode
 
@@ -76,7 +76,7 @@ class Feedback:
             raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()])
         if not job.definition.options.feedback:
             raise JobError(f"{key} has no feedback; publish it with `feedback = 100`, so many rows, in its [options]")
-        record = next((each for each in self._node.records(job.tree) if each.key == FEEDBACK_KEY), None)
+        record = self._told(job.tree)
         if record is None:
             raise UnavailableError(
                 f"no result of {key} has come to this agent yet; they come to agents with source "
@@ -86,40 +86,53 @@ class Feedback:
 
     async def _follow(self, app: bytes) -> None:
         """Tell all agents each new result while this agent is the job's master."""
-        said, edition = b"", -1
-        try:
-            while True:
+        edition = -1
+        while True:
+            try:
                 master = await self._masters.changed(app, edition, WAIT_MS)
-                if master is None:
-                    continue
-                edition = master.edition
-                job = self._masters.job(app)
-                try:
-                    result = await self._masters.query(app, "latest", None, job.definition.options.feedback)
-                except (UnavailableError, JobError) as error:
-                    log.debug("job %s has no result to tell of: %s", job.definition.key, error)
-                    continue
-                body = packed(result)
-                if body != said:
-                    said = body
-                    self._node.add_record(job.tree, Record(FEEDBACK_KEY, edition, body))
-        except UnknownJobError:
-            return  # another agent is the master, or the job was stopped
-        except (ElfError, OverlayError) as error:
-            log.error("results are not told to the agents now, will try again: %s", error)
-            await asyncio.sleep(RETRY_S)
+                if master is not None:
+                    edition = master.edition
+                    await self._tell(app, edition)
+            except UnknownJobError:
+                return  # another agent is the master, or the job was stopped
+            except (UnavailableError, JobError) as error:
+                log.debug("a job has no result to tell of: %s", error)
+            # A panic of Polars is no Exception to Python.
+            except (Exception, pl.exceptions.PanicException) as error:
+                log.error("results are not told to the agents now, will try again: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _tell(self, app: bytes, edition: int) -> None:
+        rows = self._masters.job(app).definition.options.feedback
+        body = packed(await self._masters.query(app, "latest", None, rows))
+        # The job may have been stopped and published again meanwhile.
+        tree = self._masters.job(app).tree
+        told = self._told(tree)
+        if told is None:
+            self._node.add_record(tree, Record(FEEDBACK_KEY, edition, body))
+        elif told.body != body:
+            # A master before us may have had editions that were never decided, or said another label of this one.
+            self._node.add_record(tree, Record(FEEDBACK_KEY, max(edition, told.version + 1), body))
+
+    def _told(self, tree: bytes) -> Record | None:
+        return next((record for record in self._node.records(tree) if record.key == FEEDBACK_KEY), None)
 
 
 def packed(result: Json) -> bytes:
     """Encode a result for all agents; of one with too many bytes the first rows, and `cut` says how many are left out.
 
     Who the master is, and how far the job has come since the window closed, is no part of it.
+
+    Raises:
+        UnavailableError: what is not rows is too long by itself.
     """
     passing = {"master", "hops"} | ({"through_ms"} if result["window"] is not None else set())
     plain = {name: value for name, value in result.items() if name not in passing}
     rows = plain["rows"]
     body, kept = msgspec.json.encode(plain), len(rows)
-    while len(body) > RECORD_BYTES_MAX and kept:
+    while len(body) > RECORD_BYTES_MAX:
+        if not kept:
+            raise UnavailableError(f"without any row the result has {len(body)} bytes, over {RECORD_BYTES_MAX}")
         kept = min(kept - 1, kept * RECORD_BYTES_MAX // len(body))
         body = msgspec.json.encode({**plain, "rows": rows[:kept], "cut": len(rows) - kept})
     return body

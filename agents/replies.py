@@ -57,6 +57,7 @@ def encode_reply(reply: Reply) -> bytes:
     if len(plain) <= PLAIN_BYTES_MAX:
         return plain
     packed = _COMPRESSED + lz4.frame.compress(plain, store_size=True) if len(plain) <= REPLY_BYTES_MAX else plain
+    packed = min(plain, packed, key=len)
     if len(packed) <= PAYLOAD_BYTES_MAX:
         return bytes(packed)
     return msgspec.msgpack.encode(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pathlib
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,11 +19,13 @@ import elf
 from agents.agent import Agent
 from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
 from agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
-from agents.feedback import packed
+from agents.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
 from agents.http.app import make_app, serve
 from agents.jobs.definition import load_definition
 from agents.service import Service
 from elf.client.results import Result
+from overlay.contract import Record
+from overlay.control.records import RecordMap
 from overlay.messages import RECORD_BYTES_MAX
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
@@ -149,3 +154,81 @@ def test_what_has_no_room_is_counted(count: int, size: int) -> None:
 def test_how_far_the_job_has_come_makes_no_new_result_of_a_window() -> None:
     one, other = (result([{"n": 1}], {"start_ms": 0, "end_ms": 5}) | {"through_ms": at} for at in (5, 6))
     assert packed(one) == packed(other)
+
+
+class Tree:
+    """The records of a job's tree: of equal keys the latest version stays."""
+
+    def __init__(self) -> None:
+        self.held = RecordMap()
+
+    def records(self, tree: bytes) -> list[Record]:
+        return self.held.all()
+
+    def add_record(self, tree: bytes, record: Record) -> bool:
+        return self.held.apply(record)
+
+
+class Master:
+    """The master of one job, whose results are said one after the other."""
+
+    def __init__(self, *answers: Any) -> None:
+        job = load_definition(JOB)
+        self.record = SimpleNamespace(definition=job, tree=b"tree")
+        self.answers, self.edition, self.asked = list(answers), 99, 0
+
+    @property
+    def jobs(self) -> list[Any]:
+        return [self.record]
+
+    def job(self, app: bytes) -> Any:
+        return self.record
+
+    async def changed(self, app: bytes, edition: int, wait_ms: int) -> Any:
+        if not self.answers:
+            raise UnknownJobError("no master any more")
+        self.edition += 1
+        return self
+
+    async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Any:
+        self.asked += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+async def told_by(master: Master, tree: Tree) -> list[Any]:
+    """Let a master tell all its answers; return the rows that stay."""
+    feedback = Feedback(tree, master, None)  # type: ignore[arg-type]
+    await asyncio.wait_for(feedback._follow(b"app"), 30)
+    return list(msgspec.json.decode(tree.held.all()[0].body)["rows"])
+
+
+async def test_what_a_lost_master_had_said_does_not_stay_above_what_holds() -> None:
+    tree = Tree()
+    window = {"start_ms": 0, "end_ms": 5}
+    tree.add_record(b"tree", Record(FEEDBACK_KEY, 100_000, packed(result([{"n": 10}], window))))
+    assert await told_by(Master(result([{"n": 8}], window)), tree) == [{"n": 8}]
+    assert await told_by(Master(result([{"n": 8}], window), result([{"n": 9}], window)), tree) == [{"n": 9}]
+
+
+async def test_a_failure_ends_nothing_and_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("agents.feedback.asyncio.sleep", pause)
+    failures = (pl.exceptions.PanicException("a date of the year 14645"), OSError("no disk"), JobError("none yet"))
+    assert await told_by(Master(*failures, result([{"n": 1}], None)), Tree()) == [{"n": 1}]
+    assert pauses == [RETRY_S, RETRY_S]
+
+
+def test_a_label_that_has_no_room_is_no_result() -> None:
+    plain = result([{"n": 1}], None)
+    plain["completeness"]["missing"] = [f"web{number:030d}" for number in range(15_000)]
+    with pytest.raises(UnavailableError, match="without any row the result has"):
+        packed(plain)

@@ -55,6 +55,11 @@ def test_a_million_rows_fit_into_a_message() -> None:
     assert len(body) <= PAYLOAD_BYTES_MAX
 
 
+def test_what_cannot_be_compressed_goes_as_it_is() -> None:
+    value = random.Random(1).randbytes(PAYLOAD_BYTES_MAX - 64)
+    assert value_of(encode_reply(Reply(value=value))) == value
+
+
 @pytest.mark.parametrize("size", [PAYLOAD_BYTES_MAX + 1, REPLY_BYTES_MAX + 1])
 def test_what_no_message_can_carry_is_said(size: int) -> None:
     body = encode_reply(Reply(value=random.Random(1).randbytes(size)))

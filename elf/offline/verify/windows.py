@@ -7,6 +7,7 @@ so that the answers of a week need not be in memory at once. Where a master is a
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
@@ -70,16 +71,21 @@ def ask_windows(client: JobClient, job: JobText, windows: Sequence[str]) -> Iter
         yield msgspec.to_builtins(patiently(lambda: client.query(job.key, window=windows[0])))
         return
 
+    given_up = threading.Event()
+
     def ask(window: str) -> Result | None:
         try:
-            result: Result = msgspec.to_builtins(patiently(lambda: client.query(job.key, window=window)))
+            result: Result = msgspec.to_builtins(patiently(lambda: client.query(job.key, window=window), given_up))
         except ExpiredError:
             return None
         return result
 
     with ThreadPoolExecutor(QUESTIONS) as pool:
-        for several in _batches(windows, 4 * QUESTIONS):
-            yield from (result for result in pool.map(ask, several) if result is not None)
+        try:
+            for several in _batches(windows, 4 * QUESTIONS):
+                yield from (result for result in pool.map(ask, several) if result is not None)
+        finally:
+            given_up.set()  # when one has failed, or somebody interrupts, no other is waited for
 
 
 class Labels:

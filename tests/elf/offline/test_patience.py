@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
@@ -16,7 +17,7 @@ from elf.offline.patience import patiently
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that only pauses move."""
     taken: list[float] = []
-    monkeypatch.setattr(time, "sleep", taken.append)
+    monkeypatch.setattr(threading.Event, "wait", lambda event, pause_s: taken.append(pause_s) or event.is_set())
     monkeypatch.setattr(time, "monotonic", lambda: sum(taken))
     return taken
 
@@ -43,6 +44,14 @@ def test_patience_ends(pauses: list[float]) -> None:
     with pytest.raises(UnavailableError, match="no master"):
         patiently(answering(*[UnavailableError("no master")] * 1_000))
     assert patience.PATIENCE_S - 4 < sum(pauses) <= patience.PATIENCE_S
+
+
+def test_who_has_given_up_is_not_waited_for(pauses: list[float]) -> None:
+    given_up = threading.Event()
+    given_up.set()
+    with pytest.raises(UnavailableError, match="no master"):
+        patiently(answering(*[UnavailableError("no master")] * 1_000), given_up)
+    assert len(pauses) == 1
 
 
 def test_what_is_wrong_is_not_asked_again(pauses: list[float]) -> None:

@@ -75,6 +75,15 @@ def test_a_master_that_stays_away_is_told_of(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UnavailableError, match="no master"):
         list(ask_windows(client, JOB, ["0/30"]))
     assert len(client.asked) == 2
+    monkeypatch.setattr("elf.offline.patience.PATIENCE_S", 3_600.0)
+    failing = {"0/30": JobError("not whole intervals"), "10/40": UnavailableError("no master")}
+
+    def query(name: str, *, window: str, limit: int | None = None) -> Any:
+        raise failing[window]
+
+    monkeypatch.setattr(client, "query", query)
+    with pytest.raises(JobError, match="not whole intervals"):  # and an hour is not waited for the other one
+        list(ask_windows(client, JOB, ["0/30", "10/40"]))
 
 
 def test_labels_of_parts_are_asked_for_once_and_without_rows() -> None:
