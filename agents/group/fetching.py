@@ -49,18 +49,22 @@ class Pages:
         copy = self._copies.get(app) if app is not None else None
         if app is None or copy is None or not self._copies.serves(fetch.tree, fetch.agent_id):
             raise UnavailableError("this agent does not lead the job's root group, or the asker is no member of it")
-        now_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
         if fetch.number == 0:
-            old = [key for key, (_, _, used_s) in self._readers.items() if now_s - used_s > READER_S or key == who]
-            self._close(old)
+            made = await asyncio.to_thread(self._store.reader, app)
+            # Another question of the same member may have been faster.
+            self._close([who])
             self._close(list(self._readers)[: max(0, len(self._readers) + 1 - READERS_MAX)])
-            self._readers[who] = await asyncio.to_thread(self._store.reader, app), 0, now_s
+            self._readers[who] = made, 0, now_s
         reader, number, _ = self._readers.get(who, (None, 0, 0.0))
         if reader is None or number != fetch.number:
             self._close([who])
             raise UnavailableError("this page is not there any more; begin anew")
         del self._readers[who]  # so that it is the newest
         self._readers[who] = reader, number + 1, now_s
+        # As long as somebody reads a moment, SQLite keeps all that is written after it in its log.
+        loop.call_later(READER_S, self._expire, who)
         try:
             blocks = await asyncio.to_thread(reader.page, PAGE_BYTES)
         except ClosedError as error:
@@ -76,6 +80,12 @@ class Pages:
     def close(self) -> None:
         """Give up all."""
         self._close(list(self._readers))
+
+    def _expire(self, who: tuple[bytes, str]) -> None:
+        entry = self._readers.get(who)
+        # Each use sets a timer of its own.
+        if entry is not None and asyncio.get_running_loop().time() - entry[2] >= 0.99 * READER_S:
+            self._close([who])
 
     def _close(self, keys: list[tuple[bytes, str]]) -> None:
         for key in keys:
