@@ -22,6 +22,7 @@ from agents.errors import (
     UnknownAgentError,
     UnknownJobError,
 )
+from cbt.codec import PaoDecodeError, decompressed
 from overlay.decoding import read_msgpack
 from overlay.messages import PAYLOAD_BYTES_MAX
 
@@ -121,13 +122,6 @@ def _unpacked(body: bytes) -> bytes:
     if body[:1] != _COMPRESSED:
         return body
     try:
-        size = int(lz4.frame.get_frame_info(body[1:])["content_size"])
-        if size > REPLY_BYTES_MAX:
-            raise msgspec.DecodeError(f"{size} bytes are over the limit of {REPLY_BYTES_MAX}")
-        decompressor = lz4.frame.LZ4FrameDecompressor()
-        plain = bytes(decompressor.decompress(body[1:], max_length=size))
-    except (RuntimeError, EOFError, ValueError) as error:
+        return decompressed(body[1:], REPLY_BYTES_MAX)
+    except (PaoDecodeError, RuntimeError, EOFError, ValueError) as error:
         raise msgspec.DecodeError(str(error)) from None
-    if not decompressor.eof or len(plain) != size:
-        raise msgspec.DecodeError("it is cut short")
-    return plain

@@ -103,11 +103,16 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         raise PaoDecodeError(f"not a PAO block: {error}") from None
 
 
-def decompressed(data: bytes) -> bytes:
-    """Return what an lz4 frame holds; raises PaoDecodeError if that is too much or not all of it."""
+def decompressed(data: bytes, bytes_max: int = BLOCK_BYTES_MAX) -> bytes:
+    """Return what an lz4 frame holds.
+
+    Raises:
+        PaoDecodeError: that is too much, or not all of it.
+        RuntimeError, ValueError, EOFError: it is no lz4 frame.
+    """
     size = int(lz4.frame.get_frame_info(data)["content_size"])
-    if size > BLOCK_BYTES_MAX:
-        raise PaoDecodeError(f"a block of {size} bytes is over the limit of {BLOCK_BYTES_MAX}")
+    if size > bytes_max:
+        raise PaoDecodeError(f"a block of {size} bytes is over the limit of {bytes_max}")
     decompressor = lz4.frame.LZ4FrameDecompressor()
     body = bytes(decompressor.decompress(data, max_length=size))
     if not decompressor.eof or decompressor.unused_data:
