@@ -9,6 +9,7 @@ cycles (the master sends results back to the agents, by multicast).
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import zlib
 
@@ -53,11 +54,14 @@ class Feedback:
                     app = job.definition.app_id
                     if job.definition.options.feedback and app not in self._following:
                         task = self._following[app] = asyncio.create_task(self._follow(app))
-                        task.add_done_callback(lambda _, app=app: self._following.pop(app))  # type: ignore[misc]
+                        task.add_done_callback(functools.partial(self._ended, app))
                 await asyncio.sleep(LOOK_S)
         finally:
             for task in self._following.values():
                 task.cancel()
+
+    def _ended(self, app: bytes, _: asyncio.Task[None]) -> None:
+        del self._following[app]
 
     def newest(self, app: bytes, key: str) -> Told:
         """Return the newest result of a job that has come to this agent.

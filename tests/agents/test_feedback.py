@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import elf
 from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
+from agents.config import AgentConfig
 from agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
 from agents.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
 from agents.http.app import make_app, serve
@@ -27,6 +27,7 @@ from elf.client.results import Result
 from overlay.contract import Record
 from overlay.control.records import RecordMap
 from overlay.messages import RECORD_BYTES_MAX
+from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
@@ -39,16 +40,6 @@ interval = "500ms"
 lateness = "0s"
 feedback = 2
 """
-
-
-def configure(folder: pathlib.Path, name: str, port: int, join: list[str]) -> AgentConfig:
-    return AgentConfig(
-        agent=AgentSection(name=name, data=str(folder / name)),
-        overlay=OverlaySection(bind=f"127.0.0.1:{port}", join=join),
-        api=ApiSection(bind="127.0.0.1:0"),
-        archive=ArchiveSection(enabled=False),
-        sources={"orders": SourceConfig(columns={"product": "STRING"})},
-    )
 
 
 async def sell(agent: Agent, *products: str) -> None:

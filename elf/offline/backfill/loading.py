@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 import polars as pl
@@ -46,4 +47,4 @@ class Loader:
                 for since, until, block in cut(own, self._plan.schema, begin, end):
                     intervals = Intervals(reach.instance, since, until, block, missing, part)
                     # Once more, where an answer was lost: what is loaded twice is there once.
-                    patiently(lambda intervals=intervals: self._client.load(self._name, intervals))  # type: ignore[misc]
+                    patiently(partial(self._client.load, self._name, intervals))
