@@ -51,8 +51,7 @@ def read_call(node: exp.Expr, resolve: Resolve) -> Call:
     """
     from pyspark.sql import functions as F
 
-    inner = aggregate_call(node)
-    assert inner is not None
+    inner = _inner(node)
     test = to_column(node.expression.this, resolve) if isinstance(node, exp.Filter) else None
 
     def only(column: Column) -> Column:
@@ -128,17 +127,22 @@ def apart(nodes: Sequence[exp.Expr]) -> tuple[list[list[int]], list[int]]:
     For a distinct count Spark groups by the values first, and all that is computed with it has a state for each of
     them: of sets as many as there are values are more than a machine can hold.
     """
-    names = [inner.name.lower() for node in nodes if (inner := aggregate_call(node)) is not None]
+    names = [_inner(node).name.lower() for node in nodes]
     percentiles = [place for place, name in enumerate(names) if name in _PERCENTILES]
-    distinct = [place for place, node in enumerate(nodes) if _is_distinct(node)]
+    distinct = [place for place, node in enumerate(nodes) if _is_distinct(_inner(node))]
     others = [place for place in range(len(nodes)) if place not in (*percentiles, *distinct)]
     together = [distinct, others] if any(names[place] == "collect_set" for place in others) else [distinct + others]
     return [places for places in together if places], percentiles
 
 
-def _is_distinct(node: exp.Expr) -> bool:
+def _inner(node: exp.Expr) -> exp.Expr:
+    """Return the call itself, without FILTER or IGNORE NULLS."""
     inner = aggregate_call(node)
-    assert inner is not None
+    assert inner is not None, "all of them are calls of aggregates"
+    return inner
+
+
+def _is_distinct(inner: exp.Expr) -> bool:
     return inner.name.lower() == "approx_count_distinct" or any(isinstance(e, exp.Distinct) for e in inner.expressions)
 
 
