@@ -85,20 +85,14 @@ async def show_result(request: web.Request) -> web.Response:
     result = await _service(request).result(creator, name, window, key, _limit(request))
     if require is not None:
         require_complete(f"{creator}/{name}", result["completeness"])
-    tag = _tag_of(result)
-    headers = {"ETag": f'W/"{tag}"', "Cache-Control": "no-cache"}
-    if any(known.value in (tag, "*") for known in request.if_none_match or ()):
-        return web.Response(status=304, headers=headers)
-    return _json(result, headers=headers)
+    # How the query travelled is in the body and not in its tag: hence a weak one.
+    return _tagged(request, msgspec.json.encode(result), _tag_of(result), "W/")
 
 
 async def show_feedback(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/feedback."""
     told = _service(request).feedback(*_job_names(request))
-    headers = {"ETag": f'"{told.tag}"', "Cache-Control": "no-cache"}
-    if any(known.value in (told.tag, "*") for known in request.if_none_match or ()):
-        return web.Response(status=304, headers=headers)
-    return web.Response(body=told.body, headers=headers, content_type="application/json")
+    return _tagged(request, told.body, told.tag)
 
 
 async def stream_results(request: web.Request) -> web.StreamResponse:
@@ -189,6 +183,14 @@ def _service(request: web.Request) -> AgentService:
 def _json(value: Json, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
     body = msgspec.json.encode(value)
     return web.Response(body=body, status=status, headers=headers, content_type="application/json")
+
+
+def _tagged(request: web.Request, body: bytes, tag: str, weak: str = "") -> web.Response:
+    """Answer with JSON, or with 304 if the asker says by its tag that it has that already."""
+    headers = {"ETag": f'{weak}"{tag}"', "Cache-Control": "no-cache"}
+    if any(known.value in (tag, "*") for known in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, headers=headers, content_type="application/json")
 
 
 def _job_names(request: web.Request) -> tuple[str, str]:
