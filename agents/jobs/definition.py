@@ -225,7 +225,7 @@ def _read_toml(text: str) -> dict[str, Any]:
 def _options(place: _Places, table: object) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, ("trees", *_CHOICES, *_DURATIONS, "replicas", "feedback"), "options")
+    place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
