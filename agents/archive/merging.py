@@ -168,6 +168,10 @@ class Merging:
             _forget(waiting)
             return
         if parts or not shown.exists():
+            if not shown.exists() and now_ms - entry.merged_ms > GRACE_MS:
+                # It is shown late, as nobody looked after it: readers have their time from now on.
+                entry = msgspec.structs.replace(entry, merged_ms=now_ms - GRACE_MS)
+                disk.replace_durably(manifest_beside(waiting.path), msgspec.json.encode(entry))
             _show(waiting.path, shown)
             for part in parts:
                 part.unlink(missing_ok=True)

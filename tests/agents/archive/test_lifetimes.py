@@ -126,5 +126,19 @@ class Lifetime(RuleBasedStateMachine):
         assert not self.damages.counts
 
 
+def test_who_listed_a_merged_file_keeps_it_though_nobody_looked_after_it_for_long() -> None:
+    state = Lifetime()
+    try:
+        for _ in range(2):
+            state.checkpoint(hour=0, rows=1, priced=False, crash=None)
+        for _ in range(2):
+            state.read_slowly()
+        state.wait(minutes=16)
+        state.read_slowly()
+        state.each_event_is_there_once_or_its_hour_on_record()
+    finally:
+        state.teardown()
+
+
 Lifetime.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 TestLifetime = Lifetime.TestCase
