@@ -208,6 +208,9 @@ class Agent:
                 told = JobRecord.decode(record.body)
                 self.catalogue.learn(told)
                 self.node.move_root(told.tree, told.master, told.stamp_ms)
+                if told.versions and told.definition.source in self.intakes:
+                    # Sooner than by the source's tree: what is read meanwhile counts by an earlier version.
+                    self._spawn(self.attachments.follow(told))
                 return
             job = self.catalogue.learn_record(record)
         except (msgspec.DecodeError, ElfError, ValueError) as error:
@@ -275,7 +278,7 @@ class Agent:
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Merge payloads of a job."""
-        return payload.merge(payloads, self.catalogue.plan(self.sides.tree_of(app)).schema)
+        return payload.merge(payloads, self.catalogue.versions(self.sides.tree_of(app)))
 
     # Own work.
 

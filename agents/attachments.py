@@ -141,6 +141,7 @@ class Attachments:
         elif attached != job.tree:
             await self._attach(job, intake)
         else:
+            await intake.change(job.tree, self._catalogue.versions(job.tree))
             self._stand(job)
 
     async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
@@ -215,14 +216,14 @@ class Attachments:
 
     async def _worker(self, job: JobRecord) -> Worker:
         """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""
-        plan, state = self._catalogue.plan(job.tree), self._checkpoints.worker(job.tree)
+        versions, state = self._catalogue.versions(job.tree), self._checkpoints.worker(job.tree)
         if state is not None:
-            return Worker.restore(plan, self._agent_id, state)
+            return Worker.restore(versions, self._agent_id, state)
         entry = await self._enlist(job)
         after = NEVER if entry.counted is None else entry.counted
         owed = () if entry.missed is None else ((after, entry.missed),)
         progress = Progress(counted=entry.counted, owed=owed)
-        return Worker(plan, self._agent_id, progress, tree=job.tree, new=True)
+        return Worker(versions, self._agent_id, progress, tree=job.tree, new=True)
 
     def _begin(self, job: JobRecord, worker: Worker) -> None:
         """Join a job's tree and hand over what is retained."""

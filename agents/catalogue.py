@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from agents.jobs.definition import check_definition
-from agents.jobs.plan import Plan, compile_job
+from agents.jobs.plan import Plan
+from agents.jobs.versions import Versions, compile_versions
 from agents.requests import JobRecord, Member
 from overlay.contract import Record
 from overlay.decoding import read_msgpack
@@ -25,8 +26,8 @@ class Catalogue:
     def __init__(self) -> None:
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
-        #: Tree -> plan and job, of the newest publication of each job.
-        self._plans: dict[bytes, Plan] = {}
+        #: Tree -> versions and job, of the newest publication of each job.
+        self._versions: dict[bytes, Versions] = {}
         self._trees: dict[bytes, bytes] = {}
         #: Trees of publications that others have followed, oldest first.
         self._over: dict[bytes, None] = {}
@@ -53,14 +54,13 @@ class Catalogue:
         known = self._jobs.get(app)
         if known is not None and known.stamp_ms > job.stamp_ms:
             return
-        if job.tree not in self._plans:
-            self._plans[job.tree] = compile_job(job.definition, job.definition.types)
+        compiled = compile_versions(job.history, self._versions.get(job.tree))
         if known is not None and known.tree != job.tree:
             self._over[known.tree] = None
             while len(self._over) > OVER_MAX:
                 del self._over[next(iter(self._over))]
-            del self._plans[known.tree], self._trees[known.tree]
-        self._jobs[app], self._trees[job.tree] = job, app
+            del self._versions[known.tree], self._trees[known.tree]
+        self._jobs[app], self._trees[job.tree], self._versions[job.tree] = job, app, compiled
 
     def job(self, app: bytes) -> JobRecord | None:
         """Return what is known of a job, stopped ones included."""
@@ -76,13 +76,17 @@ class Catalogue:
         job = self.job_of_tree(tree)
         return tree in self._over or (job is not None and job.stopped)
 
-    def plan(self, tree: bytes) -> Plan:
-        """Return the plan of the publication with this tree.
+    def versions(self, tree: bytes) -> Versions:
+        """Return the versions of the publication with this tree.
 
         Raises:
             KeyError: it was not learnt, or a newer one was.
         """
-        return self._plans[tree]
+        return self._versions[tree]
+
+    def plan(self, tree: bytes) -> Plan:
+        """Return the plan of the newest of these versions; raises as `versions` does."""
+        return self._versions[tree].newest.plan
 
     def running(self, source: str | None = None) -> list[JobRecord]:
         """Return the running jobs, of one source or of all, by creator and name."""

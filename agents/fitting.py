@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import polars as pl
 from msgspec.structs import replace
 
+from agents.paos import Paos
 from agents.payload import Notes, Runs, pack
-from cbt import INTERVAL
 from overlay.messages import PAYLOAD_BYTES_MAX
 
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
@@ -31,12 +30,12 @@ class Fitted(NamedTuple):
     """
 
     payload: bytes | None
-    rest: pl.DataFrame
+    rest: Paos
     owed: Runs
     gaps: Runs
 
 
-def fit(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: int) -> Fitted:
+def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fitted:
     """Pack as many of the first rows as fit, those of a late interval together. O(rows), mostly once.
 
     Together, because the snapshot that says that it brings an interval may be counted when one before it is not. Where
@@ -50,7 +49,7 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: in
             results are without, or whatever belongs to intervals that are sealed already.
         sealed_now: how many of the rows are sealed now.
     """
-    intervals = rows[INTERVAL]
+    intervals = rows.intervals
     count = rows.height
     while True:
         waiting = intervals[count:].unique().sort().to_list()
@@ -59,9 +58,9 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: in
         now = set(intervals[count:sealed_now].to_list())
         gaps = tuple((each, each) for each in waiting if each == both or each in now)
         told = replace(notes, settles={agent: settled} if settled else {}, gaps=(*notes.gaps, *gaps))
-        payload = pack(told, rows[:count])
+        payload = pack(told, rows.head(count))
         if payload is None or len(payload) <= SNAPSHOT_BYTES_MAX or count == 0:
-            return Fitted(payload, rows[count:], left, gaps)
+            return Fitted(payload, rows.rest(count), left, gaps)
         # Somewhat fewer than would fit if all rows were alike; then back to where an interval begins.
         count = min(count - 1, count * SNAPSHOT_BYTES_MAX // len(payload) * 15 // 16)
         begin = (intervals == intervals[count]).arg_max()

@@ -11,6 +11,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 import polars as pl
 
+from agents.jobs.plan import Plan
+from agents.jobs.versions import Versions
+from agents.paos import Blocks, Paos, decoded
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
 from overlay.messages import Interval
@@ -21,7 +24,7 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 Runs: TypeAlias = tuple[tuple[Interval, Interval], ...]
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Facts about a snapshot that end up in the completeness label; they merge like PAOs."""
 
     #: Events that came after their interval was sealed; they ride in this snapshot.
@@ -36,9 +39,13 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     settles: Mapping[str, Runs] = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
     lost: Mapping[str, Runs] = {}
+    #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
+    #: version nobody tells.
+    since: Mapping[str, Mapping[int, Interval]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.late or self.shed or self.gaps or self.partial_before or self.settles or self.lost)
+        told = self.gaps or self.partial_before or self.settles or self.lost or self.since
+        return bool(self.late or self.shed or told)
 
     def __add__(self, other: Notes) -> Notes:
         settles = dict(self.settles)
@@ -51,45 +58,90 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,
             lost={**self.lost, **other.lost},
+            since={**self.since, **other.since},
         )
 
 
 class _Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """`others`: blocks of kinds of PAOs other than the first; `block` may be empty beside them."""
+
     notes: Notes
     block: bytes
+    others: Blocks = ()
 
 
-def pack(notes: Notes, frame: pl.DataFrame) -> bytes | None:
-    """Encode a snapshot's payload; None when there is nothing to say."""
-    if not notes and frame.height == 0:
+def pack(notes: Notes, rows: pl.DataFrame | Paos) -> bytes | None:
+    """Encode a snapshot's payload; None when there is nothing to say. A frame is of the first kind of PAOs."""
+    kinds = {0: rows} if isinstance(rows, pl.DataFrame) else rows.by_states()
+    if not notes and not any(frame.height for frame in kinds.values()):
         return None
-    return msgspec.msgpack.encode(_Wire(notes, encode(frame)))
+    first = kinds.pop(0, None)
+    others = [(states, encode(frame)) for states, frame in kinds.items() if frame.height]
+    return _encode(notes, b"" if first is None else encode(first), others)
+
+
+def _encode(notes: Notes, block: bytes, others: Sequence[tuple[int, bytes]]) -> bytes:
+    return msgspec.msgpack.encode((notes, block, others) if others else (notes, block))
+
+
+def _read(payload: bytes) -> _Wire:
+    try:
+        return read_msgpack(payload, _Wire)
+    except msgspec.DecodeError as error:
+        raise PaoDecodeError(f"not a payload: {error}") from None
 
 
 def unpack(payload: bytes, schema: PaoSchema) -> tuple[Notes, pl.DataFrame]:
-    """Decode a payload of a job with this schema.
+    """Decode a payload of a job with this schema that was never changed.
 
     Raises:
         PaoDecodeError: the bytes are not such a payload.
     """
-    try:
-        wire = read_msgpack(payload, _Wire)
-    except msgspec.DecodeError as error:
-        raise PaoDecodeError(f"not a payload: {error}") from None
+    wire = _read(payload)
+    if wire.others:
+        raise PaoDecodeError("not a payload of a job that was never changed")
     return wire.notes, decode(wire.block, schema)
 
 
-def merge(payloads: Sequence[bytes], schema: PaoSchema) -> bytes:
-    """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`."""
-    notes = Notes()
-    frames: list[pl.DataFrame] = []
+def unpack_all(payload: bytes, versions: Versions) -> tuple[Notes, Paos]:
+    """Decode a payload of a job; PAOs of no version that is remembered are left out.
+
+    Raises:
+        PaoDecodeError: the bytes are not such a payload.
+    """
+    wire = _read(payload)
+    first = [(0, wire.block)] if wire.block else []
+    return wire.notes, decoded([*first, *wire.others], versions)
+
+
+def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
+    """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`.
+
+    PAOs of versions that are not known here go on as they are: whoever is nearer to the root may know them.
+    """
+    versions, notes = Versions.of(job), Notes()
+    frames: dict[int, list[pl.DataFrame]] = {}
+    unknown: list[tuple[int, bytes]] = []
     for payload in payloads:
-        more, frame = unpack(payload, schema)
-        notes += more
-        frames.append(frame)
+        wire = _read(payload)
+        notes += wire.notes
+        for states, block in ([(0, wire.block)] if wire.block else []) + [*wire.others]:
+            plan = versions.plan_of(states)
+            if plan is None:
+                unknown.append((states, block))
+            else:
+                frames.setdefault(states, []).append(decode(block, plan.schema))
     try:
-        merged = schema.merge(frames)
+        merged = {states: _schema(versions, states).merge(parts) for states, parts in frames.items()}
     except (ArithmeticError, ValueError) as error:
         # States of our own making always merge.
         raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
-    return msgspec.msgpack.encode(_Wire(notes, encode(merged)))
+    first = merged.pop(0, None)
+    others = [(states, encode(frame)) for states, frame in merged.items()]
+    return _encode(notes, b"" if first is None else encode(first), [*others, *unknown])
+
+
+def _schema(versions: Versions, states: int) -> PaoSchema:
+    plan = versions.plan_of(states)
+    assert plan is not None
+    return plan.schema

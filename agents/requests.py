@@ -6,12 +6,14 @@ Bodies are msgpack, decoded into these types and nothing else; bytes that fit no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from agents.jobs.definition import TREES_MAX, Definition
+from agents.jobs.definition import TREES_MAX, Definition, check_definition
+from agents.jobs.versions import VERSIONS_MAX, Version
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
@@ -43,14 +45,25 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     stopped: bool = False
     #: Which of the job's two candidate keys the master was found by; records from before there were two have none.
     salt: Annotated[int, msgspec.Meta(ge=SALTS[0], le=SALTS[-1])] = 0
+    #: The versions of this publication, ascending, of which `definition` is the newest; of a job that was never
+    #: changed, none.
+    versions: Annotated[tuple[Version, ...], msgspec.Meta(max_length=VERSIONS_MAX)] = ()
 
     def __post_init__(self) -> None:
         _check_reachable(self.master.address)
+        _check_versions(self.definition, self.versions)
 
     @property
     def master(self) -> Contact:
         """The agent that the publisher's lookup found closest to the candidate key of `salt`."""
         return Contact.at(self.master_host, self.master_port)
+
+    @property
+    def history(self) -> tuple[Version, ...]:
+        """The versions that are remembered, ascending; at least one."""
+        if self.versions:
+            return self.versions
+        return (Version(number=self.definition.version, definition=self.definition, made_ms=self.published_ms),)
 
     @property
     def publication(self) -> str:
@@ -322,3 +335,19 @@ def _check_reachable(address: str) -> None:
     if len(address) > ADDRESS_LENGTH_MAX:
         raise ValueError(f"an address of {len(address)} characters is over the limit of {ADDRESS_LENGTH_MAX}")
     check_address(address)
+
+
+def _check_versions(newest: Definition, versions: Sequence[Version]) -> None:
+    """Refuse versions that are out of order or of another job; raises ValueError."""
+    if not versions:
+        return
+    for version in versions:
+        check_definition(version.definition)
+        key = version.definition.app_id, version.definition.source, version.definition.version
+        if key != (newest.app_id, newest.source, version.number) or not version.since >= version.begins:
+            raise ValueError("a version is of another job, or counts what is before it")
+    if versions[-1].definition != newest:
+        raise ValueError("the newest version is not the job's definition")
+    for before, after in itertools.pairwise(versions):
+        if not (before.number < after.number and before.since <= after.since and before.begins <= after.begins):
+            raise ValueError("the versions are out of order")

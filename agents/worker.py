@@ -8,16 +8,20 @@ settled comes back through `settle`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from msgspec.structs import replace
 
 from agents.fitting import fit
 from agents.jobs.plan import Plan
-from agents.payload import Notes, unpack
+from agents.jobs.types import SqlType
+from agents.jobs.versions import Reign, Versions
+from agents.open_intervals import OpenIntervals, parted
+from agents.paos import Paos, decode_open, encode_open
+from agents.payload import Notes, unpack_all
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
-from cbt import INTERVAL, BufferTree, decode, encode
+from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
 
 #: Runs whose late events a worker still knows to leave out. Those of older ones count, under labels that name us.
@@ -30,7 +34,7 @@ class Worker:
     """A job's open intervals at one agent.
 
     Args:
-        plan: the compiled job.
+        job: the compiled job, or its versions.
         agent_id: this agent's name in the job's roster.
         progress: how far this worker had come at its last checkpoint.
         tree: key of the publication's reducer tree; empty stands for the job's id.
@@ -38,17 +42,25 @@ class Worker:
     """
 
     def __init__(
-        self, plan: Plan, agent_id: str, progress: Progress | None = None, *, tree: bytes = b"", new: bool = False
+        self,
+        job: Plan | Versions,
+        agent_id: str,
+        progress: Progress | None = None,
+        *,
+        tree: bytes = b"",
+        new: bool = False,
     ) -> None:
-        self.plan = plan
-        self.tree = tree or plan.definition.app_id
+        self.versions = Versions.of(job)
+        self.tree = tree or self.plan.definition.app_id
         self.agent_id = agent_id
         self.new = new
         self.progress = progress or Progress()
-        self._trees: dict[int, BufferTree] = {}
+        self._open = OpenIntervals(self.versions)
+        #: The versions that count any events which may still come.
+        self._counting = self._reigns_after(NEVER)
         #: Changed since the last checkpoint.
         self.dirty = True
-        self._semantics = plan.definition.options.semantics
+        self._semantics = self.plan.definition.options.semantics
         #: Snapshots without a verdict, unless the store has them all.
         self._unsettled: dict[int, Snapshot] = {}
         #: Through this one the store has them; the intervals of those after it.
@@ -56,6 +68,8 @@ class Worker:
         self._intervals: dict[int, tuple[int, int]] = {}
         #: The first snapshot of this run that tells what a crash has lost.
         self._told: int | None = None
+        #: The first snapshot of this run that tells since when we count by which versions.
+        self._told_since: int | None = None
         #: Up to here a snapshot of a former run may be counted in the place of ours (at-most-once).
         self._doubtful = NEVER
         self._resumed = NEVER
@@ -63,16 +77,32 @@ class Worker:
         self._succeeds = False
 
     @classmethod
-    def restore(cls, plan: Plan, agent_id: str, state: WorkerState) -> Worker:
+    def restore(cls, job: Plan | Versions, agent_id: str, state: WorkerState) -> Worker:
         """Bring a worker back as its last checkpoint left it."""
-        worker = cls(plan, agent_id, state.progress, tree=state.tree)
-        worker._insert(decode(state.open_block, plan.schema))
+        versions = Versions.of(job)
+        worker = cls(versions, agent_id, state.progress, tree=state.tree)
+        worker._open.insert(decode_open(state.open_block, versions))
         if not worker.is_exact:
             worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
         progress = worker.progress
         if progress.volatile is not None:
             worker.progress = replace(progress, lost=_with_loss(progress.lost, progress.volatile), volatile=None)
         return worker
+
+    @property
+    def plan(self) -> Plan:
+        """The job as of its newest version; some things are the same in all."""
+        return self.versions.newest.plan
+
+    @property
+    def columns(self) -> Mapping[str, SqlType]:
+        """The raw columns that any version reads of which events may come."""
+        return {name: kind for reign in self._counting for name, kind in reign.plan.columns.items()}
+
+    @property
+    def literals(self) -> Sequence[Sequence[str]]:
+        """For each such version, texts each of which every event that it wants contains in its raw line."""
+        return [reign.plan.literals for reign in self._counting]
 
     @property
     def is_exact(self) -> bool:
@@ -96,6 +126,25 @@ class Worker:
         """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
         self.progress, self.new = replace(self.progress, partial_before=partial_before), False
         self._succeeds = self.progress.counted is not None
+        self.adopt(self.versions, partial_before)
+
+    def adopt(self, versions: Versions, unread: int | None) -> None:
+        """Go on with the versions there are now; what they make void of what is open is dropped, and labels say so.
+
+        Args:
+            versions: of the same publication.
+            unread: the first interval of which no event can have been read (None: nothing was read at all).
+        """
+        progress, newest = self.progress, versions.newest.version.number
+        since = dict(progress.since)
+        for version, _ in versions.all:
+            if version.number > progress.version and version.is_told:
+                since[version.number] = version.since if unread is None else max(version.since, unread)
+        self.versions = versions
+        self._counting = self._reigns_after(progress.sealed)
+        self._open.adopt(versions)
+        if newest > progress.version:
+            self.progress, self._told_since, self.dirty = replace(progress, version=newest, since=since), None, True
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
@@ -103,10 +152,17 @@ class Worker:
             self._note_what_is_gone(events)
         if self.progress.dropped:
             events = self._without_dropped(events, self._intervals_of(events))
-        self.take(events, self.plan.reduce(events))
+        if len(self.versions.all) == 1:
+            self.take(events, self.plan.reduce(events))
+            return
+        parts = parted(events, self._intervals_of(events), self._counting)
+        # All before the first is taken: if one cannot be reduced, nothing is.
+        reduced = [(part, reign.plan.reduce(part), reign.version.states) for reign, part in parts]
+        for part, paos, states in reduced:
+            self.take(part, paos, states)
 
-    def take(self, events: pl.DataFrame, paos: pl.DataFrame) -> None:
-        """Insert the PAOs of a frame of events, or those of them that are this job's part."""
+    def take(self, events: pl.DataFrame, paos: pl.DataFrame, states: int = 0) -> None:
+        """Insert the PAOs of a frame of events, or those of them that are this job's part; `states`: their kind."""
         if self._succeeds and events.height:
             self._note_what_is_gone(events)
         if self.progress.dropped:
@@ -123,7 +179,7 @@ class Worker:
             late = int((events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) < sealed_before_ms).sum())
             if late:
                 self.progress = replace(self.progress, late=self.progress.late + late)
-        self._insert(paos)
+        self._open.insert(Paos([(states, paos)]))
 
     def _note_what_is_gone(self, events: pl.DataFrame) -> None:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
@@ -148,24 +204,43 @@ class Worker:
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
         labels have to say goes with the first: until the one that it is in is committed, no label knows of it.
         """
-        closed = (watermark_ms - self.plan.definition.options.lateness_ms) // self.plan.interval_ms - 1
+        closed = self._closed(watermark_ms)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             return []
-        throughs = {interval for interval in self._trees if floor < interval < closed} | {closed}
+        throughs = {interval for interval in self._open if floor < interval < closed} | {closed}
+        # What is sealed now in one snapshot is of one kind: the master takes each into panes of its own.
+        throughs |= {first - 1 for first in self.versions.boundaries(floor, closed)}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
         snapshots = []
         for through in sorted(throughs):
             snapshots.append(self._seal_one(floor, through))
             floor = through
+        if len(self._counting) > 1:
+            self._counting = self._reigns_after(floor)
         return snapshots
+
+    def _reigns_after(self, sealed: int | None) -> tuple[Reign, ...]:
+        """Return the versions that count events, but for those whose intervals the master retains no more."""
+        oldest = NEVER if sealed is None or sealed == NEVER else sealed - self.plan.retained
+        return tuple(each for each in self.versions.reigns() if not each.version.is_paused and each.last >= oldest)
+
+    def _closed(self, watermark_ms: int) -> int:
+        """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
+        closed = NEVER
+        for reign in self.versions.reigns():
+            lateness_ms = reign.plan.definition.options.lateness_ms
+            closed = max(closed, min((watermark_ms - lateness_ms) // reign.plan.interval_ms - 1, reign.last))
+            if closed < reign.last:
+                break
+        return closed
 
     def _has_news(self, floor: int) -> bool:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
         progress = self.progress
-        told = progress.gaps or progress.owed or progress.lost or progress.partial_before is not None
-        return bool(told) or any(interval <= floor for interval in self._trees)
+        told = progress.gaps or progress.owed or progress.lost or progress.since or progress.partial_before is not None
+        return bool(told) or any(interval <= floor for interval in self._open)
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
         """Take the master's verdict on what was sealed up to `verdict.through`.
@@ -185,14 +260,16 @@ class Worker:
         if not verdict.missing:
             told = self._told is not None and verdict.through >= self._told
             lost = () if told else progress.lost
-            self.progress = replace(progress, settled=verdict.through, partial_before=None, lost=lost)
+            is_known = self._told_since is not None and verdict.through >= self._told_since
+            since = {} if is_known else progress.since
+            self.progress = replace(progress, settled=verdict.through, partial_before=None, lost=lost, since=since)
             return
-        drops = verdict.named and self.plan.definition.options.straggler in ("drop", "void")
+        options = self.versions.at(verdict.through).plan.definition.options
+        drops = verdict.named and options.straggler in ("drop", "void")
         owed, dropped = progress.owed, progress.dropped
         if drops:
             dropped = _joined(dropped, (verdict.previous, verdict.through))
-            for interval in [held for held in self._trees if verdict.previous < held <= verdict.through]:
-                del self._trees[interval]
+            self._open.drop([held for held in self._open if verdict.previous < held <= verdict.through])
         else:
             # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
             heeded = NEVER if progress.settled is None else progress.settled
@@ -202,8 +279,8 @@ class Worker:
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
-                notes, frame = unpack(snapshot.payload, self.plan.schema)
-                self._insert(frame.filter(pl.col(INTERVAL) <= verdict.previous) if drops else frame)
+                notes, paos = unpack_all(snapshot.payload, self.versions)
+                self._open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
                 late, gaps = late + notes.late, (*gaps, *notes.gaps)
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
         self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped, late=late, gaps=gaps)
@@ -221,28 +298,27 @@ class Worker:
             sealed: the snapshots made since the last one, if all are to be stored.
             last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
         """
-        progress, trees = self.progress, self._trees
+        progress, paos = self.progress, None
         if not self.is_exact:
             keeps = last or self._semantics == "at-least-once"
             progress = replace(progress, early=not last and keeps, volatile=None if keeps else self._volatile())
             sealed = [held for through, held in sorted(self._unsettled.items()) if through > self._stored and keeps]
             self._stored = max([self._stored, *(held.through for held in sealed)])
-            trees = trees if keeps else {}
+            paos = None if keeps else Paos()
             self.progress = replace(self.progress, early=progress.early)
-        frames = [tree.snapshot() for tree in trees.values()]
-        block = encode(pl.concat([self.plan.schema.empty(), *frames]))
+        block = encode_open(self._open.snapshot() if paos is None else paos, self.versions)
         return WorkerState(self.tree, progress, block, tuple(sealed))
 
     def _volatile(self) -> tuple[int, int] | None:
         """Return the run of intervals with data in memory only."""
         held = [run for through, run in self._intervals.items() if through > self._stored]
-        held += [(interval, interval) for interval in self._trees] + [*self.progress.gaps]
+        held += [(interval, interval) for interval in self._open] + [*self.progress.gaps]
         return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
 
     @property
     def memory_bytes(self) -> int:
         """Bytes held in open intervals; may be asked for by another thread than the one that works."""
-        return sum(tree.memory_bytes for tree in list(self._trees.values()))
+        return self._open.memory_bytes
 
     def _intervals_of(self, events: pl.DataFrame) -> pl.Series:
         return events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms
@@ -258,27 +334,22 @@ class Worker:
                 frame, intervals = frame.filter(kept), intervals.filter(kept)
         return frame
 
-    def _insert(self, paos: pl.DataFrame) -> None:
-        for interval, part in _by_interval(paos):
-            tree = self._trees.get(interval)
-            if tree is None:
-                tree = self._trees[interval] = BufferTree(self.plan.schema)
-            tree.insert(part)
-
     def _seal_one(self, floor: int, through: int) -> Snapshot:
         """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
         progress, agent = self.progress, self.agent_id
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
-        due = sorted((interval for interval in self._trees if interval <= through), key=lambda i: (i <= floor, i))
-        rows = pl.concat([self.plan.schema.empty(), *(self._trees.pop(interval).snapshot() for interval in due)])
+        due = sorted((interval for interval in self._open if interval <= through), key=lambda i: (i <= floor, i))
+        rows = self._open.take(due)
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         lost = {agent: progress.lost} if progress.lost else {}
-        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost)
-        fitted = fit(notes, agent, progress.owed, rows, int((rows[INTERVAL] > floor).sum()))
+        since = {agent: progress.since} if progress.since else {}
+        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost, since=since)
+        fitted = fit(notes, agent, progress.owed, rows, int((rows.intervals > floor).sum()))
         self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
-        self._insert(fitted.rest)
+        self._open.insert(fitted.rest)
         self.dirty = True
         self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
+        self._told_since = through if self._told_since is None and since else self._told_since
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
             self._unsettled[through] = snapshot
@@ -300,12 +371,3 @@ def _with_loss(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple
     if len(runs) < LOST_MAX:
         return (*runs, run)
     return (*runs[:-1], (min(runs[-1][0], run[0]), max(runs[-1][1], run[1])))
-
-
-def _by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
-    """Split a frame by interval; mostly there is only one."""
-    intervals = paos[INTERVAL]
-    first = intervals.min()
-    if first is None or first == intervals.max():
-        return [] if first is None else [(intervals[0], paos)]
-    return [(interval, part) for (interval,), part in paos.partition_by(INTERVAL, as_dict=True).items()]

@@ -51,13 +51,13 @@ class Frames:
     """Reads frames by place, and keeps the latest ones.
 
     Args:
-        schema: the job's.
+        schema_of: what the frame at a place looks like.
         store: where they are durable.
         app: the job.
     """
 
-    def __init__(self, schema: PaoSchema, store: Panes, app: bytes) -> None:
-        self._schema, self._store, self._app = schema, store, app
+    def __init__(self, schema_of: Callable[[Place], PaoSchema], store: Panes, app: bytes) -> None:
+        self._schema_of, self._store, self._app = schema_of, store, app
         self._frames = _Latest[pl.DataFrame](lambda frame: int(frame.estimated_size()))
         self._placed = _Latest[Placed](lambda placed: placed.memory_bytes)
 
@@ -70,7 +70,7 @@ class Frames:
         """
         frame = self._frames.get(place)
         if frame is None:
-            frame = decode(self._store.block(self._app, *place), self._schema)
+            frame = decode(self._store.block(self._app, *place), self._schema_of(place))
             self.keep(place, frame)
         return frame
 
@@ -84,10 +84,10 @@ class Frames:
             return frame
         block = self._store.block(self._app, *place)
         if block[:1] != MARK:
-            frame = decode(block, self._schema)
+            frame = decode(block, self._schema_of(place))
             self.keep(place, frame)
             return frame
-        placed = decode_placed(block, self._schema)
+        placed = decode_placed(block, self._schema_of(place))
         self._placed.keep(place, placed, PLACED_CACHE_BYTES)
         return placed
 

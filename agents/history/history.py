@@ -14,25 +14,43 @@ from agents.history.past import Change, Past, block_of
 from agents.history.premerging import Premerging
 from agents.history.summing import Summing
 from agents.jobs.plan import Plan
-from agents.store.panes import Kind, Panes, Place
+from agents.jobs.versions import Compiled, Version, Versions
+from agents.store.panes import MADE, Kind, Panes, Place
 from cbt import encode
 from cbt.merging import Merging
 from cbt.schema import without_interval
+from overlay.contract import NEVER
 
 
 class History:
     """The past of one job.
 
     Args:
-        plan: the compiled job.
+        job: the compiled job, or its versions.
         store: where it is durable.
+        committed: the last interval committed; NEVER before the first.
     """
 
-    def __init__(self, plan: Plan, store: Panes) -> None:
-        past = self._past = Past(plan, store)
+    def __init__(self, job: Plan | Versions, store: Panes, committed: int = NEVER) -> None:
+        past = self._past = Past(Versions.of(job), store, committed)
+        self._serve()
+        self.labels = past.labels
+
+    def _serve(self) -> None:
+        """Take up what serves the windows of the current version."""
+        past = self._past
         self._summing = Summing(past) if past.summed else None
         self._premerging = Premerging(past) if past.windowed and not past.summed else None
-        self.labels = past.labels
+
+    @property
+    def current(self) -> Version:
+        """The version whose panes are the last."""
+        return self._past.current.version
+
+    def adopt(self, versions: Versions) -> None:
+        """Go on with other versions of the job, of which those that have panes are the same."""
+        past = self._past
+        past.versions, past.current = versions, versions.numbered(past.current.version.number) or past.current
 
     def mend(self, expired: int, committed: int, expected: int) -> None:
         """Put labels that say so where those of some panes are lost."""
@@ -49,25 +67,51 @@ class History:
     def window(self, first: int, last: int) -> pl.DataFrame:
         """Merge all rows of these intervals, both ends included, without the `interval` column.
 
-        O(rows of two totals) where the aggregates have an inverse, else O(rows of O(log n) blocks).
+        O(rows of two totals) where the aggregates have an inverse, else O(rows of O(log n) blocks); of a version before
+        the current one O(rows of panes). All of them have to be of one kind of PAOs.
         """
-        if self._summing is not None:
+        past = self._past
+        is_current = first >= past.begins
+        if self._summing is not None and is_current:
             found = self._summing.window(first, last)
             if found is not None:
                 return found
-        past = self._past
+        schema = past.schema_at(last)
         if first == last:
             # A pane has one row for each key of an interval.
-            return without_interval(next(past.inside(first, last), past.schema.empty()))
-        if self._premerging is not None:
+            return without_interval(next(past.inside(first, last), schema.empty()))
+        if self._premerging is not None and is_current:
             return without_interval(self._premerging.window(first, last))
-        merging = Merging(past.schema)
+        merging = Merging(schema)
         for rows in past.inside(first, last):
             merging.add(rows)
         return without_interval(merging.result())
 
     def write(self, state: bytes, change: Change) -> None:
         """Write a change durably with the master's state, then remember it."""
+        past, before = self._past, (self._past.current, self._summing, self._premerging)
+        try:
+            if change.turn is not None:
+                self._turn(change.turn, change)
+            self._write(state, change)
+        except BaseException:
+            past.current, self._summing, self._premerging = before
+            raise
+
+    def _turn(self, turn: Compiled, change: Change) -> None:
+        """Let a version's windows begin anew: what serves those of before goes, and panes alone make them up."""
+        past = self._past
+        served = {(kind, name) for kind in MADE for name in past.store.intervals(past.app, kind)}
+        for place in served:
+            past.frames.forget(place)
+        change.dropped |= served
+        past.current = turn
+        if past.summed:
+            self._summing, self._premerging = Summing(past, fresh=True), None
+        else:
+            self._summing, self._premerging = None, Premerging(past, fresh=True) if past.windowed else None
+
+    def _write(self, state: bytes, change: Change) -> None:
         past, serving = self._past, self._summing or self._premerging
         if serving is not None and change.frames:
             (serving.prepare if change.replaced is None else serving.replace)(change)

@@ -30,12 +30,13 @@ class KeyOrders:
 
     Args:
         past: the job's panes.
+        fresh: what there is on disk is of an earlier version of the job.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: Past, *, fresh: bool = False) -> None:
         self._past = past
         self._placeable = is_placeable(past.schema)
-        self._names: SortedSet[int] = SortedSet(past.store.intervals(past.app, Kind.ORDER))
+        self._names: SortedSet[int] = SortedSet([] if fresh else past.store.intervals(past.app, Kind.ORDER))
         self._unreadable: set[int] = set()
 
     def read(self, name: int, change: Change | None = None) -> pl.DataFrame:

@@ -18,12 +18,14 @@ from sortedcontainers import SortedDict, SortedSet
 from agents.history.frames import Frames
 from agents.history.labels import Labels
 from agents.history.mending import holes, stand_ins
-from agents.jobs.plan import Plan
+from agents.jobs.versions import Compiled, Versions
 from agents.masters.results import Label
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
 from cbt import INTERVAL, PaoDecodeError, decode, encode
 from cbt.placed import Placed, encode_placed
+from cbt.schema import PaoSchema
+from overlay.contract import NEVER
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,8 @@ class Change:
         #: Panes that are no longer retained, and those whose run another pane now extends.
         self.expired: list[int] = []
         self.extended: list[int] = []
+        #: The version of the job that begins anew with this change: what served windows before it goes.
+        self.turn: Compiled | None = None
         #: Blocks that serve long windows: those made (None: a mark without content), and those there are no more.
         self.made: dict[Place, pl.DataFrame | Placed | None] = {}
         self.dropped: set[Place] = set()
@@ -71,16 +75,18 @@ class Past:
     """The panes of one job.
 
     Args:
-        plan: the compiled job.
+        versions: of the job.
         store: where they are durable.
+        committed: the last interval committed; NEVER before the first.
     """
 
-    def __init__(self, plan: Plan, store: Panes) -> None:
-        self.schema, self.store, self.app = plan.schema, store, plan.definition.app_id
-        self.windowed = plan.window is not None
-        #: Whether windows are differences of running totals.
-        self.summed = self.windowed and plan.schema.invertible
-        self.frames = Frames(plan.schema, store, self.app)
+    def __init__(self, versions: Versions, store: Panes, committed: int = NEVER) -> None:
+        self.versions, self.store = versions, store
+        #: The version whose windows are served, beside panes, by what is made of these: the last that has panes.
+        self.current = versions.at(committed)
+        self.app = self.current.plan.definition.app_id
+        self.windowed = self.current.plan.window is not None
+        self.frames = Frames(self._schema_of, store, self.app)
         self._split_labelled_panes()
         blocks = store.blocks(self.app, Kind.LABEL).items()
         entries = {key: msgspec.msgpack.decode(block, type=Entry) for key, block in blocks}
@@ -91,6 +97,29 @@ class Past:
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
         self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
 
+    @property
+    def schema(self) -> PaoSchema:
+        """What the PAOs of the current version look like."""
+        return self.current.plan.schema
+
+    @property
+    def begins(self) -> int:
+        """The first interval of the current version's windows."""
+        return self.current.version.begins
+
+    @property
+    def summed(self) -> bool:
+        """Whether windows are differences of running totals."""
+        return self.windowed and self.schema.invertible
+
+    def schema_at(self, key: int) -> PaoSchema:
+        """Return what the PAOs of a pane look like."""
+        return self.versions.at(key).plan.schema if self.windowed else self.schema
+
+    def _schema_of(self, place: Place) -> PaoSchema:
+        kind, key = place
+        return self.schema_at(key) if kind == Kind.PANE else self.schema
+
     def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
         """Return a pane's rows, or what is left of them; with a change, as they will be after it."""
         changed = change.frames.get(key) if change is not None else None
@@ -99,7 +128,7 @@ class Past:
         try:
             return self.frames.read((Kind.PANE, key))
         except (DamagedError, PaoDecodeError):
-            self._stand_in(key, replace(self.labels[key], damaged=1), self.schema.empty())
+            self._stand_in(key, replace(self.labels[key], damaged=1), self.schema_at(key).empty())
             return self.frames.read((Kind.PANE, key))
 
     def inside(self, first: int, last: int) -> Iterator[pl.DataFrame]:
@@ -119,7 +148,7 @@ class Past:
             if frame is None:
                 found[key] = Entry(label, self.rows[key], key in self.blank)
             else:
-                found[key] = self._entry(label, frame)
+                found[key] = self._entry(key, label, frame)
         return found
 
     def changed(self, change: Change, entries: dict[int, Entry]) -> None:
@@ -147,14 +176,14 @@ class Past:
             for label in stand_ins(hole, self.store.intervals(self.app, Kind.PANE), expected):
                 key = label.through if self.windowed else 0
                 self.store.note(Kind.LABEL, key)
-                frame = self.schema.empty()
+                frame = self.schema_at(key).empty()
                 with contextlib.suppress(DamagedError, PaoDecodeError):
                     frame = self.frames.read((Kind.PANE, key))
                 self._stand_in(key, label, frame)
 
     def _stand_in(self, key: int, label: Label, frame: pl.DataFrame) -> None:
         """Take what is left of a damaged pane for the pane, in memory even where the disk refuses."""
-        entry = self._entry(label, frame)
+        entry = self._entry(key, label, frame)
         self._damaged.add(key)
         self.labels.replace({key: label}, ())
         self.rows[key] = entry.rows
@@ -166,8 +195,9 @@ class Past:
         except (OSError, sqlite3.Error) as error:
             log.error("what is left of a damaged pane is not on disk: %s", error)
 
-    def _entry(self, label: Label, frame: pl.DataFrame) -> Entry:
-        return Entry(label, frame.height, self.summed and _is_blank(frame, self.schema.states))
+    def _entry(self, key: int, label: Label, frame: pl.DataFrame) -> Entry:
+        schema = self.schema_at(key)
+        return Entry(label, frame.height, self.windowed and schema.invertible and _is_blank(frame, schema.states))
 
     def _split_labelled_panes(self) -> None:
         """Bring panes of an older release into the present form."""
@@ -180,7 +210,7 @@ class Past:
                 frame = decode(kept.block, self.schema)
             except (DamagedError, PaoDecodeError, msgspec.DecodeError):
                 continue  # `mend` finds that it is lacking
-            changed[Kind.LABEL, key] = msgspec.msgpack.encode(self._entry(kept.label, frame))
+            changed[Kind.LABEL, key] = msgspec.msgpack.encode(self._entry(key, kept.label, frame))
             changed[Kind.PANE, key] = kept.block
         if old:
             self.store.replace(self.app, changed, [(Kind.LABELLED_PANE, key) for key in old])

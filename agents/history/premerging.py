@@ -38,12 +38,13 @@ class Premerging:
 
     Args:
         past: its panes.
+        fresh: what there is on disk is of an earlier version of the job.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: Past, *, fresh: bool = False) -> None:
         self._past = past
-        self._orders = KeyOrders(past)
-        kept, declined = (past.store.intervals(past.app, kind) for kind in _MERGED_KINDS)
+        self._orders = KeyOrders(past, fresh=fresh)
+        kept, declined = ([] if fresh else past.store.intervals(past.app, kind) for kind in _MERGED_KINDS)
         self._merged = Merged(kept, declined, past.labels.ends)
         #: Blocks begin after this interval.
         self._oldest = NEVER
@@ -119,7 +120,7 @@ class Premerging:
         key = self._past.labels.oldest()
         previous = self._past.labels[key].previous
         # The very first pane holds whatever came before its end.
-        self._oldest = key - 1 if previous == NEVER else previous
+        self._oldest = max(key - 1 if previous == NEVER else previous, self._past.begins - 1)
 
     def _want_singles(self, keys: list[int]) -> None:
         """Have panes placed that are of one interval, and have rows: the run of others may still grow."""

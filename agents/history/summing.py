@@ -26,11 +26,12 @@ class Summing:
 
     Args:
         past: its panes.
+        fresh: what there is on disk is of an earlier version of the job.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: Past, *, fresh: bool = False) -> None:
         self._past = past
-        self._totals = Totals(self._known())
+        self._totals = Totals({} if fresh else self._known())
 
     def window(self, first: int, last: int) -> pl.DataFrame | None:
         """Make a window of two totals, where there are some and that takes fewer rows than its panes have."""

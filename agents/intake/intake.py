@@ -17,6 +17,7 @@ from typing import TypeVar
 from agents.errors import ElfError
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
+from agents.jobs.versions import Versions
 from agents.store.checkpoints import SourceState
 from agents.worker import Worker
 from overlay.contract import Verdict
@@ -104,6 +105,14 @@ class Intake:
     async def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""
         await self._in_thread(lambda: self.pump.detach(tree))
+
+    async def change(self, tree: bytes, versions: Versions) -> None:
+        """Let a worker go on with other versions of its job.
+
+        Durable with its next checkpoint: after a crash before that it takes up the newest versions that are known.
+        """
+        await self._in_thread(lambda: self.pump.change(tree, versions))
+        self._wake.set()
 
     async def settle(self, tree: bytes, verdict: Verdict) -> None:
         """Pass a verdict on to the worker; one that we were missing from is durable when this returns.

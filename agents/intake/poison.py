@@ -26,7 +26,9 @@ FAILURES = (Exception, pl.exceptions.PanicException)
 class Taker(Protocol):
     """What takes events in: a worker, or those of a job's parts."""
 
-    plan: Plan
+    @property
+    def plan(self) -> Plan:
+        """The job."""
 
     def insert(self, events: pl.DataFrame) -> None:
         """Take in all of them; if this fails, none."""

@@ -21,6 +21,7 @@ from agents.archive.archive import Archive
 from agents.config import PrivacySection
 from agents.intake.poison import insert_whatever, parse_whatever
 from agents.jobs.types import SqlType
+from agents.jobs.versions import Versions
 from agents.parts.kin import takers
 from agents.privacy.redaction import Redactor
 from agents.sources.counters import Counters, Oddities, Parsed
@@ -51,6 +52,8 @@ class SourceProgress(msgspec.Struct, frozen=True):
     counters: Counters
     newest_ms: int | None
     seen_ms: int | None
+    #: No line that was read by then was written later; None before there was such a time.
+    read_ms: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,6 +121,7 @@ class Pump:
         #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
         self.newest_ms: int | None = None
         self._seen_ms: int | None = None
+        self._read_ms: int | None = None
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
         self.workers: dict[bytes, Worker] = {}
@@ -148,7 +152,7 @@ class Pump:
             self.tail.restore(state.positions)
             progress = msgspec.json.decode(state.counters, type=SourceProgress)
             self.counters, self._sequence = progress.counters, state.sequence
-            self.newest_ms, self._seen_ms = progress.newest_ms, progress.seen_ms
+            self.newest_ms, self._seen_ms, self._read_ms = progress.newest_ms, progress.seen_ms, progress.read_ms
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -172,8 +176,16 @@ class Pump:
         for worker in attached:
             if worker.new:
                 worker.begin(self._partial_before(worker.plan.interval_ms))
+            else:
+                worker.adopt(worker.versions, self._unread(worker.plan.interval_ms))
         for worker in attached:
             self._feed(worker)
+
+    def change(self, tree: bytes, versions: Versions) -> None:
+        """Let a worker go on with other versions of its job, from the next line on."""
+        worker = self.workers.get(tree)
+        if worker is not None and worker.versions.newest.version.number < versions.newest.version.number:
+            worker.adopt(versions, self._unread(worker.plan.interval_ms))
 
     def _feed(self, worker: Worker) -> None:
         if worker.progress.sealed is not None:
@@ -217,6 +229,7 @@ class Pump:
             return False
         before_ms = self._now_ms()
         chunk = self.tail.read(self._chunk_bytes)
+        self._read_ms = self._now_ms()
         for _ in self.tail.take_gaps():
             # What vanished was written after the last line we read, and before now.
             for worker in self.workers.values():
@@ -231,8 +244,8 @@ class Pump:
         self.progressed_ms = before_ms
         wanted = dict(self.columns) if self._archive is not None else {}
         for worker in self.workers.values():
-            wanted |= worker.plan.columns
-        literals = [] if self._archive is not None else [worker.plan.literals for worker in self.workers.values()]
+            wanted |= worker.columns
+        literals = [] if self._archive is not None else [each for w in self.workers.values() for each in w.literals]
         texts = self._redactor.literals(literals)
         for parsed in parse_whatever(self.format, chunk.data, wanted, texts, self._redactor.message):
             self._take(parsed, chunk.stream, before_ms)
@@ -352,6 +365,18 @@ class Pump:
             seen_ms = max(seen_ms or 0, self._now_ms())
         return seen_ms // interval_ms + 1
 
+    def _unread(self, interval_ms: int) -> int | None:
+        """Return the first interval of which no event was read; None when no line was.
+
+        Lines that were passed over without a look at their time were written before they were read.
+        """
+        if self.counters.read == 0:
+            return None
+        seen_ms, read_ms = self._seen_ms, self._read_ms
+        if seen_ms is None or self.counters.filtered:
+            seen_ms = max(seen_ms or 0, self._now_ms() if read_ms is None else read_ms)
+        return seen_ms // interval_ms + 1
+
     def _note_newest(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
         """Move the watermark; a time ahead of our clock must not, or all that comes after it would be late."""
         seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
@@ -388,6 +413,6 @@ class Pump:
             if worker.dirty or sealed[tree] or (last and not worker.is_exact):
                 states.append(worker.state(sealed[tree], last=last))
                 worker.dirty = False
-        progress = msgspec.json.encode(SourceProgress(self.counters, self.newest_ms, self._seen_ms))
+        progress = msgspec.json.encode(SourceProgress(self.counters, self.newest_ms, self._seen_ms, self._read_ms))
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

@@ -36,6 +36,8 @@ INTERVAL_MS_DEFAULT = 10_000
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.
 LEAP_MS_MIN, LEAP_MS_MAX = 5_000, 10_000
+#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
+RETAIN_MS = 86_400_000
 #: Keys and slots of one PAO row: the tree notes which are null in one word.
 _KEY_COLUMNS_MAX = 64
 
@@ -90,6 +92,13 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         """How long a result waits for agents that others are ahead of: two intervals (paper, 3.3), in bounds."""
         chosen = self.definition.options.leap_after_ms
         return chosen if chosen is not None else min(LEAP_MS_MAX, max(LEAP_MS_MIN, 2 * self.interval_ms))
+
+    @property
+    def retained(self) -> int:
+        """How many intervals before the newest one with rows a job retains; without a window its one result is all."""
+        if self.window is None:
+            return 0
+        return (self.definition.options.retain_ms or max(RETAIN_MS, 2 * self.window.size_ms)) // self.interval_ms
 
     def reduce(self, events: pl.DataFrame) -> pl.DataFrame:
         """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).

@@ -25,8 +25,6 @@ from cbt import INTERVAL, PaoSchema
 from overlay.contract import NEVER
 from overlay.rollup.succession import counted_through
 
-#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
-RETAIN_MS = 86_400_000
 #: Runs of backfilled intervals that do not touch: who loads from the archive needs one.
 RUNS_MAX = 256
 
@@ -38,12 +36,6 @@ class Reach(NamedTuple):
     until: int
 
 
-def retained(plan: Plan) -> int:
-    """Return how many intervals before the newest one with rows a job retains; there has to be a window."""
-    assert plan.window is not None
-    return (plan.definition.options.retain_ms or max(RETAIN_MS, 2 * plan.window.size_ms)) // plan.interval_ms
-
-
 def reach_of(plan: Plan, state: MasterState) -> Reach | None:
     """Return which intervals may be backfilled now; None before the first commit, and for jobs without windows.
 
@@ -53,7 +45,7 @@ def reach_of(plan: Plan, state: MasterState) -> Reach | None:
     if plan.window is None or committed == NEVER:
         return None
     newest = committed if state.newest == NEVER else state.newest
-    first = max(state.expired + 1, newest - retained(plan), 0)
+    first = max(state.expired + 1, newest - plan.retained, 0)
     partial = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
     return Reach(first, max(first, min(max(partial, default=first), committed + 1)))
 

@@ -10,17 +10,23 @@ from collections.abc import Mapping
 import polars as pl
 from msgspec.structs import replace
 
+from agents.jobs.plan import Plan
+from agents.jobs.versions import Versions
 from agents.masters.results import Runs
-from agents.payload import Notes, unpack
-from cbt import INTERVAL, PaoSchema
+from agents.paos import Paos
+from agents.payload import Notes, unpack_all
+from cbt import INTERVAL
 from overlay.contract import Commit
 
 #: Gaps remembered one by one.
 GAPS_MAX = 1_000
 
 
-def content_of(commit: Commit, schema: PaoSchema) -> tuple[Notes, pl.DataFrame | None]:
-    """Return a commit's notes and rows; no rows where nobody had any.
+def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None]:
+    """Return a commit's notes and PAOs; none where nobody had any.
+
+    PAOs of a version that does not count their interval are left out: their agent will say, or has said, from which
+    interval on it counts by the one that does.
 
     Nobody seals rows of an interval that is not closed. As the newest interval decides what is retained, a single one
     from the future would cost the job its past: such rows are left out, and a gap says so. Agents speak for themselves,
@@ -31,15 +37,25 @@ def content_of(commit: Commit, schema: PaoSchema) -> tuple[Notes, pl.DataFrame |
     """
     if not commit.payload:
         return Notes(), None
-    notes, rows = unpack(commit.payload, schema)
-    if not {*notes.partial_before, *notes.lost}.issubset(commit.reported):
+    versions = Versions.of(job)
+    notes, paos = unpack_all(commit.payload, versions)
+    if not {*notes.partial_before, *notes.lost, *notes.since}.issubset(commit.reported):
         partial = {agent: first for agent, first in notes.partial_before.items() if agent in commit.reported}
         lost = {agent: runs for agent, runs in notes.lost.items() if agent in commit.reported}
-        notes = replace(notes, partial_before=partial, lost=lost)
-    closed = rows.filter(pl.col(INTERVAL) <= commit.through)
-    if closed.height < rows.height:
+        since = {agent: told for agent, told in notes.since.items() if agent in commit.reported}
+        notes = replace(notes, partial_before=partial, lost=lost, since=since)
+    closed = paos.filter(pl.col(INTERVAL) <= commit.through)
+    if closed.height < paos.height:
         notes = replace(notes, gaps=(*notes.gaps, (commit.through, commit.through)))
+    if len(versions.all) > 1:
+        closed = Paos((states, _counted(states, frame, versions)) for states, frame in closed.parts)
     return replace(notes, gaps=bounded(notes.gaps)), closed
+
+
+def _counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    """Return the rows of the intervals that are counted by PAOs of this kind."""
+    wanted = [at for at in frame[INTERVAL].unique().to_list() if versions.counts(states, at)]
+    return frame.filter(pl.col(INTERVAL).is_in(wanted))
 
 
 def bounded(gaps: Runs) -> Runs:

@@ -10,8 +10,6 @@ Methods may be called from worker threads; a lock keeps commits and answers apar
 
 from __future__ import annotations
 
-import functools
-import operator
 import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -26,21 +24,22 @@ from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
-from agents.masters.backfilling import check_load, count_in, is_in, lacking, retained, spliced, with_run
+from agents.jobs.versions import Compiled, Versions
+from agents.masters.backfilling import check_load, count_in, lacking, spliced, with_run
 from agents.masters.contents import bounded, content_of, with_lost
 from agents.masters.emission import Batch
+from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
 from agents.masters.owing import settled, without_expired
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
+from agents.masters.uptake import begun, with_since
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError, decode
 from overlay.contract import NEVER, Commit
 from overlay.group.messages import Place, Seat
 
-#: The key of a cumulative job's only pane.
-_TOTAL = 0
 #: Before any event time.
 _ALWAYS_MS = -(2**62)
 #: Merged windows kept until the next commit: most questions are for the latest one.
@@ -55,6 +54,8 @@ class Found(NamedTuple):
     gaps: int
     through_ms: int | None
     edition: int
+    #: The version of the job that its last interval is counted by.
+    by: Compiled
     #: Agents that it lacks may still bring their data, and the job wants such results to say so.
     awaited: bool
 
@@ -63,20 +64,32 @@ class Master:
     """The root's side of one job.
 
     Args:
-        plan: the compiled job.
+        job: the compiled job, or its versions.
         store: where commits become durable, and have been.
         state: None for a new job, else what the store had.
     """
 
-    def __init__(self, plan: Plan, store: Panes, state: bytes | None) -> None:
-        self.plan = plan
-        self.app = plan.definition.app_id
+    def __init__(self, job: Plan | Versions, store: Panes, state: bytes | None) -> None:
+        self.versions = Versions.of(job)
+        self.app = self.versions.newest.plan.definition.app_id
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
-        self._history = History(plan, store)
+        self._history = History(self.versions, store, self.state.rollup.committed)
         self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
-        self._news = News(plan, self._history.labels, self.state.edition)
+        self._news = News(self.plan, self._history.labels, self.state.edition)
+
+    @property
+    def plan(self) -> Plan:
+        """The job as its next interval counts it; some things are the same in all versions."""
+        return self.versions.at(self.state.rollup.committed + 1).plan
+
+    def adopt(self, versions: Versions) -> None:
+        """Go on with other versions; those that have counted intervals are the same, but for the oldest."""
+        with self._lock:
+            self.versions = versions
+            self._history.adopt(versions)
+            self._cache.clear()
 
     @property
     def edition(self) -> int:
@@ -103,7 +116,7 @@ class Master:
             self.note(place)
             return
         with self._lock:
-            notes, rows = content_of(commit, self.plan.schema)
+            notes, rows = content_of(commit, self.versions)
             state = replace(
                 self.state,
                 edition=self.state.edition + 1,
@@ -113,18 +126,20 @@ class Master:
                 partial_before={**self.state.partial_before, **notes.partial_before},
                 gaps=bounded((*self.state.gaps, *notes.gaps)),
                 lost=with_lost(self.state.lost, notes.lost),
+                since=with_since(self.state.since, notes.since, self.versions),
             )
-            change = Change()
-            self._open_pane(commit, notes, change)
-            total = _TOTAL if self.plan.window is None else None
+            filling = Filling(self._history, self.versions, commit, notes)
+            filling.open()
+            change = filling.change
+            total = TOTAL if self.plan.window is None else None
             state = settled(self._history.labels, notes, change, state, commit, total)
             if rows is not None:
                 try:
-                    state = self._add_rows(rows, change, state)
+                    state = filling.add(rows, state)
                 except (ArithmeticError, ValueError) as error:
                     # States of our own making always merge.
                     raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
-                newest = max([state.newest, *rows[INTERVAL].unique()])
+                newest = max([state.newest, *rows.intervals.unique()])
                 state = replace(state, newest=newest)
             change.expired = self._expired(state.newest)
             for key in change.expired:
@@ -139,6 +154,7 @@ class Master:
             self._news.stamp(change, state.edition, self._told(notes))
             self._history.write(msgspec.msgpack.encode(state), change)
             before_ms, self.state = self.through_ms, state
+            self._news.plan = self.plan
             self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
             self._cache.clear()
 
@@ -220,9 +236,10 @@ class Master:
             names: turns an agent id into a name for people.
         """
         found = self.find(span, key)
-        rows = self.plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
+        plan = found.by.plan
+        rows = plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
         shown = rows if limit is None else rows.head(limit)
-        return result_of(self.plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
+        return result_of(plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
 
     def find(self, span: Span | None, key: str | None) -> Found:
         """Return what a window, or the whole job so far for a query without window, is made of.
@@ -234,8 +251,9 @@ class Master:
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
         """
-        if span is not None and span.start_ms // self.plan.interval_ms <= self.state.expired:
-            oldest_ms = (self.state.expired + 1) * self.plan.interval_ms
+        expired = self._forgotten
+        if span is not None and span.start_ms // self.plan.interval_ms <= expired:
+            oldest_ms = (expired + 1) * self.plan.interval_ms
             raise ExpiredError(
                 f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains"
             )
@@ -245,11 +263,23 @@ class Master:
                 if len(self._cache) >= CACHED_MAX:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
-            through_ms, edition = self.through_ms, self.state.edition
+            through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
         paos, label, awaited = merged
-        if key is not None and self.plan.schema.keys:
-            paos = paos.filter(pl.col(self.plan.schema.key_names[0]).cast(pl.String) == key)
-        return Found(paos, label, self._gaps_in(span), through_ms, edition, awaited)
+        if key is not None and by.plan.schema.keys:
+            paos = paos.filter(pl.col(by.plan.schema.key_names[0]).cast(pl.String) == key)
+        return Found(paos, label, self._gaps_in(span), through_ms, edition, by, awaited)
+
+    def _counted_by(self, span: Span | None) -> Compiled:
+        """Return the version that counts a window's last interval; without window, the last that was committed."""
+        if span is None:
+            return self.versions.at(self.state.rollup.committed)
+        return self.versions.at(span.end_ms // self.plan.interval_ms - 1)
+
+    @property
+    def _forgotten(self) -> int:
+        """The last interval that nobody can be told of any more: not retained, or of a version that is forgotten."""
+        oldest = self.versions.all[0].version.since
+        return self.state.expired if oldest == NEVER else max(self.state.expired, oldest - 1)
 
     def latest(self) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
@@ -284,95 +314,26 @@ class Master:
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, first, last = self._history, 0, None
+        version, plan = self._counted_by(span)
         if span is None:
-            paos = self.plan.schema.merge_window([history.pane(_TOTAL)] if history.labels else [])
-            labels = [history.labels[_TOTAL]] if history.labels else []
+            first = max(first, version.begins)
+            paos = plan.schema.merge_window([history.pane(TOTAL)] if history.labels else [])
+            labels = [history.labels[TOTAL]] if history.labels else []
         else:
             first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
-            paos = history.window(first, last)
+            paos = history.window(max(first, version.begins), last)
             # Last: reading a damaged pane changes its label.
-            labels = history.labels.joined(first, last)
+            labels = history.labels.joined(max(first, version.begins), last)
         roster, known = self.state.rollup.roster, self.state.backfilled
-        begun = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
-        label = label_of(labels, roster, lacking(known, begun, first, last), self.state.lost, first, last)
-        return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(self.plan, labels, roster)
-
-    def _open_pane(self, commit: Commit, notes: Notes, change: Change) -> None:
-        """Begin the commit's pane.
-
-        A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
-        that one's run, so that an idle job does not pile up panes.
-        """
-        label = Label(
-            previous=commit.previous,
-            through=commit.through,
-            expected=len(commit.reported) + len(commit.missing),
-            missing=commit.missing,
-            late=notes.late,
-            shed=notes.shed,
-            void=self._voided(commit),
-        )
-        rows, history = self.plan.schema.empty(), self._history
-        if history.labels:
-            key = history.labels.newest()
-            last = history.labels[key]
-            if self.plan.window is None:
-                label, rows = last.extended(label), history.pane(key)
-            elif history.is_empty(key) and commit.payload is None and last.alike(label):
-                label = last.extended(label)
-                change.extended.append(key)
-        key = self._key(commit.through)
-        change.labels[key], change.frames[key] = label, rows
-
-    def _voided(self, commit: Commit) -> int:
-        """Return how many intervals a commit voids; before the first commit there is only one that counts."""
-        if self.plan.definition.options.straggler != "void" or not commit.missing:
-            return 0
-        return 1 if commit.previous == NEVER else commit.through - commit.previous
-
-    def _add_rows(self, rows: pl.DataFrame, change: Change, state: MasterState) -> MasterState:
-        newest = max(change.frames)
-        if self.plan.window is None:
-            change.frames[newest] = self.plan.schema.merge([change.frames[newest], self.plan.schema.at_zero(rows)])
-            return state
-        for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
-            key = self._pane_of(interval, newest, change)
-            if key is None:
-                state = replace(state, too_late=state.too_late + self._keys_in(part))
-                continue
-            label = change.labels.get(key) or self._history.labels[key]
-            if label.void:
-                continue  # also what comes late
-            if is_in(state.backfilled, interval):
-                # The archive had it already, or has it now: whether it is in the pane nobody knows.
-                change.labels[key] = replace(label, shed=label.shed + self._keys_in(part)).revised()
-                continue
-            if key != newest:
-                change.labels[key] = label.revised()
-                change.late.append((interval, part))
-            label = change.labels[key]
-            frames = [self._history.pane(key, change), part]
-            whole = label.previous + 1 == label.through
-            schema = self.plan.schema
-            change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
-        return state
-
-    def _keys_in(self, rows: pl.DataFrame) -> int:
-        """Count rows apart from those of slots, which are more of the same key."""
-        slots = [rows[slot].is_null() for slot in self.plan.schema.slots]
-        return int(functools.reduce(operator.and_, slots).sum()) if slots else rows.height
-
-    def _pane_of(self, interval: int, newest: int, change: Change) -> int | None:
-        """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
-        if change.labels[newest].previous < interval:
-            return newest
-        return next(self._history.labels.holding(interval, interval), None)
-
-    def _key(self, through: int) -> int:
-        return _TOTAL if self.plan.window is None else through
+        partial = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
+        through = self.state.rollup.committed if last is None else last
+        partial += begun(self.state.since, roster, self.versions, first, through)
+        label = label_of(labels, roster, lacking(known, partial, first, last), self.state.lost, first, last)
+        return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(plan, labels, roster)
 
     def _expired(self, newest: int) -> list[int]:
         window = self.plan.window
         if window is None or newest == NEVER:
             return []
-        return self._history.labels.between(None, newest - retained(self.plan) - 1)
+        oldest = max(newest - self.plan.retained - 1, self._forgotten)
+        return self._history.labels.between(None, oldest)

@@ -29,7 +29,7 @@ class News:
     """
 
     def __init__(self, plan: Plan, labels: Labels, edition: int) -> None:
-        self._plan, self._labels = plan, labels
+        self.plan, self._labels = plan, labels
         #: (edition, key) of panes that changed after their commit.
         self._changed = SortedSet((label.changed, label.through) for label in labels.all() if label.changed)
         #: The edition in which what is open was last due.
@@ -56,7 +56,7 @@ class News:
     def committed(self, change: Change, edition: int, before_ms: int | None, through_ms: int) -> None:
         """Note a change that has become durable; the job came from one event time to another."""
         self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
-        if is_due(self._plan.definition.options.emit_every_ms, before_ms, through_ms):
+        if is_due(self.plan.definition.options.emit_every_ms, before_ms, through_ms):
             self._early = edition
 
     def loaded(self, change: Change, edition: int) -> None:
@@ -78,14 +78,14 @@ class News:
         Returns:
             Windows, those that changed first; then, of these and of those that closed, what is not sent.
         """
-        window, every_ms = self._plan.window, self._plan.definition.options.emit_every_ms
+        window, every_ms = self.plan.window, self.plan.definition.options.emit_every_ms
         none = Batch([])
         is_early = every_ms is not None and (edition is None or self._early > edition)
         if window is None:
             return ([None] if every_ms is None or is_early or edition is None else []), none, none
         since_ms, through_ms = known_ms
         oldest = self._labels[self._labels.oldest()] if self._labels else None
-        start_ms = after_ms if oldest is None else max(after_ms, oldest.through * self._plan.interval_ms)
+        start_ms = after_ms if oldest is None else max(after_ms, oldest.through * self.plan.interval_ms)
         changed, ended = none, closed(window, start_ms, through_ms, most)
         spans: list[Span | None] = [*ended.spans]
         if edition is not None:
@@ -104,5 +104,5 @@ class News:
             label = self._labels.get(key)
             if label is not None and label.changed == changed:
                 first = label.through if label.previous == NEVER else label.previous + 1
-                runs.append((first * self._plan.interval_ms, (label.through + 1) * self._plan.interval_ms))
+                runs.append((first * self.plan.interval_ms, (label.through + 1) * self.plan.interval_ms))
         return runs

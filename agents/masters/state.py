@@ -8,6 +8,7 @@ import msgspec
 
 from agents.group.commands import Enlisted
 from agents.masters.results import Runs
+from agents.masters.uptake import Since
 from overlay.contract import NEVER, RollupState
 from overlay.group.messages import Place, Seat
 
@@ -21,6 +22,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     retiring: Mapping[str, int] = {}
     #: agent id -> first interval it has all events of.
     partial_before: Mapping[str, int] = {}
+    #: Since when agents count by which version of the job.
+    since: Since = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
     lost: Mapping[str, Runs] = {}
     #: agent id -> runs of commits, (after, through], that name it as missing and whose data it has not brought.

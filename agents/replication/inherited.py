@@ -6,13 +6,15 @@ import polars as pl
 
 from agents.group.commands import Enlisted
 from agents.jobs.plan import Plan
-from agents.payload import unpack
+from agents.jobs.versions import Versions
+from agents.paos import Paos, decode_open, encode_open
+from agents.payload import unpack_all
 from agents.store.checkpoints import Progress, WorkerState
-from cbt import INTERVAL, decode, encode
+from cbt import INTERVAL
 from overlay.contract import NEVER
 
 
-def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
+def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> WorkerState:
     """Return what a successor's worker begins with: a lost agent's checkpoint without what it was counted with.
 
     The agent was counted up to some interval. If it had sealed as much at the checkpoint, nothing that is still in
@@ -23,27 +25,28 @@ def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
     Args:
         state: the lost agent's, with its snapshots that had no verdict.
         entry: up to where it was counted.
-        plan: of the job.
+        job: its plan, or its versions.
 
     Raises:
         PaoDecodeError, ArithmeticError, ValueError: it is not of this job.
     """
-    progress = state.progress
+    progress, versions = state.progress, Versions.of(job)
+    options = versions.newest.plan.definition.options
     counted = NEVER if entry.counted is None else entry.counted
     sealed = NEVER if progress.sealed is None else progress.sealed
     # Where a job drops what was leapt, rows up to there may belong to runs that are dropped.
-    whole = sealed >= counted and plan.definition.options.straggler not in ("drop", "void")
-    frames, late, gaps = [decode(state.open_block, plan.schema)], 0, progress.gaps
+    whole = sealed >= counted and options.straggler not in ("drop", "void")
+    parts, late, gaps = [*decode_open(state.open_block, versions).parts], 0, progress.gaps
     owed = progress.owed if whole else ()
     for snapshot in state.sealed:
         if snapshot.through > counted and snapshot.payload is not None:
-            notes, frame = unpack(snapshot.payload, plan.schema)
-            frames.append(frame)
+            notes, paos = unpack_all(snapshot.payload, versions)
+            parts += paos.parts
             late, gaps = late + notes.late, (*gaps, *notes.gaps)
             owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed
-    rows = pl.concat(frames)
+    rows = Paos(parts)
     if not whole:
-        doubtful = rows.filter(pl.col(INTERVAL) <= min(counted, sealed))[INTERVAL]
+        doubtful = rows.filter(pl.col(INTERVAL) <= min(counted, sealed)).intervals
         if doubtful.len():
             gaps = (*gaps, (int(doubtful.min()), int(doubtful.max())))  # type: ignore[arg-type]  # whole numbers
         rows = rows.filter(pl.col(INTERVAL) > counted)
@@ -55,6 +58,8 @@ def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
         sealed=own,
         settled=own,
         partial_before=progress.partial_before,
+        # What it told of versions it told under its own name.
+        version=0,
         owed=owed,
         dropped=progress.dropped,
         early=progress.early,
@@ -63,4 +68,4 @@ def taken_over(state: WorkerState, entry: Enlisted, plan: Plan) -> WorkerState:
         late=late + (progress.late if whole else 0),
         gaps=gaps,
     )
-    return WorkerState(state.tree, begins, encode(plan.schema.merge([rows])))
+    return WorkerState(state.tree, begins, encode_open(rows.merged(versions), versions))

@@ -26,7 +26,7 @@ from agents.errors import ElfError
 from agents.group.commands import Enlisted
 from agents.intake.intake import Intake
 from agents.intake.pump import SourceProgress
-from agents.jobs.plan import Plan
+from agents.jobs.versions import Versions
 from agents.replication.inherited import taken_over
 from agents.replication.keeping import KeepCheckpoint, Recall
 from agents.replies import value_of
@@ -126,7 +126,7 @@ class Succession:
             able = await self._enlist_for(source, found)
             try:
                 workers = [
-                    Worker.restore(plan, self._agent_id, taken_over(state, entry, plan)) for state, entry, plan in able
+                    Worker.restore(job, self._agent_id, taken_over(state, entry, job)) for state, entry, job in able
                 ]
             except (PaoDecodeError, ArithmeticError, ValueError) as error:
                 log.warning("source %s: the copy of agent %s cannot be used: %s", source, found.agent, error)
@@ -142,16 +142,16 @@ class Succession:
         options = [job.definition.options for job in self._catalogue.running(source)]
         return all(each.holders or each.semantics == "at-most-once" for each in options)
 
-    async def _enlist_for(self, source: str, found: Found) -> list[tuple[WorkerState, Enlisted, Plan]]:
+    async def _enlist_for(self, source: str, found: Found) -> list[tuple[WorkerState, Enlisted, Versions]]:
         """Return the workers of a checkpoint whose agent is counted no more, each with where we begin."""
-        able: list[tuple[WorkerState, Enlisted, Plan]] = []
+        able: list[tuple[WorkerState, Enlisted, Versions]] = []
         for state in found.whole.workers:
             job = self._catalogue.job_of_tree(state.tree)
             if job is None or job.stopped or job.definition.source != source:
                 continue
             entry = await self._enlist(job)
             if found.agent in entry.of:
-                able.append((state, entry, self._catalogue.plan(state.tree)))
+                able.append((state, entry, self._catalogue.versions(state.tree)))
         return able
 
     async def _recall(self, source: str) -> list[Found]:

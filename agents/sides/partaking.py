@@ -198,9 +198,9 @@ class Partaking:
         self._advance(part)
 
     def _merged(self, tree: bytes, parts: Sequence[bytes], runs: Runs) -> bytes:
-        schema = self._catalogue.plan(tree).schema
-        note = payloads.pack(payloads.Notes(settles={self._agent_id: runs} if runs else {}), schema.empty())
-        return payloads.merge([*parts, *([] if note is None else [note])], schema)
+        plan = self._catalogue.plan(tree)
+        note = payloads.pack(payloads.Notes(settles={self._agent_id: runs} if runs else {}), plan.schema.empty())
+        return payloads.merge([*parts, *([] if note is None else [note])], plan)
 
     def _hand_over(self, part: _Part, through: int, payload: bytes | None) -> None:
         if self._parts.get(part.side) is part:

@@ -6,7 +6,7 @@ how far a source was read and everything that was made of the lines up to there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,6 +38,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     settled: Interval | None = None
     #: First interval we have all events of, until the master knows it; None when we read the source from its beginning.
     partial_before: Interval | None = None
+    #: The newest version of the job that we count by, 0 before its first change; and what is to be told of versions:
+    #: number -> first interval of which we count all our events by it.
+    version: int = 0
+    since: Mapping[int, Interval] = {}
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
     owed: Runs = ()
     #: Runs of commits, (after, through], that name us and whose data the job drops, however late it comes.

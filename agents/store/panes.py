@@ -36,7 +36,7 @@ class Kind(enum.IntEnum):
 
 Place = tuple[Kind, int]
 #: What is made of panes.
-_MADE = (Kind.TOTAL, Kind.MERGED, Kind.NOT_MERGED, Kind.ORDER)
+MADE = (Kind.TOTAL, Kind.MERGED, Kind.NOT_MERGED, Kind.ORDER)
 
 
 class Panes:
@@ -114,7 +114,7 @@ class Panes:
     def note(self, kind: Kind, interval: int) -> None:
         """Count a damaged block and say what it means."""
         what = kind.name.lower()
-        meaning = "it is made anew" if kind in _MADE else "windows over it say that something is missing"
+        meaning = "it is made anew" if kind in MADE else "windows over it say that something is missing"
         where = self._database.path
         self._database.damages.note(what, f"{where}: the {what} of interval {interval} is damaged: {meaning}")
 

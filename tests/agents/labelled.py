@@ -168,7 +168,7 @@ class LabelMachine(MovingMachine):
             self.feed(Notified(verdict.through))
 
     def merge(self, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
-        return payload.merge(payloads, self.world.plan.schema), ()
+        return payload.merge(payloads, self.world.plan), ()
 
     def persist(self, commit: Commit) -> None:
         """Have a commit decided in the term in which we were elected, unless another root was since."""

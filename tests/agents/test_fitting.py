@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agents import fitting
 from agents.fitting import fit
+from agents.paos import Paos
 from agents.payload import Notes, unpack
 from agents.worker import Worker
 from cbt import INTERVAL
@@ -18,14 +19,14 @@ from tests.agents.plans import events, plan_of
 PLAN = plan_of()
 
 
-def rows_of(counts: dict[int, int]) -> pl.DataFrame:
+def rows_of(counts: dict[int, int]) -> Paos:
     """PAOs with so many keys in each interval, in the order given."""
     worker, frames = Worker(PLAN, "w1"), [PLAN.schema.empty()]
     for interval, count in counts.items():
         worker.insert(events([(2_000 * interval, f"{interval}-{number}", 1) for number in range(count)]))
     (*snapshots,) = worker.seal(10**9)
     found = {snapshot.through: unpack(snapshot.payload, PLAN.schema)[1] for snapshot in snapshots if snapshot.payload}
-    return pl.concat([*frames, *(found[interval] for interval, count in counts.items() if count)])
+    return Paos([(0, pl.concat([*frames, *(found[interval] for interval, count in counts.items() if count)]))])
 
 
 def test_what_fits_goes_at_once() -> None:
@@ -35,7 +36,7 @@ def test_what_fits_goes_at_once() -> None:
     assert (fitted.owed, fitted.gaps) == ((), ())
     notes, frame = unpack(fitted.payload, PLAN.schema)
     assert (notes.settles, notes.late, frame.height) == ({"w1": ((0, 4),)}, 3, 5)
-    assert fit(Notes(), "w1", (), rows[:0], 0).payload is None
+    assert fit(Notes(), "w1", (), rows.head(0), 0).payload is None
 
 
 @settings(max_examples=60)
@@ -49,7 +50,7 @@ def test_all_rows_leave_in_order_and_no_interval_is_settled_before(
     now: int, late: list[int], owed: tuple[tuple[int, int], ...], bytes_max: int
 ) -> None:
     rows = rows_of({9: now} | dict(enumerate(late, start=1)))
-    wanted = sorted(rows["k0"].to_list())
+    wanted = sorted(rows.by_states()[0]["k0"].to_list())
     seen: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fitting, "SNAPSHOT_BYTES_MAX", bytes_max)
@@ -59,9 +60,9 @@ def test_all_rows_leave_in_order_and_no_interval_is_settled_before(
             assert fitted.payload is None or len(fitted.payload) <= bytes_max or fitted.rest.height == rows.height
             if fitted.rest.height == rows.height and rows.height:
                 return  # not even a single row fits beside the notes
-            notes, frame = (Notes(), rows[:0]) if fitted.payload is None else unpack(fitted.payload, PLAN.schema)
+            notes, frame = (Notes(), PLAN.schema.empty()) if fitted.payload is None else unpack(fitted.payload, PLAN.schema)
             seen += frame["k0"].to_list()
-            waiting = set(fitted.rest[INTERVAL])
+            waiting = set(fitted.rest.intervals)
             brought = {each for after, through in notes.settles.get("w1", ()) for each in range(after + 1, through + 1)}
             assert not brought & waiting, "an interval is settled by the snapshot that has its last row"
             gap = {first for first, _ in notes.gaps}
@@ -101,13 +102,13 @@ def test_an_agent_that_was_away_for_long_brings_all_of_it_with_several_snapshots
 def test_what_was_committed_without_an_agent_is_late_for_it_though_it_never_sealed_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fitting, "SNAPSHOT_BYTES_MAX", 1_000)
+    monkeypatch.setattr(fitting, "SNAPSHOT_BYTES_MAX", 900)
     worker = Worker(PLAN, "w1")
     worker.settle(Verdict(previous=NEVER, through=9, missing=True), ())
     worker.insert(events([(interval * 2_000, f"{interval}-{n}", 1) for interval in range(10) for n in range(20)]))
     snapshots = [snapshot for interval in range(10, 20) for snapshot in worker.seal(2_000 * (interval + 1))]
     payloads = [snapshot.payload for snapshot in snapshots if snapshot.payload is not None]
-    assert len(payloads) > 1 and max(map(len, payloads)) <= 1_000
+    assert len(payloads) > 1 and max(map(len, payloads)) <= 900
     notes, frames = zip(*(unpack(payload, PLAN.schema) for payload in payloads), strict=True)
     assert not any(each.gaps for each in notes) and not worker.progress.owed
     assert sorted(pl.concat(frames)["k0"]) == sorted(f"{interval}-{n}" for interval in range(10) for n in range(20))

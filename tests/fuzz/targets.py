@@ -46,7 +46,7 @@ from overlay.sim.loop import SimLoop
 from tests.fuzz import groups
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
-from tests.fuzz.pao_examples import NUMBERS, SCHEMA, blocks, bodies, definitions, payloads, placed_bodies
+from tests.fuzz.pao_examples import NUMBERS, PLAN, SCHEMA, blocks, bodies, definitions, payloads, placed_bodies
 
 SECRET = Secret([b"k" * KEY_BYTES])
 NOW_MS = 1_700_000_000_000
@@ -319,4 +319,4 @@ def _placed(body: bytes) -> None:
 
 def _merge(body: bytes) -> None:
     damaged = msgspec.msgpack.encode((payload.Notes(), lz4.frame.compress(body, store_size=True)))
-    payload.merge([damaged, payloads()[0]], SCHEMA)
+    payload.merge([damaged, payloads()[0]], PLAN)

@@ -24,7 +24,7 @@ from overlay.links import wire
 from overlay.links.handshake import GREETING_BYTES_MAX
 from tests.fuzz import run
 from tests.fuzz.mutations import NESTS, TOKENS
-from tests.fuzz.pao_examples import SCHEMA
+from tests.fuzz.pao_examples import PLAN, SCHEMA
 from tests.fuzz.targets import Target, targets
 
 INPUTS = 20_000
@@ -106,7 +106,7 @@ def test_a_block_of_small_objects_costs_what_it_decompresses_to(head: bytes, pie
         with pytest.raises(PaoDecodeError) as caught:
             decode_block(bomb, SCHEMA)
         with pytest.raises(PaoDecodeError):
-            payload.merge([msgspec.msgpack.encode((payload.Notes(), bomb))], SCHEMA)
+            payload.merge([msgspec.msgpack.encode((payload.Notes(), bomb))], PLAN)
     assert memory.grown_bytes < 72 * MIB, "the bytes and one copy"
     assert len(str(caught.value)) < 5_000, "nor does the error repeat them"
 

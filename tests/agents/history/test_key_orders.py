@@ -11,6 +11,7 @@ import pytest
 from agents.history import key_orders
 from agents.history.key_orders import KeyOrders
 from agents.history.past import Change, Past
+from agents.jobs.versions import Versions
 from agents.store.checksums import DamagedError
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
@@ -27,7 +28,7 @@ def past(tmp_path: pathlib.Path) -> Iterator[Past]:
     database = Database(tmp_path / "state.db")
     store = Panes(database)
     store.create(PLAN.definition.app_id, b"job", b"")
-    yield Past(PLAN, store)
+    yield Past(Versions.of(PLAN), store)
     database.close()
 
 
@@ -129,7 +130,7 @@ def test_a_damaged_order_is_not_placed_in(past: Past) -> None:
 
 def test_text_is_not_placed(tmp_path: pathlib.Path) -> None:
     database = Database(tmp_path / "other.db")
-    past = Past(TEXT, Panes(database))
+    past = Past(Versions.of(TEXT), Panes(database))
     frame = TEXT.schema.merge([TEXT.reduce(events([(0, "a", 1)]))])
     assert KeyOrders(past).place(frame, change_at(1), new_max=None) is None
     database.close()

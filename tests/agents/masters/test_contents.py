@@ -21,22 +21,22 @@ def commit_of(notes: Notes, rows: pl.DataFrame = ROWS) -> Commit:
 @pytest.mark.parametrize("interval", [2, 10**9, (1 << 63) - 1])
 def test_rows_of_intervals_that_are_not_closed_are_left_out_and_said_to_be(interval: int) -> None:
     ahead = PLAN.reduce(events([(0, "c", 1)])).with_columns(pl.lit(interval, dtype=pl.Int64).alias(INTERVAL))
-    notes, rows = content_of(commit_of(Notes(late=3), pl.concat([ROWS, ahead])), PLAN.schema)
+    notes, rows = content_of(commit_of(Notes(late=3), pl.concat([ROWS, ahead])), PLAN)
     assert rows is not None
-    assert rows.sort(INTERVAL).equals(ROWS.sort(INTERVAL))
+    assert rows.by_states()[0].sort(INTERVAL).equals(ROWS.sort(INTERVAL))
     assert notes == Notes(late=3, gaps=((1, 1),))
 
 
 def test_agents_speak_for_themselves() -> None:
     others = {f"x{number}": ((0, 1),) for number in range(100)}
     told = Notes(partial_before={"w1": 1, "w3": 1, "x": 1}, lost={"w2": ((0, 1),), **others}, settles={"w1": ((0, 1),)})
-    notes, _ = content_of(commit_of(told), PLAN.schema)
+    notes, _ = content_of(commit_of(told), PLAN)
     assert notes == Notes(partial_before={"w1": 1}, lost={"w2": ((0, 1),)}, settles={"w1": ((0, 1),)})
 
 
 def test_many_gaps_become_few_that_hold_them() -> None:
     gaps = tuple((number, number + 1) for number in range(3 * GAPS_MAX))
-    notes, _ = content_of(commit_of(Notes(gaps=gaps)), PLAN.schema)
+    notes, _ = content_of(commit_of(Notes(gaps=gaps)), PLAN)
     assert notes.gaps == bounded(gaps)
     assert len(notes.gaps) == GAPS_MAX
     assert notes.gaps[0] == (0, 2 * GAPS_MAX + 1)
@@ -57,12 +57,12 @@ def test_many_gaps_become_few_that_hold_them() -> None:
 def test_numbers_that_no_agent_counts_to_are_no_payload(notes: dict[str, object]) -> None:
     whole: list[object] = msgspec.msgpack.decode(pack(Notes(late=1), ROWS) or b"")
     with pytest.raises(PaoDecodeError):
-        merge([msgspec.msgpack.encode([notes, whole[1]])], PLAN.schema)
+        merge([msgspec.msgpack.encode([notes, whole[1]])], PLAN)
 
 
 def test_what_is_merged_can_be_merged_again() -> None:
     most = pack(Notes(late=COUNT_MAX, shed=COUNT_MAX), ROWS)
     assert most is not None
-    twice = merge([most, most], PLAN.schema)
-    notes, _ = content_of(Commit(-1, 1, merge([twice, most], PLAN.schema), ("w1",), (), RollupState()), PLAN.schema)
+    twice = merge([most, most], PLAN)
+    notes, _ = content_of(Commit(-1, 1, merge([twice, most], PLAN), ("w1",), (), RollupState()), PLAN)
     assert (notes.late, notes.shed) == (COUNT_MAX, COUNT_MAX)

@@ -1,0 +1,179 @@
+"""The versions of a published job: which definition each interval is counted by. Pure.
+
+A change of a running job is effective at the boundary of an interval, the same one on all agents, so no interval ever
+mixes two versions (DESIGN section 7; OVERLAY 6.3, "Spec/reset"). PAOs of two versions are the same where only what the
+master does with them differs: HAVING, ORDER BY, LIMIT, the window, how long one waits. Else windows begin anew with the
+version, for there is nothing that both kinds of PAOs add up to: `states` tells them apart.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, NamedTuple
+
+import msgspec
+
+from agents.errors import JobSpecError
+from agents.jobs.definition import Definition
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.scopes import canonical
+from overlay.contract import NEVER
+
+#: What made a version; the first one was published.
+What = Literal["publish", "update", "rollback", "reset", "pause", "resume"]
+#: Versions that a job remembers; of more, the oldest is forgotten, with its windows.
+VERSIONS_MAX = 32
+#: After every interval.
+_ALWAYS = -NEVER
+Interval = Annotated[int, msgspec.Meta(ge=NEVER, le=-NEVER)]
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a job.
+
+    Attributes:
+        number: `definition.version`, rising.
+        definition: the job as of this version.
+        what: what made it.
+        since: the first interval counted by it; NEVER: all before the next version's.
+        begins: the first interval of its windows; those before have PAOs of another kind, or were reset.
+        states: number of the version since which PAOs are of this kind; 0: since the job was published.
+        made_ms: when.
+    """
+
+    number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+    definition: Definition
+    what: What = "publish"
+    since: Interval = NEVER
+    begins: Interval = NEVER
+    states: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
+    made_ms: int = 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its intervals count nothing."""
+        return self.what == "pause"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether agents have to say from which interval on they count by it: what they did before is of no use."""
+        return self.since != NEVER and (self.states == self.number or self.what == "resume")
+
+
+class Compiled(NamedTuple):
+    """A version and its plan."""
+
+    version: Version
+    plan: Plan
+
+
+class Reign(NamedTuple):
+    """The intervals, both ends included, that a version counts; there is at least one."""
+
+    first: int
+    last: int
+    version: Version
+    plan: Plan
+
+
+class Versions:
+    """The versions of one publication, compiled; at least one, ascending by number and first interval."""
+
+    def __init__(self, compiled: Sequence[Compiled]) -> None:
+        self.all = tuple(compiled)
+        self._since = [each.version.since for each in self.all]
+        self._plans = {each.version.states: each.plan for each in reversed(self.all)}
+
+    @classmethod
+    def of(cls, job: Plan | Versions) -> Versions:
+        """Return the versions of a job that was never changed, or those that are given."""
+        if isinstance(job, Versions):
+            return job
+        return cls([Compiled(Version(number=job.definition.version, definition=job.definition), job)])
+
+    @property
+    def newest(self) -> Compiled:
+        """The last one made; its intervals may not have begun."""
+        return self.all[-1]
+
+    def at(self, interval: int) -> Compiled:
+        """Return the version that counts an interval; of one before all that are remembered, the oldest of these."""
+        return self.all[max(0, bisect.bisect_right(self._since, interval) - 1)]
+
+    def reigns(self) -> Iterator[Reign]:
+        """Yield the intervals of each version that counts any, ascending."""
+        for index, (version, plan) in enumerate(self.all):
+            until = self._since[index + 1] if index + 1 < len(self.all) else _ALWAYS
+            if version.since < until:
+                yield Reign(version.since, until - 1, version, plan)
+
+    def numbered(self, number: int) -> Compiled | None:
+        """Return a version by its number, if it is remembered."""
+        return next((each for each in self.all if each.version.number == number), None)
+
+    def plan_of(self, states: int) -> Plan | None:
+        """Return a plan whose PAOs are of a kind."""
+        return self._plans.get(states)
+
+    def counts(self, states: int, interval: int) -> bool:
+        """Tell whether PAOs of a kind are what an interval is counted by."""
+        version = self.at(interval).version
+        return version.states == states and not version.is_paused and interval >= version.since
+
+    def boundaries(self, after: int, through: int) -> list[int]:
+        """Return the first intervals of versions within (after + 1, through]: where a run is to be divided."""
+        return [reign.first for reign in self.reigns() if after + 1 < reign.first <= through]
+
+
+def compile_versions(versions: Sequence[Version], known: Versions | None = None) -> Versions:
+    """Compile the versions of a job; those that are `known` already are taken from there.
+
+    Raises:
+        JobSpecError: one of them cannot run on this release.
+    """
+    plans: Mapping[int, Compiled] = {each.version.number: each for each in known.all} if known is not None else {}
+    compiled = []
+    for version in versions:
+        there = plans.get(version.number)
+        same = there is not None and there.version.definition == version.definition
+        plan = there.plan if there is not None and same else compile_job(version.definition, version.definition.types)
+        compiled.append(Compiled(version, plan))
+    return Versions(compiled)
+
+
+def has_same_states(old: Plan, new: Plan) -> bool:
+    """Tell whether two plans make the same PAOs of the same events."""
+    return _mapped(old) == _mapped(new)
+
+
+def _mapped(plan: Plan) -> object:
+    """A value equal for plans whose map sides mean the same, and that name the same columns alike."""
+    where = plan.select.args.get("where")
+    groups = tuple(canonical(node) for node in plan.groups)
+    calls = {name: canonical(call) for name, call in plan.calls.items()}
+    schema = plan.schema
+    return plan.columns, schema.keys, schema.aggregates, None if where is None else canonical(where.this), groups, calls
+
+
+def check_change(old: Plan, new: Plan) -> None:
+    """Refuse a change that the agents of a running job could not follow.
+
+    Raises:
+        JobSpecError: what would have to stay as it is.
+    """
+    before, after = old.definition, new.definition
+    if after.source != before.source:
+        raise _refused(f"it reads {before.source!r}, and the new query {after.source!r}")
+    if (old.window is None) != (new.window is None):
+        raise _refused("it has a window, and the new query has none" if old.window else "it has no window")
+    if new.interval_ms != old.interval_ms:
+        raise _refused(f"its intervals are {old.interval_ms} ms long, and would be {new.interval_ms} ms")
+    for option in ("trees", "semantics", "availability", "replicas"):
+        was, would_be = getattr(before.options, option), getattr(after.options, option)
+        if was != would_be:
+            raise _refused(f"{option} is {was}, and would be {would_be}")
+
+
+def _refused(why: str) -> JobSpecError:
+    return JobSpecError(f"a running job cannot change so: {why}", hint="stop it and publish it anew")

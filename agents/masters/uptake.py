@@ -1,0 +1,53 @@
+"""Since when each agent counts by which version of a job, and what windows lack because it does not do so sooner. Pure.
+
+A version counts from an interval on that agents should hear of before it begins. One that hears of it too late has
+reduced events by the version before, which nobody can use: it says from which interval on it counts by the new one
+(`agents.worker.Worker.adopt`), and labels name it in windows that reach back further. Until it has said so it is named
+in all, for nobody knows. OVERLAY 6.3: an agent that learned too late counts as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from agents.jobs.versions import Versions
+
+#: Version -> agent id -> first interval of which the agent counts all its events by it.
+Since = Mapping[int, Mapping[str, int]]
+#: After every interval.
+_NEVER_YET = 1 << 62
+
+
+def with_since(known: Since, told: Mapping[str, Mapping[int, int]], versions: Versions) -> Since:
+    """Add what agents tell of the versions that are remembered, and forget the others."""
+    numbers = [version.number for version, _ in versions.all if version.is_told]
+    return {
+        number: {**known.get(number, {}), **{agent: at[number] for agent, at in told.items() if number in at}}
+        for number in numbers
+    }
+
+
+def begun(since: Since, roster: Collection[str], versions: Versions, first: int, last: int) -> list[tuple[str, int]]:
+    """Return agents of which a window has not all events, each with an interval that it has all from.
+
+    Args:
+        since: what agents have told.
+        roster: the agents expected.
+        versions: of the job.
+        first: the window's first interval; where its version's windows begin later, all agents lack what is before.
+        last: its last.
+    """
+    begins = versions.at(last).version.begins
+    found = [(agent, begins) for agent in roster] if first < begins else []
+    for reign in versions.reigns():
+        if not reign.version.is_told or reign.last < max(first, begins) or reign.first > last:
+            continue
+        told, due = since.get(reign.version.number, {}), max(first, begins, reign.first)
+        found += [(agent, at) for agent in roster if (at := told.get(agent, _NEVER_YET)) > due]
+    return found
+
+
+def paused(versions: Versions, after: int, through: int) -> int:
+    """Return how many intervals of a run, (after, through], count nothing because the job was paused."""
+    rests = [reign for reign in versions.reigns() if reign.version.is_paused]
+    return sum(max(0, min(through, reign.last) - max(after, reign.first - 1)) for reign in rests)

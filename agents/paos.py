@@ -1,0 +1,109 @@
+"""The PAOs of one job in the order in which they are to leave, of one kind or, after a change, of several. Pure.
+
+A job that is changed while it runs has intervals of different versions, whose PAOs may have different columns
+(`agents.jobs.versions`): what an agent has open, and what it brings late, may be of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+import polars as pl
+
+from agents.jobs.versions import Versions
+from cbt import INTERVAL, PaoDecodeError, decode, encode
+from overlay.decoding import read_msgpack
+
+#: Which kind of PAOs, as `agents.jobs.versions.Version.states` has it.
+States = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+#: Blocks of kinds of PAOs other than the first.
+Blocks = Annotated[tuple[tuple[States, bytes], ...], msgspec.Meta(max_length=1 << 12)]
+#: How lz4 frames begin, so also blocks.
+_BLOCK = b"\x04\x22\x4d\x18"
+
+
+class Paos:
+    """Frames of PAOs, each of one kind; an interval's rows follow each other."""
+
+    def __init__(self, parts: Iterable[tuple[int, pl.DataFrame]] = ()) -> None:
+        self.parts = tuple(parts)
+
+    @property
+    def height(self) -> int:
+        """How many rows there are."""
+        return sum(frame.height for _, frame in self.parts)
+
+    @property
+    def intervals(self) -> pl.Series:
+        """The interval of each row."""
+        empty = pl.Series(INTERVAL, [], dtype=pl.Int64)
+        return pl.concat([empty, *(frame[INTERVAL] for _, frame in self.parts)])
+
+    def head(self, count: int) -> Paos:
+        """Return the first rows."""
+        return self._slice(0, count)
+
+    def rest(self, count: int) -> Paos:
+        """Return what follows the first rows."""
+        return self._slice(count, self.height)
+
+    def _slice(self, begin: int, end: int) -> Paos:
+        parts, at = [], 0
+        for states, frame in self.parts:
+            first, last = (min(max(edge - at, 0), frame.height) for edge in (begin, end))
+            parts.append((states, frame[first:last]))
+            at += frame.height
+        return Paos(parts)
+
+    def filter(self, wanted: pl.Expr) -> Paos:
+        """Return the rows that meet a condition."""
+        return Paos((states, frame.filter(wanted)) for states, frame in self.parts)
+
+    def by_states(self) -> dict[int, pl.DataFrame]:
+        """Return the rows of each kind, in their order."""
+        frames: dict[int, list[pl.DataFrame]] = {}
+        for states, frame in self.parts:
+            frames.setdefault(states, []).append(frame)
+        return {states: pl.concat(parts) for states, parts in frames.items()}
+
+    def merged(self, versions: Versions) -> Paos:
+        """Return them with one row for each interval and key; those of no version that is remembered are left out."""
+        kinds = self.by_states().items()
+        return Paos(
+            (states, plan.schema.merge([frame]))
+            for states, frame in kinds
+            if (plan := versions.plan_of(states)) is not None
+        )
+
+
+def decoded(blocks: Iterable[tuple[int, bytes]], versions: Versions) -> Paos:
+    """Decode blocks, each of one kind; those of no version that is remembered are left out.
+
+    Raises:
+        PaoDecodeError: one is not what that kind is.
+    """
+    plans = ((states, block, versions.plan_of(states)) for states, block in blocks)
+    return Paos((states, decode(block, plan.schema)) for states, block, plan in plans if plan is not None)
+
+
+def encode_open(paos: Paos, versions: Versions) -> bytes:
+    """Encode what a worker has open, for its own disk: as one block where all of it is of the first kind."""
+    kinds = {states: frame for states, frame in paos.by_states().items() if frame.height}
+    first = versions.plan_of(0)
+    if first is not None and kinds.keys() <= {0}:
+        return encode(kinds.get(0, first.schema.empty()))
+    return msgspec.msgpack.encode([(states, encode(frame)) for states, frame in kinds.items()])
+
+
+def decode_open(data: bytes, versions: Versions) -> Paos:
+    """Decode what `encode_open` made; raises PaoDecodeError on anything else."""
+    if data[:4] == _BLOCK:
+        return decoded([(0, data)], versions)
+    try:
+        return decoded(read_msgpack(data, Blocks), versions)
+    except msgspec.DecodeError as error:
+        raise PaoDecodeError(f"not what a worker has open: {error}") from None
+
+
