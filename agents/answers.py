@@ -15,6 +15,8 @@ import msgspec
 import polars as pl
 
 from agents.catalogue import Catalogue
+from agents.changing.amending import amend
+from agents.changing.requests import Amend
 from agents.errors import ElfError, UnavailableError
 from agents.group.fetching import Pages
 from agents.masters.loading import load
@@ -131,6 +133,7 @@ class Answers:
                 | Stop(app)
                 | Retire(app=app)
                 | LoadIntervals(app=app)
+                | Amend(app=app)
             ):
                 reads = isinstance(request, Describe | Query | Follow)
                 if reads and self._sides.holds(app):
@@ -204,6 +207,8 @@ class Answers:
                 return await self._masters.retire(app, agent)
             case LoadIntervals():
                 return await load(self._masters, request)
+            case Amend():
+                return await amend(self._masters, request, self._now_ms())
             case Stop(app):
                 # Decided first, so that no other master takes the job up again; told then, dropped last: a stop that
                 # did not reach the agents can be asked for again.

@@ -105,5 +105,3 @@ def decode_open(data: bytes, versions: Versions) -> Paos:
         return decoded(read_msgpack(data, Blocks), versions)
     except msgspec.DecodeError as error:
         raise PaoDecodeError(f"not what a worker has open: {error}") from None
-
-

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from agents.changing.requests import Amend
 from agents.jobs.definition import TREES_MAX, Definition, check_definition
 from agents.jobs.versions import VERSIONS_MAX, Version
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
@@ -302,6 +303,7 @@ AnyRequest = (
     | Stop
     | Retire
     | LoadIntervals
+    | Amend
     | Keep
     | KeepCheckpoint
     | Recall

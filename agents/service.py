@@ -8,6 +8,7 @@ import importlib.metadata
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agents.changing.changing import Changing, Wanted
 from agents.errors import ElfError, JobError, UnknownSourceError
 from agents.following import Following
 from agents.http.service import Json, Loaded, Position, Positioned, Told
@@ -47,6 +48,7 @@ class Service:
         )
         self._gathering = Gathering(self._ask, agent.catalogue)
         self._following = Following(self._ask, self._gathering)
+        self._changing = Changing(self._ask, agent.publisher)
         self._parts = WholeJobs(self._ask, agent.copies, agent.masters, self._rows)
         self._retiring = Retiring(
             agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
@@ -74,6 +76,10 @@ class Service:
     async def stop(self, creator: str, name: str) -> None:
         """Stop a job on its masters, then everywhere."""
         await self._parts.stop(creator, name)
+
+    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+        """Make another version of a running job."""
+        return await self._changing.change(creator, name, wanted)
 
     async def force(self, creator: str, name: str) -> None:
         """Let this very agent go on alone with a job whose root group has lost its majority for good."""

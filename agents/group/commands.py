@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from agents.jobs.versions import Version
 from agents.requests import JobRecord
 from overlay.contract import Commit, LogEntry, Mark
 from overlay.decoding import read_msgpack
@@ -70,6 +71,12 @@ class Rename(_Command, frozen=True, tag="job"):
     job: JobRecord
 
 
+class Turn(_Command, frozen=True, tag="version"):
+    """The job has another version; of no effect unless its number is the next one."""
+
+    version: Version
+
+
 class Say(_Command, frozen=True, tag="control"):
     """The tree's control log has another entry."""
 
@@ -89,7 +96,7 @@ class End(_Command, frozen=True, tag="stop"):
     tombstone: JobRecord
 
 
-Command = Count | Load | Enrol | Dismiss | Rename | Say | End
+Command = Count | Load | Enrol | Dismiss | Rename | Turn | Say | End
 
 
 def encode_command(command: Command) -> bytes:

@@ -17,9 +17,23 @@ from collections.abc import Callable
 
 import msgspec
 
+from agents.changing.deciding import with_version
 from agents.errors import ElfError
-from agents.group.commands import Command, Count, Dismiss, End, Enrol, Load, Rename, Say, decode_command, encode_command
+from agents.group.commands import (
+    Command,
+    Count,
+    Dismiss,
+    End,
+    Enrol,
+    Load,
+    Rename,
+    Say,
+    Turn,
+    decode_command,
+    encode_command,
+)
 from agents.jobs.plan import compile_job
+from agents.jobs.versions import compile_versions
 from agents.masters.master import Master
 from agents.masters.state import MasterState
 from agents.requests import JobRecord
@@ -180,9 +194,8 @@ class Copies:
                 await asyncio.to_thread(self._controls.forget, key)
 
     def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
-        definition, app = job.definition, job.definition.app_id
-        plan = compile_job(definition, definition.types)
-        master = Master(plan, self._store, state)
+        app = job.definition.app_id
+        master = Master(compile_versions(job.history), self._store, state)
         self._learn(job)
         seats = self._seats_of(master.state)
         self._copies[app], self.apps[job.tree] = Copy(job, master), app
@@ -263,9 +276,16 @@ class Copies:
                 await asyncio.to_thread(master.retire, agent, last, place)
             case Rename(job=job):
                 if job.tree == copy.job.tree and job.stamp_ms > copy.job.stamp_ms:
-                    await asyncio.to_thread(self._store.rename, master.app, job.encode())
-                    copy.job = job
-                    self._learn(job)
+                    # Whoever proposed it may not have known of a version that was decided before.
+                    known = {"definition": copy.job.definition, "versions": copy.job.versions}
+                    await self._rename(copy, msgspec.structs.replace(job, **known))
+                await asyncio.to_thread(master.note, place)
+            case Turn(version=version):
+                changed = with_version(copy.job, version, master.state.rollup.committed)
+                if changed is not None:
+                    versions = await asyncio.to_thread(compile_versions, changed.history, master.versions)
+                    await self._rename(copy, changed)
+                    await asyncio.to_thread(master.adopt, versions)
                 await asyncio.to_thread(master.note, place)
             case Say(entry=entry, retain_above=retain_above):
                 said = ControlEntry(entry.mark, entry.body, retain_above=retain_above)
@@ -277,6 +297,11 @@ class Copies:
                 self._learn(tombstone)
                 # A start that comes before the copy is forgotten must not take it for a running job's.
                 await asyncio.to_thread(master.note, place, ended=True)
+
+    async def _rename(self, copy: Copy, job: JobRecord) -> None:
+        await asyncio.to_thread(self._store.rename, copy.master.app, job.encode())
+        copy.job = job
+        self._learn(job)
 
     def on_lead(self, tree: bytes, leads: bool) -> None:
         """This agent's copy is the master now, or is it no more."""

@@ -17,7 +17,7 @@ import msgspec
 
 from agents.errors import ElfError
 from agents.group.care import care
-from agents.group.commands import Command, Count, End, Load, Rename
+from agents.group.commands import Command, Count, End, Load, Rename, Turn
 from agents.group.copies import Copies, Copy
 from agents.requests import JobRecord
 from agents.store.controls import Controls
@@ -89,6 +89,12 @@ class Reigns:
                 self._tell(app)
             case Rename(job=job) if not copy.leads:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)
+            case Turn() if app in self.rooted:
+                job = copy.job
+                # By the job's own tree first, which all its agents are in.
+                self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
+                self._begin(app, self._tell_all(copy))
+                self._tell(app)
             case End(tombstone=tombstone):
                 self._begin(None, self._end(app, tombstone, leads=copy.leads))
 

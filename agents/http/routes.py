@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from agents.changing.changing import Wanted
 from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json, Loaded
@@ -61,6 +62,23 @@ async def list_jobs(request: web.Request) -> web.Response:
 async def show_job(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}."""
     return _json(await _service(request).job(*_job_names(request)))
+
+
+async def list_versions(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}/versions."""
+    job = await _service(request).job(*_job_names(request))
+    return _json({"versions": job["versions"]})
+
+
+async def change_job(request: web.Request) -> web.Response:
+    """POST /v1/jobs/{creator}/{name}/versions."""
+    creator, name = _job_names(request)
+    require_type(request, "application/json")
+    try:
+        wanted = msgspec.json.decode(await read_body(request), type=Wanted)
+    except msgspec.DecodeError as error:
+        raise BadRequestError(f"the body is not a change of a job: {error}") from None
+    return _json(await _service(request).change(creator, name, wanted), status=201)
 
 
 async def stop_job(request: web.Request) -> web.Response:
@@ -234,6 +252,8 @@ ROUTES = (
     web.get("/v1/jobs", list_jobs),
     web.get(_JOB, show_job),
     web.delete(_JOB, stop_job),
+    web.get(f"{_JOB}/versions", list_versions),
+    web.post(f"{_JOB}/versions", change_job),
     web.post(f"{_JOB}/force", force_group),
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/feedback", show_feedback),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
+from agents.changing.changing import Wanted
 from agents.jobs.definition import TREES_MAX
 from overlay.messages import Interval
 
@@ -79,6 +80,20 @@ class AgentService(Protocol):
 
     async def stop(self, creator: str, name: str) -> None:
         """Stop a job on all agents; UnknownJobError if there is none."""
+        ...
+
+    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+        """Make another version of a running job.
+
+        Returns:
+            `{"version", "what", "since_ms", "until_ms", "begins_ms", "made_ms", "query", "columns", "options"}`, as the
+            `versions` of `job` has it: effective from event time `since_ms` on, on all agents.
+
+        Raises:
+            UnknownJobError: there is no such job.
+            JobSpecError: the new definition cannot run as written, or not from where the job is.
+            JobConflictError: the job has another newest version than `expected`, or is paused.
+        """
         ...
 
     async def force(self, creator: str, name: str) -> None:

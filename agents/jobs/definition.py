@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -88,6 +89,9 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if self.replicas is not None:
             return self.replicas
         return 0 if self.semantics == "at-most-once" and self.straggler != "mirror" else 1
+
+
+OPTIONS_DEFAULT = Options()
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -222,7 +226,16 @@ def _read_toml(text: str) -> dict[str, Any]:
         raise JobSpecError(message[: place.start()], line=int(place[1]), column=int(place[2])) from None
 
 
-def _options(place: _Places, table: object) -> Options:
+def changed_options(options: Options, changes: Mapping[str, str | int]) -> Options:
+    """Return options of which some are as `[options]` of a job file would say.
+
+    Raises:
+        JobSpecError: one is unknown, or not possible.
+    """
+    return _options(_Places(""), dict(changes), options)
+
+
+def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
     place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS), "options")
@@ -234,7 +247,7 @@ def _options(place: _Places, table: object) -> Options:
             values[key] = place.count(key, value, *_COUNTS[key])
         else:
             values[key] = place.choice(key, value, _CHOICES[key])
-    options = Options(**values)
+    options = msgspec.structs.replace(options, **values)
     if options.straggler == "mirror" and not options.holders:
         raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
     if options.availability == "partial" and options.trees > 1:

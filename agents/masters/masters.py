@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from agents.changing.deciding import describe_history
 from agents.errors import (
     AgentRunningError,
     ElfError,
@@ -305,6 +306,7 @@ class Masters:
             "too_late": master.state.too_late,
             "control": self._node.control_mark(job.tree).position,
             "group": self._group(job),
+            "versions": describe_history(job, master.plan),
             "backfill": describe(master.plan, master.state, job.instance, self._names),
         }
 
@@ -380,7 +382,7 @@ def summary(job: JobRecord) -> Json:
         "query": definition.query,
         "columns": definition.columns,
         "master": job.master.address,
-        "state": "stopped" if job.stopped else "running",
+        "state": "stopped" if job.stopped else "paused" if job.history[-1].is_paused else "running",
         "version": definition.version,
         "trees": definition.options.trees,
         "part": definition.part,

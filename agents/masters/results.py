@@ -84,6 +84,8 @@ class Result(msgspec.Struct, frozen=True):
     columns: list[Json]
     rows: list[Json]
     completeness: Json
+    #: The version of the job that the window's last interval is counted by.
+    version: int
 
 
 def join(labels: Sequence[Label]) -> Label:
@@ -179,6 +181,7 @@ def result_of(
         columns=[{"name": name, "type": kind.ddl} for name, kind in plan.output],
         rows=[{name: _json(value) for name, value in row.items()} for row in rows.to_dicts()],
         completeness=completeness,
+        version=plan.definition.version,
     )
 
 

@@ -107,6 +107,12 @@ class Publisher:
             raise type(failed)(f"part {part} of {len(parts) + 1} of {first.definition.key}: {failed}") from None
         raise failed
 
+    async def typed(self, definition: Definition) -> Definition:
+        """Return a definition with a type for each column that it reads; errors as `publish`."""
+        read = columns_read(definition.query)
+        source = await self._describe_source(definition, read)
+        return replace(definition, columns=_typed(definition, read, source))
+
     async def spread(self, job: JobRecord) -> bool:
         """Put a job's record, or its tombstone, into its source's tree; False if a newer one is there."""
         source, record = job.definition.source, job_record(job)

@@ -1,0 +1,37 @@
+"""Changing a job that is mastered here: checked, then decided by its root group, then told to all its agents."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agents.changing.deciding import describe_history, next_version
+from agents.changing.requests import Amend
+from agents.errors import JobConflictError, UnavailableError
+from agents.group.commands import Turn
+from agents.masters.masters import Masters
+from agents.masters.results import Json
+
+#: Others may change the job at the same time: whoever comes second begins with what the first has made of it.
+TRIES = 8
+
+
+async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
+    """Have another version decided; returns it as the history has it.
+
+    Raises:
+        JobError: it is not possible; see `next_version`.
+        UnavailableError: this agent leads the job no more: ask again.
+    """
+    app = request.app
+    for _ in range(TRIES):
+        job, master = masters.job(app), masters.master(app)
+        version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms)
+        await masters.decide(app, Turn(version))
+        job = masters.job(app)
+        made = next((each for each in job.history if each.number == version.number), None)
+        if made is not None and (made.definition, made.what) == (version.definition, version.what):
+            rows = describe_history(job, master.plan)
+            return next(row for row in rows if row["version"] == version.number)
+        if request.expected is not None:
+            raise JobConflictError(f"job {job.definition.key} was changed at the same time")
+    raise UnavailableError("the job is being changed by others at this moment; try again")

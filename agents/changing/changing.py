@@ -1,0 +1,146 @@
+"""What people ask of a running job, made into a question for its master: a new definition typed and checked first."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from agents.changing.requests import Amend, Kind, Number
+from agents.errors import JobConflictError, JobError, JobSpecError
+from agents.jobs.definition import Definition, Options, changed_options, load_definition
+from agents.jobs.plan import compile_job
+from agents.jobs.query import columns_read, parse_query
+from agents.masters.results import Json
+from agents.requests import Describe
+from overlay.ids import app_id
+
+#: Deciding and making durable takes milliseconds; a root that moves takes a second.
+AMEND_MS = 10_000
+#: A change of a part of a definition begins with what others have made of it meanwhile.
+TRIES = 4
+
+
+class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change as people ask for it.
+
+    Attributes:
+        change: what kind of change.
+        definition: of an update: the text of a job file that takes the place of the definition.
+        filename: that file's name.
+        query: of an update: only the query is another.
+        options: of an update: only these options are others, as `[options]` has them.
+        version: of a rollback: the version to go back to; None: the one before the newest.
+        expected: the number that the newest version has to have; None: any.
+    """
+
+    change: Kind
+    definition: str | None = None
+    filename: str = "job.toml"
+    query: str | None = None
+    options: Mapping[str, str | int] = {}
+    version: Number | None = None
+    expected: Number | None = None
+
+
+class Typing(Protocol):
+    """Gives the columns of a definition types, as when it is published (`agents.publishing.publishing.Publisher`)."""
+
+    async def typed(self, definition: Definition) -> Definition:
+        """Return it with a type for each column that it reads."""
+
+
+class Changing:
+    """Changes jobs on behalf of one agent.
+
+    Args:
+        ask: asks a job's master.
+        typing: knows the sources.
+    """
+
+    def __init__(self, ask: Callable[[str, Any, int], Awaitable[tuple[Any, list[str]]]], typing: Typing) -> None:
+        self._ask, self._typing = ask, typing
+
+    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+        """Have a job's master make another version; returns it as the job's history has it.
+
+        Raises:
+            UnknownJobError: there is no such job.
+            JobSpecError: the new definition cannot run as written, or not from where the job is.
+            JobConflictError: it has another newest version than expected, or is paused.
+        """
+        app, key = app_id(name, creator), f"{creator}/{name}"
+        for number in range(TRIES):
+            definition, expected = None, wanted.expected
+            if wanted.change == "update":
+                described, _ = await self._ask(key, Describe(app), AMEND_MS)
+                definition = await self._updated(creator, name, described, wanted)
+                # What is left as it was is of this version.
+                expected = described["version"] if expected is None and wanted.definition is None else expected
+            try:
+                answer, _ = await self._ask(
+                    key, Amend(app, wanted.change, definition, wanted.version, expected), AMEND_MS
+                )
+            except JobConflictError:
+                if wanted.expected is not None or expected is None or number == TRIES - 1:
+                    raise
+            else:
+                made: Json = answer
+                return made
+        raise AssertionError("the last try returns or raises")
+
+    async def _updated(self, creator: str, name: str, described: Json, wanted: Wanted) -> Definition:
+        """Return the definition that an update asks for, typed, with intervals as the job has them."""
+        current = _current(described)
+        if wanted.definition is not None:
+            if wanted.query is not None or wanted.options:
+                raise JobError("give either a whole definition, or a query and options")
+            new = load_definition(wanted.definition, filename=wanted.filename, name=name, creator=creator)
+            if new.creator != creator:
+                raise JobError(f"the file is of job {new.key}, not of {creator}/{name}")
+        elif wanted.query is None and not wanted.options:
+            raise JobError("an update needs a new definition, a query or options")
+        else:
+            options = changed_options(current.options, wanted.options)
+            new = replace(current, query=current.query if wanted.query is None else wanted.query, options=options)
+        source = parse_query(new.query).source
+        if source != current.source:
+            message = f"the job reads {current.source!r}, and the new query {source!r}"
+            raise JobSpecError(message, hint="publish that as another job")
+        known = {each.lower(): (each, kind) for each, kind in {**current.columns, **new.columns}.items()}
+        # Types stay as they were frozen, whatever logs have shown since.
+        kept = dict(known[each.lower()] for each in columns_read(new.query) if each.lower() in known)
+        new = await self._typing.typed(replace(new, columns=kept))
+        return _with_intervals(new, described["interval_ms"])
+
+
+def _current(described: Json) -> Definition:
+    return Definition(
+        name=described["name"],
+        creator=described["creator"],
+        source=described["source"],
+        query=described["query"],
+        columns=described["columns"],
+        options=msgspec.convert(described["options"], Options),
+        version=described["version"],
+    )
+
+
+def _with_intervals(definition: Definition, interval_ms: int) -> Definition:
+    """Return a definition whose intervals are as long as those of the job, if its window is made of such.
+
+    Raises:
+        JobSpecError: it is not.
+    """
+    plan = compile_job(definition, definition.types)
+    chosen = definition.options.interval_ms
+    if plan.interval_ms == interval_ms:
+        return definition
+    if chosen is None and plan.interval_ms % interval_ms == 0:
+        return replace(definition, options=replace(definition.options, interval_ms=interval_ms))
+    raise JobSpecError(
+        f"the job's intervals are {interval_ms} ms long, and the new window needs {plan.interval_ms} ms",
+        hint=f"use multiples of {interval_ms} ms, or stop the job and publish it anew",
+    )

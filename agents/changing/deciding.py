@@ -1,0 +1,129 @@
+"""Which version a running job gets next, and how its record changes with it. Pure.
+
+Every copy of the job's master makes the same of a version that was decided, whoever proposed it, so all agents know one
+order of versions. OVERLAY 6.3: effective at an interval boundary two or more ahead.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from agents.changing.requests import Amend
+from agents.errors import JobConflictError, JobError
+from agents.jobs.definition import Definition
+from agents.jobs.plan import Plan, compile_job
+from agents.jobs.versions import VERSIONS_MAX, Version, Versions, check_change, has_same_states
+from agents.masters.results import Json
+from agents.requests import JobRecord
+from overlay.contract import NEVER
+from overlay.messages import RECORD_BYTES_MAX
+
+#: Agents have so many whole intervals' time to hear of a version, and the rest of the one that runs.
+AHEAD = 2
+#: A job's record with all versions that it remembers; more than enough for one.
+VERSIONS_BYTES_MAX = RECORD_BYTES_MAX * 3 // 4
+
+
+def next_version(job: JobRecord, versions: Versions, request: Amend, now_ms: int) -> Version:
+    """Return the version that a request asks for, as it is to be decided.
+
+    Raises:
+        JobSpecError: the definition cannot run, or the agents could not follow the change.
+        JobConflictError: the job has another newest version than expected, or is paused.
+        JobError: there is no such version, or the job has several trees or answers for one side of a split.
+    """
+    newest = job.history[-1]
+    if request.expected not in (None, newest.number):
+        raise JobConflictError(f"job {job.definition.key} has version {newest.number} now, not {request.expected}")
+    _check_kind(job, newest, request)
+    number = newest.number + 1
+    definition = replace(_definition(job, request), version=number)
+    old, new = versions.newest.plan, compile_job(definition, definition.types)
+    check_change(old, new)
+    same = request.kind != "reset" and has_same_states(old, new)
+    since = max(now_ms // new.interval_ms + AHEAD, newest.since)
+    return Version(
+        number=number,
+        definition=definition,
+        what=request.kind,
+        since=since,
+        begins=newest.begins if same else since,
+        states=newest.states if same else number,
+        made_ms=now_ms,
+    )
+
+
+def _check_kind(job: JobRecord, newest: Version, request: Amend) -> None:
+    options, key = job.definition.options, job.definition.key
+    if options.trees > 1:
+        raise JobError(f"job {key} has {options.trees} trees, and only a job of one tree can be changed while it runs")
+    if options.availability != "exact":
+        raise JobError(f'job {key} has availability = "{options.availability}", so it cannot be changed while it runs')
+    if newest.is_paused and request.kind != "resume":
+        raise JobConflictError(f"job {key} is paused; resume it first")
+    if not newest.is_paused and request.kind == "resume":
+        raise JobConflictError(f"job {key} is not paused")
+
+
+def _definition(job: JobRecord, request: Amend) -> Definition:
+    match request.kind:
+        case "update":
+            if request.definition is None or request.definition.app_id != job.definition.app_id:
+                raise JobError("an update needs a definition of the same job")
+            return request.definition
+        case "rollback":
+            earlier = job.history[:-1]
+            if not earlier:
+                raise JobError(f"job {job.definition.key} was never changed: there is nothing to go back to")
+            wanted = earlier[-1].number if request.number is None else request.number
+            found = next((version for version in earlier if version.number == wanted), None)
+            if found is None:
+                known = ", ".join(str(version.number) for version in earlier)
+                raise JobError(f"job {job.definition.key} remembers no version {wanted}; there are {known}")
+            return found.definition
+    return job.definition
+
+
+def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord | None:
+    """Return a job's record with another version; None if a later one has overtaken it, or the job is stopped.
+
+    Args:
+        job: as it is.
+        version: the next one, as it was proposed.
+        committed: the last interval committed, which it is too late to change.
+    """
+    newest = job.history[-1]
+    if version.number != newest.number + 1 or job.stopped:
+        return None
+    since = max(version.since, newest.since, committed + 1 if committed != NEVER else NEVER)
+    begins = since if version.states == version.number else newest.begins
+    history = (*job.history, replace(version, since=since, begins=begins))
+    stamp_ms = max(version.made_ms, job.stamp_ms + 1)
+    job = replace(job, definition=version.definition, versions=history[-VERSIONS_MAX:], stamp_ms=stamp_ms)
+    while len(job.encode()) > VERSIONS_BYTES_MAX and len(job.versions) > 1:
+        job = replace(job, versions=job.versions[1:])
+    return job
+
+
+def described(version: Version, until: int | None, interval_ms: int) -> Json:
+    """Describe a version for people, `until` the first interval of the next one; times in ms."""
+    definition = version.definition
+    return {
+        "version": version.number,
+        "what": version.what,
+        "since_ms": None if version.since == NEVER else version.since * interval_ms,
+        "until_ms": None if until is None else until * interval_ms,
+        "begins_ms": None if version.begins == NEVER else version.begins * interval_ms,
+        "made_ms": version.made_ms,
+        "query": definition.query,
+        "columns": definition.columns,
+        "options": msgspec.to_builtins(definition.options),
+    }
+
+
+def describe_history(job: JobRecord, plan: Plan) -> list[Json]:
+    """Describe all versions that a job remembers, ascending."""
+    history = job.history
+    untils = [*(version.since for version in history[1:]), None]
+    return [described(version, until, plan.interval_ms) for version, until in zip(history, untils, strict=True)]

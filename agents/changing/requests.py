@@ -1,0 +1,28 @@
+"""What the master of a job is asked that is to be changed while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from agents.jobs.definition import Definition
+from overlay.fields import AppId
+
+#: What can be asked for; all but the first keep a definition that the job has, or had.
+Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
+    """Make another version of a running job; asked of its master. The answer is the version as `described` has it.
+
+    `definition`: of an update. `number`: the version whose definition a rollback brings back; None: the one before the
+    newest. `expected`: the number that the newest version has to have; None: any.
+    """
+
+    app: AppId
+    kind: Kind
+    definition: Definition | None = None
+    number: Number | None = None
+    expected: Number | None = None

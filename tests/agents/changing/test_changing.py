@@ -1,0 +1,146 @@
+"""A job is changed while it runs: each interval is counted by one version, on all agents, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import pathlib
+import random
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+from agents.agent import Agent
+from agents.changing.changing import Wanted
+from agents.config import SourceConfig
+from agents.errors import JobConflictError, JobError, JobSpecError
+from agents.service import Service
+from tests.agents.test_control import configure
+from tests.overlay.cluster import wait_until
+from tests.ports import free_port
+
+INTERVAL_MS = 500
+JOB = """
+name = "sold"
+creator = "shop"
+query = '''
+SELECT product, count(*) AS n FROM orders WHERE kind = 'a'
+GROUP BY product, window(ts, '500 milliseconds') ORDER BY product
+'''
+[options]
+lateness = "200ms"
+"""
+SUMS = """
+SELECT product, sum(cents) AS n FROM orders WHERE kind = 'b'
+GROUP BY product, window(ts, '500 milliseconds') ORDER BY product
+"""
+FEW = SUMS.replace("ORDER BY", "HAVING sum(cents) > 5 ORDER BY")
+
+
+class Shop:
+    """Agents that sell all the time."""
+
+    def __init__(self, agents: list[Agent]) -> None:
+        self.agents, self.sold = agents, list[dict[str, Any]]()
+        self.rng = random.Random(1)
+
+    async def sell(self) -> None:
+        """Sell a little at every agent, for ever."""
+        while True:
+            await asyncio.sleep(0.05)
+            for agent in self.agents:
+                now_ms = time.time_ns() // 1_000_000
+                lines = [
+                    {"ts": now_ms, "product": self.rng.choice("xyz"), "kind": kind, "cents": self.rng.randint(1, 3)}
+                    for kind in "ab"
+                ]
+                self.sold += lines
+                await Service(agent).ingest("orders", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def expected(self, start_ms: int, version: dict[str, Any]) -> dict[str, int]:
+        """What was sold in an interval, as a version counts it."""
+        kind, counts = ("a", True) if "'a'" in version["query"] else ("b", False)
+        found: collections.Counter[str] = collections.Counter()
+        for line in self.sold:
+            if line["kind"] == kind and start_ms <= line["ts"] < start_ms + INTERVAL_MS:
+                found[line["product"]] += 1 if counts else line["cents"]
+        return {product: n for product, n in found.items() if "HAVING" not in version["query"] or n > 5}
+
+
+async def change(agent: Agent, kind: str, **wanted: Any) -> dict[str, Any]:
+    made: dict[str, Any] = await Service(agent).change("shop", "sold", Wanted(change=kind, **wanted))  # type: ignore[arg-type]
+    return made
+
+
+async def through_ms(agent: Agent) -> int:
+    return int((await Service(agent).job("shop", "sold"))["through_ms"] or 0)
+
+
+async def counted_through(agent: Agent, at_ms: int) -> None:
+    deadline = time.monotonic() + 60
+    while await through_ms(agent) < at_ms:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+@contextlib.asynccontextmanager
+async def running(folder: pathlib.Path, count: int) -> Any:
+    ports = [free_port() for _ in range(count)]
+    joins: list[list[str]] = [[], *[[f"127.0.0.1:{ports[0]}"]] * (count - 1)]
+    async with contextlib.AsyncExitStack() as stack:
+        agents = []
+        for at in range(count):
+            config = configure(folder, f"web{at}", ports[at], joins[at])
+            config.sources["orders"] = SourceConfig(columns={"product": "STRING", "kind": "STRING", "cents": "BIGINT"})
+            agent = Agent(config)
+            await agent.start()
+            stack.push_async_callback(agent.stop)
+            agents.append(agent)
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+        yield agents
+
+
+async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        shop = Shop(agents)
+        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
+        selling = asyncio.create_task(shop.sell())
+        begun_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + 2 * INTERVAL_MS
+        await counted_through(agents[1], begun_ms)
+        versions = [await change(agents[1], "update", query=SUMS)]
+        await counted_through(agents[1], versions[-1]["since_ms"] + INTERVAL_MS)
+        versions.append(await change(agents[2], "update", query=FEW))
+        versions.append(await change(agents[2], "reset"))
+        await counted_through(agents[0], versions[-1]["since_ms"] + INTERVAL_MS)
+        versions.append(await change(agents[0], "pause"))
+        await counted_through(agents[0], versions[-1]["since_ms"] + INTERVAL_MS)
+        versions.append(await change(agents[1], "resume"))
+        versions.append(await change(agents[1], "rollback", version=1))
+        await counted_through(agents[0], versions[-1]["since_ms"] + 2 * INTERVAL_MS)
+        selling.cancel()
+        await asyncio.gather(selling, return_exceptions=True)
+        last_ms = max(line["ts"] for line in shop.sold)
+        await counted_through(agents[0], last_ms + INTERVAL_MS)
+        history = (await Service(agents[2]).job("shop", "sold"))["versions"]
+        assert [row["what"] for row in history] == ["publish", *(row["what"] for row in versions)]
+        assert [row["version"] for row in history] == list(range(1, 8))
+        seen = set()
+        for start_ms in range(begun_ms, last_ms, INTERVAL_MS):
+            result = await Service(agents[2]).result(
+                "shop", "sold", f"{start_ms}/{start_ms + INTERVAL_MS}", None, None
+            )
+            version = next(row for row in history if row["version"] == result["version"])
+            assert (version["since_ms"] or 0) <= start_ms < (version["until_ms"] or 1 << 60)
+            seen.add(result["version"])
+            known = result["completeness"]
+            if version["what"] == "pause":
+                assert result["rows"] == [] and known["void"] and known["status"] == "final_incomplete"
+                continue
+            assert known["status"] == "final", (start_ms, version, known)
+            rows = {row["product"]: row["n"] for row in result["rows"]}
+            assert rows == shop.expected(start_ms, version), (start_ms, version)
+        assert {1, 2, 4, 5, 7} <= seen, "3 and 6 may not have had an interval"
