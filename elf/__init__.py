@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnknownJobError,
     )
-    from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Window
+    from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Version, Window
 
 __version__ = "0.1.0"
 _ERRORS = (
@@ -62,6 +62,7 @@ __all__ = [
     "UnavailableError",
     "UnknownAgentError",
     "UnknownJobError",
+    "Version",
     "Window",
     "__version__",
     "connect",

@@ -2,7 +2,7 @@
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
-from elf.client.results import Column, Completeness, Job, Member, Result, Retirement, Tree, TreeNode, Window
+from elf.client.results import Column, Completeness, Job, Member, Result, Retirement, Tree, TreeNode, Version, Window
 
 __all__ = [
     "DEFAULT_URL",
@@ -16,5 +16,6 @@ __all__ = [
     "Retirement",
     "Tree",
     "TreeNode",
+    "Version",
     "Window",
 ]

@@ -23,7 +23,7 @@ from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobErr
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
-from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Window
+from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Version, Window
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -40,6 +40,10 @@ class _Jobs(msgspec.Struct):
 
 class _Members(msgspec.Struct):
     members: list[Member]
+
+
+class _Versions(msgspec.Struct):
+    versions: list[Version]
 
 
 class _Accepted(msgspec.Struct):
@@ -184,6 +188,60 @@ class AsyncClient:
     async def members(self) -> list[Member]:
         """List the agents that the agent knows."""
         return (await self._ask("GET", "/v1/members", _Members)).members
+
+    async def update(
+        self,
+        name: str,
+        file: str | Path | None = None,
+        *,
+        text: str | None = None,
+        query: str | None = None,
+        options: Mapping[str, str | int] | None = None,
+        expected: int | None = None,
+    ) -> Version:
+        """Change a running job on all agents, from one interval on: its whole definition, or query and options alone.
+
+        Args:
+            name: `name` or `creator/name`.
+            file: a job file that takes the place of the definition.
+            text: its text instead; SQL if it begins with SELECT or WITH, else TOML.
+            query: only the query is another.
+            options: only these options are others, as `[options]` of a job file has them.
+            expected: the number that the newest version has to have.
+
+        Raises:
+            JobSpecError: it cannot run as written, or not from where the job is.
+            JobConflictError: the job has another newest version than expected, or is paused.
+        """
+        body: dict[str, Any] = {"query": query, "options": dict(options or {}), "expected": expected}
+        if file is not None or text is not None:
+            definition, filename = _definition(file, text, split_name(name)[1])
+            body |= {"definition": definition, "filename": filename}
+        return await self._change(name, "update", body)
+
+    async def rollback(self, name: str, version: int | None = None) -> Version:
+        """Let a running job go on as an earlier version of it, by default the one before the newest."""
+        return await self._change(name, "rollback", {"version": version})
+
+    async def reset(self, name: str) -> Version:
+        """Empty a running job's windows, together on all agents: from one interval on they begin anew."""
+        return await self._change(name, "reset", {})
+
+    async def pause(self, name: str) -> Version:
+        """Let a running job count nothing, from one interval on; windows say so."""
+        return await self._change(name, "pause", {})
+
+    async def resume(self, name: str) -> Version:
+        """Let a paused job go on."""
+        return await self._change(name, "resume", {})
+
+    async def versions(self, name: str) -> list[Version]:
+        """List the versions of a job that it remembers, the newest last."""
+        return (await self._ask("GET", await self._path(name, "/versions"), _Versions)).versions
+
+    async def _change(self, name: str, change: str, body: Mapping[str, Any]) -> Version:
+        given = {field: value for field, value in body.items() if value is not None}
+        return await self._ask("POST", await self._path(name, "/versions"), Version, json={"change": change, **given})
 
     async def stop(self, name: str) -> None:
         """Stop a job on all agents."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Window
+from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Version, Window
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -119,6 +119,41 @@ class Client:
     def members(self) -> list[Member]:
         """List the agents that the agent knows."""
         return self._wait(lambda client: client.members())
+
+    def update(
+        self,
+        name: str,
+        file: str | Path | None = None,
+        *,
+        text: str | None = None,
+        query: str | None = None,
+        options: Mapping[str, str | int] | None = None,
+        expected: int | None = None,
+    ) -> Version:
+        """Change a running job; see `AsyncClient.update`."""
+        return self._wait(
+            lambda client: client.update(name, file, text=text, query=query, options=options, expected=expected)
+        )
+
+    def rollback(self, name: str, version: int | None = None) -> Version:
+        """Let a running job go on as an earlier version of it; see `AsyncClient.rollback`."""
+        return self._wait(lambda client: client.rollback(name, version))
+
+    def reset(self, name: str) -> Version:
+        """Empty a running job's windows; see `AsyncClient.reset`."""
+        return self._wait(lambda client: client.reset(name))
+
+    def pause(self, name: str) -> Version:
+        """Let a running job count nothing."""
+        return self._wait(lambda client: client.pause(name))
+
+    def resume(self, name: str) -> Version:
+        """Let a paused job go on."""
+        return self._wait(lambda client: client.resume(name))
+
+    def versions(self, name: str) -> list[Version]:
+        """List the versions of a job, the newest last."""
+        return self._wait(lambda client: client.versions(name))
 
     def stop(self, name: str) -> None:
         """Stop a job on all agents."""

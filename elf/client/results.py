@@ -97,6 +97,8 @@ class Result(msgspec.Struct, frozen=True):
     #: The agent that is the job's master, and the agents the question went through to reach it.
     master: str = ""
     hops: list[str] = []
+    #: The version of the job that the window's last interval is counted by.
+    version: int = 1
     #: How many rows more the result has, for which there was no room; of feedback only.
     cut: int | msgspec.UnsetType = msgspec.UNSET
     #: To who follows a job: older windows that late data changed together with this one, too many to send.
@@ -159,6 +161,32 @@ class Job(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """Its full name, `creator/name`."""
         return f"{self.creator}/{self.name}"
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version of a job; times in ms of event time, but for `made_ms`.
+
+    Attributes:
+        version: its number.
+        what: what made it: publish, update, rollback, reset, pause or resume.
+        query: the SQL text.
+        made_ms: when.
+        since_ms: what begins then or later is counted by it; None: all before the next version.
+        until_ms: ... and before this; None: it is the newest.
+        begins_ms: its windows have nothing of before; None: they have all there is.
+        columns: types of the columns it reads.
+        options: how it runs.
+    """
+
+    version: int
+    what: str
+    query: str
+    made_ms: int
+    since_ms: int | None = None
+    until_ms: int | None = None
+    begins_ms: int | None = None
+    columns: dict[str, str] = {}
+    options: dict[str, Any] = {}
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -60,7 +60,9 @@ def test_all_rows_leave_in_order_and_no_interval_is_settled_before(
             assert fitted.payload is None or len(fitted.payload) <= bytes_max or fitted.rest.height == rows.height
             if fitted.rest.height == rows.height and rows.height:
                 return  # not even a single row fits beside the notes
-            notes, frame = (Notes(), PLAN.schema.empty()) if fitted.payload is None else unpack(fitted.payload, PLAN.schema)
+            notes, frame = (
+                (Notes(), PLAN.schema.empty()) if fitted.payload is None else unpack(fitted.payload, PLAN.schema)
+            )
             seen += frame["k0"].to_list()
             waiting = set(fitted.rest.intervals)
             brought = {each for after, through in notes.settles.get("w1", ()) for each in range(after + 1, through + 1)}

@@ -11,12 +11,10 @@ import time
 from typing import Any
 
 import msgspec
-import pytest
 
 from agents.agent import Agent
 from agents.changing.changing import Wanted
 from agents.config import SourceConfig
-from agents.errors import JobConflictError, JobError, JobSpecError
 from agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
@@ -130,9 +128,7 @@ async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path) 
         assert [row["version"] for row in history] == list(range(1, 8))
         seen = set()
         for start_ms in range(begun_ms, last_ms, INTERVAL_MS):
-            result = await Service(agents[2]).result(
-                "shop", "sold", f"{start_ms}/{start_ms + INTERVAL_MS}", None, None
-            )
+            result = await Service(agents[2]).result("shop", "sold", f"{start_ms}/{start_ms + INTERVAL_MS}", None, None)
             version = next(row for row in history if row["version"] == result["version"])
             assert (version["since_ms"] or 0) <= start_ms < (version["until_ms"] or 1 << 60)
             seen.add(result["version"])

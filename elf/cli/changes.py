@@ -1,0 +1,139 @@
+"""Commands that change a running job: update, rollback, reset, pause, resume, and its history."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agents.errors import BadRequestError
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.mistakes import explained
+from elf.cli.output import console, print_json, printable, table_of, wants_json
+
+if TYPE_CHECKING:
+    from elf.client import Version
+
+_PANEL = "Jobs"
+#: What a query is cut down to in a table.
+_QUERY_CHARS = 60
+
+
+def update(
+    name: JobName,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A job file that takes the place of the definition.")
+    ] = None,
+    query: Annotated[str | None, typer.Option(metavar="SQL", help="Only the query is another.")] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="OPTION=VALUE", help="Only this option is another, e.g. lateness=5s; repeatable."
+        ),
+    ] = None,
+    expected: Annotated[
+        int | None, typer.Option("--expect", metavar="N", help="Fail unless the newest version is this one.")
+    ] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a running job: on all agents, from one interval on."""
+    changes = dict(map(_option, options or ()))
+    if (file is None) == (query is None and not changes):
+        raise BadRequestError("give either FILE, or --query or --set")
+    with connect(agent, token_file) as client:
+        if file is None:
+            _show(name, client.update(name, query=query, options=changes, expected=expected), as_json)
+            return
+        with explained(file):
+            _show(name, client.update(name, file, expected=expected), as_json)
+
+
+def rollback(
+    name: JobName,
+    version: Annotated[
+        int | None, typer.Option("--to", metavar="N", help="The version to go back to; default: the one before.")
+    ] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a running job go on as an earlier version of it."""
+    with connect(agent, token_file) as client:
+        _show(name, client.rollback(name, version), as_json)
+
+
+def reset(
+    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Empty a running job's windows, together on all agents: they begin anew."""
+    with connect(agent, token_file) as client:
+        _show(name, client.reset(name), as_json)
+
+
+def pause(
+    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Let a running job count nothing, until it is resumed; windows say so."""
+    with connect(agent, token_file) as client:
+        _show(name, client.pause(name), as_json)
+
+
+def resume(
+    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """Let a paused job go on."""
+    with connect(agent, token_file) as client:
+        _show(name, client.resume(name), as_json)
+
+
+def history(
+    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+) -> None:
+    """List a job's versions: what made each, and which events it counts."""
+    with connect(agent, token_file) as client:
+        versions = client.versions(name)
+    if wants_json(as_json):
+        for version in versions:
+            print_json(version)
+        return
+    rows = [
+        (each.version, each.what, _time(each.since_ms, "the beginning"), _time(each.until_ms, ""), _cut(each.query))
+        for each in versions
+    ]
+    console().print(table_of(("version", "by", "counts from", "until", "query"), rows))
+
+
+def _option(text: str) -> tuple[str, str | int]:
+    option, equals, value = text.partition("=")
+    if not option or not equals:
+        raise BadRequestError(f"--set {text!r} is not OPTION=VALUE, such as lateness=5s")
+    return option.strip(), int(value) if value.isascii() and value.isdecimal() else value.strip()
+
+
+def _show(name: str, version: Version, as_json: bool) -> None:
+    if wants_json(as_json):
+        print_json(version)
+        return
+    print(
+        f"{printable(name)} has version {version.version} ({version.what}), for events from "
+        f"{_time(version.since_ms, 'the beginning')} on"
+    )
+
+
+def _time(at_ms: int | None, otherwise: str) -> str:
+    return otherwise if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _cut(query: str) -> str:
+    line = " ".join(query.split())
+    return line if len(line) <= _QUERY_CHARS else line[: _QUERY_CHARS - 1] + "…"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's commands."""
+    for command in (update, rollback, reset, pause, resume, history):
+        app.command(command.__name__, rich_help_panel=_PANEL)(command)
