@@ -20,6 +20,7 @@ import polars as pl
 from agents.archive.archive import Archive
 from agents.config import PrivacySection
 from agents.intake.poison import insert_whatever, parse_whatever
+from agents.intake.progress import EventTime
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
 from agents.parts.kin import takers
@@ -34,10 +35,6 @@ from agents.worker import Worker
 from overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
-#: Logs with waiting lines are read in turn; one that was not read for this long has none.
-TURN_MS_MAX = 5_000
-#: Event times further ahead than a day are nonsense, not a clock that runs fast.
-AHEAD_MS_MAX = 86_400_000
 #: Corrections of the clock that events are late by anyway, and how far ahead one is noted at a time that lasts.
 SET_BACK_MS_MIN, SET_BACK_MS_NOTED = 500, 60_000
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
@@ -118,10 +115,7 @@ class Pump:
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
         self.oddities = Oddities()
-        #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
-        self.newest_ms: int | None = None
-        self._seen_ms: int | None = None
-        self._read_ms: int | None = None
+        self._time = EventTime(now_ms())
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
         self.workers: dict[bytes, Worker] = {}
@@ -132,10 +126,6 @@ class Pump:
         #: Up to here it is noted that the machine's clock was set back; None while it is right.
         self._doubtful_until_ms: int | None = None
         self._looked_ms = now_ms()
-        self._idle_since_ms: int | None = None
-        #: Logs read since the last time all were at their end: newest event, and when it was read.
-        self._behind: dict[str, tuple[int, int]] = {}
-        self._behind_since_ms = now_ms()
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
@@ -152,7 +142,8 @@ class Pump:
             self.tail.restore(state.positions)
             progress = msgspec.json.decode(state.counters, type=SourceProgress)
             self.counters, self._sequence = progress.counters, state.sequence
-            self.newest_ms, self._seen_ms, self._read_ms = progress.newest_ms, progress.seen_ms, progress.read_ms
+            self._time.newest_ms, self._time.seen_ms = progress.newest_ms, progress.seen_ms
+            self._time.read_ms = progress.read_ms
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -162,9 +153,14 @@ class Pump:
                     "its events are in the results but not in the archive",
                 )
 
+    @property
+    def newest_ms(self) -> int | None:
+        """The newest event time that is not ahead of our clock."""
+        return self._time.newest_ms
+
     def stalled_ms(self) -> int:
         """Return for how long lines have been waiting while none was read; 0 when none wait."""
-        waiting = bool(self.workers) and self._idle_since_ms is None
+        waiting = bool(self.workers) and self._time.idle_since_ms is None
         return self._now_ms() - self.progressed_ms if waiting else 0
 
     def attach(self, *workers: Worker) -> None:
@@ -229,7 +225,7 @@ class Pump:
             return False
         before_ms = self._now_ms()
         chunk = self.tail.read(self._chunk_bytes)
-        self._read_ms = self._now_ms()
+        self._time.read_ms = self._now_ms()
         for _ in self.tail.take_gaps():
             # What vanished was written after the last line we read, and before now.
             for worker in self.workers.values():
@@ -237,10 +233,9 @@ class Pump:
         self._note_set_back(before_ms)
         self.troubles = self.tail.troubles
         if chunk is None:
-            self._idle_since_ms = before_ms if self.tail.at_end else None
-            self._behind.clear()
+            self._time.rest(self.tail.at_end, before_ms)
             return False
-        self._idle_since_ms = None
+        self._time.idle_since_ms = None
         self.progressed_ms = before_ms
         wanted = dict(self.columns) if self._archive is not None else {}
         for worker in self.workers.values():
@@ -285,7 +280,7 @@ class Pump:
             return
         events = self._redactor.events(parsed.events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
-        self._note_newest(stream, events["ts"].cast(pl.Int64), now_ms)
+        self._time.note(stream, events["ts"].cast(pl.Int64), now_ms)
         for taker in takers(self.workers.values()):
             insert_whatever(taker, events)
         if self._archive is not None:
@@ -294,20 +289,10 @@ class Pump:
     def watermark_ms(self) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.
 
-        While lines wait to be read it follows the newest event of the log that is furthest behind. At the end of every
-        file it follows the wall clock, so that an idle source closes its intervals too. While a file is out of sight it
-        stands still: the master then names this agent missing, rather than taking silence for "no events".
+        While a file is out of sight it stands still: the master then names this agent missing, rather than taking
+        silence for "no events".
         """
-        if self.troubles:
-            return None
-        now_ms = self._now_ms()
-        if self._idle_since_ms is not None:
-            return self._idle_since_ms
-        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if now_ms - read_ms <= TURN_MS_MAX]
-        unread = self.tail.waiting - self._behind.keys()
-        if not behind or (unread and now_ms - self._behind_since_ms <= TURN_MS_MAX):
-            return None
-        return min(behind)
+        return None if self.troubles else self._time.watermark_ms(self.tail.waiting, self._now_ms())
 
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
@@ -358,38 +343,14 @@ class Pump:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
         if self.counters.read == 0 and not self.from_end:
             return None
-        seen_ms = self._seen_ms
-        if seen_ms is None or self.counters.filtered or not self.workers:
-            # Lines were passed over without a look at their time, or came and went while no job wanted them; none was
-            # newer than now.
-            seen_ms = max(seen_ms or 0, self._now_ms())
-        return seen_ms // interval_ms + 1
+        passed_over = bool(self.counters.filtered) or not self.workers
+        return self._time.partial_before(interval_ms, passed_over=passed_over, now_ms=self._now_ms())
 
     def _unread(self, interval_ms: int) -> int | None:
-        """Return the first interval of which no event was read; None when no line was.
-
-        Lines that were passed over without a look at their time were written before they were read.
-        """
+        """Return the first interval of which no event was read; None when no line was."""
         if self.counters.read == 0:
             return None
-        seen_ms, read_ms = self._seen_ms, self._read_ms
-        if seen_ms is None or self.counters.filtered:
-            seen_ms = max(seen_ms or 0, self._now_ms() if read_ms is None else read_ms)
-        return seen_ms // interval_ms + 1
-
-    def _note_newest(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
-        """Move the watermark; a time ahead of our clock must not, or all that comes after it would be late."""
-        seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
-        if isinstance(seen_ms, int):
-            self._seen_ms = seen_ms if self._seen_ms is None else max(self._seen_ms, seen_ms)
-        newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
-        if not isinstance(newest_ms, int):
-            return
-        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
-        if not self._behind:
-            self._behind_since_ms = now_ms
-        before_ms = self._behind.get(stream, (newest_ms, 0))[0]
-        self._behind[stream] = (max(before_ms, newest_ms), now_ms)
+        return self._time.unread(interval_ms, passed_over=bool(self.counters.filtered), now_ms=self._now_ms())
 
     def _apply_verdicts(self) -> None:
         while self._verdicts:
@@ -406,6 +367,10 @@ class Pump:
                     run = worker.unsettled(verdict)
                 worker.settle(verdict, run)
 
+    def _progress(self) -> SourceProgress:
+        time = self._time
+        return SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms)
+
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
         self._sequence += 1
         states = []
@@ -413,6 +378,6 @@ class Pump:
             if worker.dirty or sealed[tree] or (last and not worker.is_exact):
                 states.append(worker.state(sealed[tree], last=last))
                 worker.dirty = False
-        progress = msgspec.json.encode(SourceProgress(self.counters, self.newest_ms, self._seen_ms, self._read_ms))
+        progress = msgspec.json.encode(self._progress())
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

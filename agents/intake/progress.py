@@ -1,0 +1,83 @@
+"""How far a source has come in event time: what its lines have shown, and what they cannot show any more. Pure.
+
+While lines wait to be read, time follows the newest event of the log that is furthest behind; at the end of every file
+it follows the wall clock, so that an idle source closes its intervals too. DESIGN 3.4 (watermark).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import polars as pl
+
+#: Logs with waiting lines are read in turn; one that was not read for this long has none.
+TURN_MS_MAX = 5_000
+#: Event times further ahead than a day are nonsense, not a clock that runs fast.
+AHEAD_MS_MAX = 86_400_000
+
+
+class EventTime:
+    """What was seen of event time in a source's lines; times in ms, `now_ms` the wall clock's."""
+
+    def __init__(self, now_ms: int) -> None:
+        #: Newest event time that is not ahead of our clock, and newest at all (nonsense aside).
+        self.newest_ms: int | None = None
+        self.seen_ms: int | None = None
+        #: No line that was read by then was written later.
+        self.read_ms: int | None = None
+        #: Since when all files are at their end; None while lines wait.
+        self.idle_since_ms: int | None = None
+        #: Logs read since the last time all were at their end: newest event, and when it was read.
+        self._behind: dict[str, tuple[int, int]] = {}
+        self._behind_since_ms = now_ms
+
+    def rest(self, at_end: bool, now_ms: int) -> None:
+        """Nothing was read; `at_end`: because there is nothing more."""
+        self.idle_since_ms = now_ms if at_end else None
+        self._behind.clear()
+
+    def note(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
+        """Note events of a log; a time ahead of our clock moves nothing, or all that comes after it would be late."""
+        seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
+        if isinstance(seen_ms, int):
+            self.seen_ms = seen_ms if self.seen_ms is None else max(self.seen_ms, seen_ms)
+        newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
+        if not isinstance(newest_ms, int):
+            return
+        self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+        if not self._behind:
+            self._behind_since_ms = now_ms
+        before_ms = self._behind.get(stream, (newest_ms, 0))[0]
+        self._behind[stream] = (max(before_ms, newest_ms), now_ms)
+
+    def watermark_ms(self, waiting: Set[str], now_ms: int) -> int | None:
+        """Return the event time before which no more events are expected; None before there is any sign of it.
+
+        Args:
+            waiting: the logs with lines that were not read yet.
+            now_ms: the time of day.
+        """
+        if self.idle_since_ms is not None:
+            return self.idle_since_ms
+        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if now_ms - read_ms <= TURN_MS_MAX]
+        unread = waiting - self._behind.keys()
+        if not behind or (unread and now_ms - self._behind_since_ms <= TURN_MS_MAX):
+            return None
+        return min(behind)
+
+    def partial_before(self, interval_ms: int, *, passed_over: bool, now_ms: int) -> int:
+        """Return the first interval of which whoever is fed from now on gets all events.
+
+        `passed_over`: lines were passed over without a look at their time, or came and went while no job wanted them;
+        none was newer than now.
+        """
+        seen_ms = self.seen_ms
+        if seen_ms is None or passed_over:
+            seen_ms = max(seen_ms or 0, now_ms)
+        return seen_ms // interval_ms + 1
+
+    def unread(self, interval_ms: int, *, passed_over: bool, now_ms: int) -> int:
+        """Return the first interval of which no event was read; lines that were passed over are no newer than that."""
+        return self.partial_before(
+            interval_ms, passed_over=passed_over, now_ms=now_ms if self.read_ms is None else self.read_ms
+        )
