@@ -22,9 +22,10 @@ from agents.archive.mirror import Mirror
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.clock import Clock
-from agents.config import AgentConfig
+from agents.config import AgentConfig, overlay_settings
 from agents.errors import ElfError
 from agents.feedback import FEEDBACK_KEY, Feedback
+from agents.group.commands import Command, Turn
 from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
@@ -45,7 +46,7 @@ from agents.store.groups import GroupLogs
 from agents.store.held import HeldCopies
 from agents.store.panes import Panes
 from agents.store.records import Records
-from overlay.contract import Commit, ControlEntry, OverlaySettings, Record, Verdict
+from overlay.contract import Commit, ControlEntry, Record, Verdict
 from overlay.fields import SERIAL_MAX
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
@@ -70,7 +71,7 @@ class Agent:
         data = pathlib.Path(config.agent.data)
         self.database = Database(data / "state.db")
         self.agent_id = self.database.agent_id
-        settings = _overlay_settings(config, self.agent_id)
+        settings = overlay_settings(config, self.agent_id)
         self.node = OverlayNode(settings, self, groups=self)
         self.catalogue = Catalogue()
         self._controls = Controls(self.database)
@@ -82,7 +83,7 @@ class Agent:
         self._reigns = Reigns(
             self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, self.now_ms
         )
-        self.copies.changed = self._reigns.on_changed
+        self.copies.changed = self._on_decided
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.feedback = Feedback(self.node, self.masters, self.catalogue)
         self.intakes: dict[str, Intake] = {}
@@ -208,9 +209,7 @@ class Agent:
                 told = JobRecord.decode(record.body)
                 self.catalogue.learn(told)
                 self.node.move_root(told.tree, told.master, told.stamp_ms)
-                if told.versions and told.definition.source in self.intakes:
-                    # Sooner than by the source's tree: what is read meanwhile counts by an earlier version.
-                    self._spawn(self.attachments.follow(told))
+                self._follow_change(told)
                 return
             job = self.catalogue.learn_record(record)
         except (msgspec.DecodeError, ElfError, ValueError) as error:
@@ -229,6 +228,18 @@ class Agent:
         if self.catalogue.is_gone(self.agent_id) and record.key == member_record(self.introduce(), 0).key:
             # Somebody took us for gone.
             self._introduce_to(app, record.version + 1)
+
+    def _on_decided(self, app: bytes, command: Command | None) -> None:
+        """A copy of ours has applied a command, or has begun or ceased to lead."""
+        self._reigns.on_changed(app, command)
+        copy = self.copies.get(app)
+        if isinstance(command, Turn) and copy is not None:
+            self._follow_change(copy.job)
+
+    def _follow_change(self, job: JobRecord) -> None:
+        """Count by a job's newest version, sooner than its source's tree brings it."""
+        if job.versions and job.definition.source in self.intakes:
+            self._spawn(self.attachments.follow(job))
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable; what only one side has counted is not."""
@@ -325,9 +336,11 @@ class Agent:
         for record in known:
             self.node.add_record(tree, record)
         # All before the first job is taken up, which may take a while: labels name agents.
-        jobs = [self._learn_again(record) for record in known]
-        for job in [job for job in jobs if job is not None]:
-            if self._checkpoints.worker(job.tree) is not None:
+        jobs = [job for job in map(self._learn_again, known) if job is not None]
+        resumed = [job for job in jobs if self._checkpoints.worker(job.tree) is not None]
+        await asyncio.gather(*(self.attachments.refresh(job) for job in resumed if not job.stopped))
+        for job in jobs:
+            if job in resumed:
                 # Before the first line is read: what it misses now it would never get.
                 await self.attachments.follow_newest(job.definition.app_id)
             else:
@@ -374,19 +387,3 @@ class Agent:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed", exc_info=task.exception())
-
-
-def _overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
-    overlay = config.overlay
-    return OverlaySettings(
-        bind=overlay.bind,
-        advertise=overlay.advertise,
-        join=tuple(overlay.join),
-        secret_file=overlay.secret_file,
-        tls_cert_file=overlay.tls_cert_file,
-        tls_key_file=overlay.tls_key_file,
-        tls_ca_file=overlay.tls_ca_file,
-        contacts_file=str(pathlib.Path(config.agent.data) / "contacts.json"),
-        k=overlay.k,
-        agent_id=agent_id,
-    )

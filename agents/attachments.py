@@ -27,7 +27,7 @@ from agents.replication.holder import Holder
 from agents.replication.replicas import Replicas
 from agents.replication.succession import Succession
 from agents.replies import value_of
-from agents.requests import Enlist, JobRecord, encode
+from agents.requests import Enlist, JobRecord, Locate, Located, encode
 from agents.sides.partaking import Partaking
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot
 from agents.store.controls import Controls
@@ -39,6 +39,8 @@ from overlay.node import OverlayNode
 log = logging.getLogger(__name__)
 #: First and longest pause before something that could not be done is tried again: a master out of reach, a full disk.
 RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
+#: Before the first line is read after a restart, masters are given so long to say whether their jobs were changed.
+REFRESH_MS = 1_000
 #: Before the first line of a source is read, the masters of all its jobs are waited for so long.
 ALL_S = 10.0
 
@@ -114,6 +116,16 @@ class Attachments:
                     log.debug("job %s cannot be taken up yet: %s", job.definition.key, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def refresh(self, job: JobRecord) -> None:
+        """Learn a job's newest record from its master, if that answers soon: what changed while we were away."""
+        try:
+            answer = await self._node.ask(job.master, encode(Locate(job.definition.app_id)), REFRESH_MS)
+            newest = msgspec.convert(value_of(answer), Located).job
+            if newest.definition.app_id == job.definition.app_id:
+                self._catalogue.learn(newest)
+        except (OverlayError, ElfError, msgspec.ValidationError) as error:
+            log.debug("job %s: its master does not say whether it was changed: %s", job.definition.key, error)
 
     async def follow_newest(self, app: bytes) -> None:
         """Do what a job's newest record says, also if that is not the one in our store, or changes meanwhile."""

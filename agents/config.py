@@ -7,6 +7,7 @@ into an `AgentConfig` and points at the place of a mistake.
 from __future__ import annotations
 
 import ipaddress
+import pathlib
 import re
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from agents.archive.remote import check_url
 from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.durations import parse_duration_ms
+from overlay.contract import OverlaySettings
 
 #: Lengths of prefixes, in bits, that keep whole parts of a written address.
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
@@ -238,3 +240,20 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     api: ApiSection = ApiSection()
     archive: ArchiveSection = ArchiveSection()
     sources: dict[str, SourceConfig] = {}
+
+
+def overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
+    """Return what the overlay is to know of an agent's settings."""
+    overlay = config.overlay
+    return OverlaySettings(
+        bind=overlay.bind,
+        advertise=overlay.advertise,
+        join=tuple(overlay.join),
+        secret_file=overlay.secret_file,
+        tls_cert_file=overlay.tls_cert_file,
+        tls_key_file=overlay.tls_key_file,
+        tls_ca_file=overlay.tls_ca_file,
+        contacts_file=str(pathlib.Path(config.agent.data) / "contacts.json"),
+        k=overlay.k,
+        agent_id=agent_id,
+    )

@@ -14,7 +14,7 @@ import msgspec
 
 from agents.agent import Agent
 from agents.changing.changing import Wanted
-from agents.config import SourceConfig
+from agents.config import AgentConfig, SourceConfig
 from agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
@@ -140,3 +140,60 @@ async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path) 
             rows = {row["product"]: row["n"] for row in result["rows"]}
             assert rows == shop.expected(start_ms, version), (start_ms, version)
         assert {1, 2, 4, 5, 7} <= seen, "3 and 6 may not have had an interval"
+
+
+async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time(tmp_path: pathlib.Path) -> None:
+    ports = [free_port(), free_port()]
+    logs = [tmp_path / f"orders{at}.log" for at in range(2)]
+    sold: list[dict[str, Any]] = []
+
+    def sell(*places: int) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        lines = [{"ts": now_ms, "product": "x", "kind": kind, "cents": 2} for kind in "ab"]
+        for place in places:
+            sold.extend(lines)
+            with logs[place].open("ab") as file:
+                file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def config(at: int) -> AgentConfig:
+        made = configure(tmp_path, f"web{at}", ports[at], [f"127.0.0.1:{ports[0]}"] * at)
+        columns = {"product": "STRING", "kind": "STRING", "cents": "BIGINT"}
+        made.sources["orders"] = SourceConfig(path=str(logs[at]), columns=columns)
+        return made
+
+    async with contextlib.AsyncExitStack() as stack:
+        agents = [Agent(config(at)) for at in range(2)]
+        sell(0, 1)
+        for agent in agents:
+            await agent.start()
+        stack.push_async_callback(lambda: agents[0].stop())
+        stack.push_async_callback(lambda: agents[1].stop())
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 2 for agent in agents))
+        job = JOB.replace('lateness = "200ms"', 'lateness = "200ms"\nleap_after = "500ms"')
+        await Service(agents[0]).publish(job, "sold.toml", None, None)
+        await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
+        away = 0 if agents[1].catalogue.running()[0].master == agents[1].node.contact else 1
+        here = 1 - away
+        sell(0, 1)
+        await counted_through(agents[here], time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS)
+        await agents[away].stop()
+        made = await change(agents[here], "update", query=SUMS)
+        while time.time_ns() // 1_000_000 < made["since_ms"] + 2 * INTERVAL_MS:
+            sell(0, 1)
+            await asyncio.sleep(0.1)
+        agents[away] = Agent(config(away))
+        await agents[away].start()
+        last_ms = sold[-1]["ts"] // INTERVAL_MS * INTERVAL_MS
+        for start_ms in range(made["since_ms"] - INTERVAL_MS, last_ms + 1, INTERVAL_MS):
+            due = [line for line in sold if start_ms <= line["ts"] < start_ms + INTERVAL_MS]
+            n = sum(line["cents"] for line in due if line["kind"] == "b")
+            n = n if start_ms >= made["since_ms"] else sum(line["kind"] == "a" for line in due)
+            deadline = time.monotonic() + 60
+            while True:
+                window = f"{start_ms}/{start_ms + INTERVAL_MS}"
+                result = await Service(agents[here]).result("shop", "sold", window, None, None)
+                if result["completeness"]["status"] in ("final", "revised"):
+                    break
+                assert time.monotonic() < deadline, (start_ms, result["completeness"])
+                await asyncio.sleep(0.1)
+            assert [row["n"] for row in result["rows"]] == [n] * bool(due), (start_ms, made)
