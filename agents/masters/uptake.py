@@ -37,13 +37,13 @@ def begun(since: Since, roster: Collection[str], versions: Versions, first: int,
         first: the window's first interval; where its version's windows begin later, all agents lack what is before.
         last: its last.
     """
-    begins = versions.at(last).version.begins
-    found = [(agent, begins) for agent in roster] if first < begins else []
-    for reign in versions.reigns():
-        if not reign.version.is_told or reign.last < max(first, begins) or reign.first > last:
-            continue
-        told, due = since.get(reign.version.number, {}), max(first, begins, reign.first)
-        found += [(agent, at) for agent in roster if (at := told.get(agent, _NEVER_YET)) > due]
+    now = versions.at(last).version
+    found = [(agent, now.begins) for agent in roster] if first < now.begins else []
+    for version, _ in versions.all:
+        # All since the PAOs are of this kind, however short they counted: the later ones build on them.
+        if version.is_told and version.number >= now.states and version.since <= last:
+            told, due = since.get(version.number, {}), max(first, version.since)
+            found += [(agent, at) for agent in roster if (at := told.get(agent, _NEVER_YET)) > due]
     return found
 
 

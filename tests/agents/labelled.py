@@ -65,13 +65,22 @@ class LabelMachine(MovingMachine):
         settings = OverlaySettings(agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100)
         self.app = Application(APP, self.contact, self.view, settings, world.rng, None)
         self.read = self.disk.read
-        if state is None:
-            self.worker = Worker(world.plan, self.name, tree=APP, new=True)
-            self.worker.begin(None)
-        else:
-            self.worker = Worker.restore(world.plan, self.name, state)
+        self.worker = self.make(state)
         self.worker.resume(world.now_ms)
         self.enter()
+
+    def make(self, state: WorkerState | None) -> Worker:
+        """Return the worker that a life begins with."""
+        if state is not None:
+            return Worker.restore(self.world.plan, self.name, state)
+        worker = Worker(self.world.plan, self.name, tree=APP, new=True)
+        worker.begin(None)
+        return worker
+
+    def insert(self, lines: Sequence[Line]) -> None:
+        """Feed the worker."""
+        assert self.worker is not None
+        self.worker.insert(events([(ts_ms, name, 1) for ts_ms, name in lines]))
 
     def crash(self) -> None:
         super().crash()
@@ -103,7 +112,7 @@ class LabelMachine(MovingMachine):
         lines = self.log[self.read : self.read + most]
         self.read += len(lines)
         if lines:
-            worker.insert(events([(ts_ms, name, 1) for ts_ms, name in lines]))
+            self.insert(lines)
         at_end = self.read == len(self.log)
         watermark_ms = self.world.now_ms if at_end else max(ts_ms for ts_ms, _ in lines)
         if rng.random() < self.world.pauses:

@@ -1,0 +1,65 @@
+"""A job that is changed while agents fall and learn of it late: no window mixes versions, no label claims too much."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+
+from agents.changing.requests import Kind
+from agents.store.database import Database
+from agents.store.panes import Panes
+from tests.agents.changed import CLASSES, ChangedMachine, ChangedWorld
+from tests.agents.plans import plan_of
+
+QUERY = (
+    "SELECT product, count(*) AS n {more} FROM clicks {where} GROUP BY product, window(ts, '4 seconds', '2 seconds')"
+)
+#: With another aggregate PAOs have other columns; the count is the first one always.
+MORE = ("", ", sum(cents) AS cents", ", max(cents) AS most")
+
+
+def play(world: ChangedWorld, steps: int) -> None:
+    """Let agents log, read, seal and fall while the job is changed."""
+    rng, interval_ms = world.rng, world.plan.interval_ms
+    world.crash_at_commit = 0.005
+    world.start()
+    paused = False
+    for _ in range(steps):
+        world.step()
+        machine = rng.choice(world.machines)
+        assert isinstance(machine, ChangedMachine)
+        if rng.random() < 0.02:
+            lag_ms = rng.choice((0, 0, 0, interval_ms // 2, rng.randrange(5 * interval_ms)))
+            machine.write(world.now_ms - lag_ms)
+        if machine.app is not None and rng.random() < 0.05:
+            machine.pump(rng.choice((2, 100)))
+        if rng.random() < 0.004:
+            machine.hear()
+        if rng.random() < 0.002:
+            kind: Kind = "resume" if paused else rng.choice(("update", "update", "reset", "pause", "rollback"))
+            if kind == "rollback" and not world.changes:
+                continue
+            where = rng.choice(["", *(f"WHERE cents <> {number}" for number in range(CLASSES))])
+            query = QUERY.format(more=rng.choice(MORE), where=where) if kind == "update" else None
+            world.change(kind, query)
+            paused = kind == "pause"
+        if rng.random() < 0.02:
+            world.spread_news()
+        if rng.random() < 0.001:
+            world.cut(*rng.sample(range(len(world.machines)), 2))
+        if rng.random() < 0.002:
+            world.crash(rng.choice(world.machines))
+        if rng.random() < 0.001:
+            world.move_root()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_windows_are_of_one_version_and_labels_know_who_came_late(tmp_path: pathlib.Path, seed: int) -> None:
+    plan = plan_of(QUERY.format(more="", where=""), lateness_ms=1_000)
+    database = Database(tmp_path / "state.db")
+    world = ChangedWorld(plan, Panes(database), 3 + seed % 3, seed)
+    play(world, 5_000)
+    database.close()
+    assert not world.wrong, f"seed {seed}: {world.wrong[0]}"
+    assert world.changes > 3 and world.leapt and world.late, "versions came, and some agents learnt too late"
