@@ -1,0 +1,102 @@
+"""Which version counts an interval, when PAOs of two versions are the same, and which changes agents can follow."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from agents.errors import JobSpecError
+from agents.jobs.plan import Plan
+from agents.jobs.versions import Compiled, Version, Versions, check_change, compile_versions, has_same_states
+from overlay.contract import NEVER
+from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
+
+PLAN = plan_of()
+
+
+def versions_of(*since: int, plan: Plan = PLAN) -> Versions:
+    """Versions 1, 2, ... of which each but the first begins at an interval, with PAOs of its own."""
+    made = [Compiled(Version(number=1, definition=plan.definition), plan)]
+    for number, first in enumerate(since, start=2):
+        version = Version(number=number, definition=plan.definition, since=first, begins=first, states=number)
+        made.append(Compiled(version, plan))
+    return Versions(made)
+
+
+@given(st.lists(st.integers(0, 20), max_size=6).map(sorted), st.integers(-5, 25))
+def test_each_interval_has_the_last_version_that_begins_by_then(since: list[int], interval: int) -> None:
+    versions = versions_of(*since)
+    expected = 1 + sum(first <= interval for first in since)
+    assert versions.at(interval).version.number == expected
+    reigns = list(versions.reigns())
+    assert [reign.version.number for reign in reigns if reign.first <= interval <= reign.last] == [expected]
+    assert reigns[0].first == NEVER and all(reign.first <= reign.last for reign in reigns)
+    assert all(before.last + 1 == after.first for before, after in itertools.pairwise(reigns))
+
+
+@given(st.lists(st.integers(0, 20), max_size=6).map(sorted), st.integers(-5, 25), st.integers(0, 10))
+def test_a_run_is_divided_where_the_version_changes(since: list[int], after: int, length: int) -> None:
+    versions, through = versions_of(*since), after + length
+    edges = [after, *(first - 1 for first in versions.boundaries(after, through)), through]
+    for previous, last in itertools.pairwise(edges):
+        assert {versions.at(at).version.number for at in range(previous + 1, last + 1)} <= {
+            versions.at(last).version.number
+        }
+
+
+def test_pauses_count_nothing() -> None:
+    version = Version(number=2, definition=PLAN.definition, what="pause", since=5)
+    versions = Versions([*Versions.of(PLAN).all, Compiled(version, PLAN)])
+    assert versions.counts(0, 4) and not versions.counts(0, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (("ORDER BY n DESC, product", "HAVING n > 1 ORDER BY product LIMIT 3"), True),
+        (("'4 seconds', '2 seconds'", "'20 seconds', '2 seconds'"), True),
+        (("sum(cents)", "SUM( cents )"), True),
+        (("FROM clicks", "FROM clicks WHERE cents > 1"), False),
+        (("sum(cents)", "max(cents)"), False),
+        (("sum(cents)", "sum(cents + 1)"), False),
+        (("GROUP BY product", "GROUP BY upper(product)"), False),
+        (("GROUP BY product", "GROUP BY product, cents"), False),
+    ],
+)
+def test_paos_are_the_same_where_only_the_master_works_otherwise(change: tuple[str, str], same: bool) -> None:
+    query = WINDOWED.replace(*change)
+    assert query != WINDOWED
+    if "upper" in query:
+        query = query.replace("SELECT product", "SELECT upper(product) AS product").replace("DESC, product", "DESC")
+    other = plan_of(query)
+    assert has_same_states(PLAN, other) is has_same_states(other, PLAN) is same
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "why"),
+    [
+        (CUMULATIVE, 'interval = "2s"', "it has a window, and the new query has none"),
+        (WINDOWED.replace("'2 seconds'", "'1 second'"), "", "its intervals are 2000 ms long, and would be 1000 ms"),
+        (WINDOWED, "trees = 2", "trees is 1, and would be 2"),
+        (WINDOWED, 'semantics = "at-most-once"', "semantics is exactly-once, and would be at-most-once"),
+        (WINDOWED, "replicas = 2", "replicas is None, and would be 2"),
+    ],
+)
+def test_what_agents_cannot_follow_is_refused(query: str, options: str, why: str) -> None:
+    with pytest.raises(JobSpecError, match=f"a running job cannot change so: {why} .stop it and publish it anew"):
+        check_change(PLAN, plan_of(query, options=options))
+    check_change(PLAN, plan_of(WINDOWED, lateness_ms=500, options='straggler = "drop"'))
+
+
+def test_what_is_compiled_already_is_taken_from_there() -> None:
+    definition = replace(PLAN.definition, columns={"product": "STRING", "cents": "BIGINT"})
+    first = Version(number=1, definition=definition)
+    second = Version(number=2, definition=replace(definition, version=2), since=3)
+    known = compile_versions([first])
+    both = compile_versions([first, second], known)
+    assert both.all[0].plan is known.all[0].plan and both.newest.version == second
+    assert both.numbered(2) == both.newest and both.numbered(3) is None

@@ -1,0 +1,86 @@
+"""PAOs of several kinds in a row: cut anywhere and put together again they are the same, also through bytes."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.jobs.versions import Compiled, Version, Versions
+from agents.paos import Paos, decode_open, encode_open
+from agents.payload import Notes, merge, pack, unpack_all
+from cbt import INTERVAL, PaoDecodeError
+from tests.agents.plans import events, plan_of
+
+PLANS = {
+    0: plan_of(),
+    2: plan_of("SELECT cents, max(product) AS p FROM clicks GROUP BY cents, window(ts, '2 seconds')"),
+}
+VERSIONS = Versions(
+    [
+        Compiled(Version(number=1, definition=PLANS[0].definition), PLANS[0]),
+        Compiled(Version(number=2, definition=PLANS[2].definition, since=5, begins=5, states=2), PLANS[2]),
+    ]
+)
+PARTS = st.lists(st.tuples(st.sampled_from([0, 2]), st.integers(0, 4), st.integers(0, 9)), max_size=5)
+
+
+def paos_of(parts: list[tuple[int, int, int]]) -> Paos:
+    """Parts of some kind with so many rows in an interval."""
+    return Paos(
+        (states, PLANS[states].reduce(events([(2_000 * at, f"p{n}", n) for n in range(count)])))
+        for states, count, at in parts
+    )
+
+
+def rows_of(paos: Paos) -> list[tuple[int, object]]:
+    return [(states, row) for states, frame in paos.parts for row in frame.rows()]
+
+
+@given(PARTS, st.integers(0, 25))
+def test_a_cut_loses_nothing(parts: list[tuple[int, int, int]], at: int) -> None:
+    paos = paos_of(parts)
+    head, rest = paos.head(at), paos.rest(at)
+    assert head.height == min(at, paos.height) and head.height + rest.height == paos.height
+    assert rows_of(head) + rows_of(rest) == rows_of(paos)
+    assert paos.intervals.to_list() == [row[0] for _, row in rows_of(paos)]  # type: ignore[index]
+    early = paos.filter(pl.col(INTERVAL) < 5)
+    assert rows_of(early) == [each for each in rows_of(paos) if each[1][0] < 5]  # type: ignore[index]
+
+
+@given(PARTS)
+def test_what_is_open_comes_back_from_its_bytes(parts: list[tuple[int, int, int]]) -> None:
+    paos = paos_of(parts)
+    again = decode_open(encode_open(paos, VERSIONS), VERSIONS)
+    kinds = {states: frame for states, frame in paos.by_states().items() if frame.height}
+    assert {states: frame.rows() for states, frame in again.by_states().items() if frame.height} == {
+        states: frame.rows() for states, frame in kinds.items()
+    }
+
+
+@given(PARTS, PARTS)
+def test_payloads_of_several_kinds_merge(one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]) -> None:
+    packed = [pack(Notes(late=1), paos_of(parts)) for parts in (one, other)]
+    payloads = [each for each in packed if each is not None]
+    notes, merged = unpack_all(merge(payloads, VERSIONS), VERSIONS)
+    assert notes.late == 2
+    both = paos_of(one + other).merged(VERSIONS)
+    assert {states: sorted(frame.rows()) for states, frame in merged.by_states().items() if frame.height} == {
+        states: sorted(frame.rows()) for states, frame in both.by_states().items() if frame.height
+    }
+
+
+def test_who_does_not_know_a_version_passes_its_paos_on() -> None:
+    old = Versions(VERSIONS.all[:1])
+    payload = pack(Notes(), paos_of([(0, 2, 1), (2, 3, 6)])) or b""
+    merged = merge([merge([payload, payload], old)], old)
+    assert {states: frame.height for states, frame in unpack_all(merged, old)[1].by_states().items()} == {0: 2}
+    found = unpack_all(merge([merged], VERSIONS), VERSIONS)[1].by_states()
+    assert {states: frame.height for states, frame in found.items()} == {0: 2, 2: 3}
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"\x91\x92\x02\xc4\x01x", b"\x91\x92\xff\xc4\x00"])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(PaoDecodeError):
+        decode_open(data, VERSIONS)
