@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from agents.changing.changing import Wanted
 from agents.errors import (
     ElfError,
     JobConflictError,
@@ -43,6 +44,7 @@ def make_result(job: str = "shop/top", *, end_ms: int = 60_000, revision: int = 
         },
         "master": ADDRESS,
         "hops": ["127.0.0.1:4251", ADDRESS],
+        "version": 1,
         **changes,
     }
 
@@ -57,6 +59,7 @@ class FakeService:
         self.asked: list[tuple[str, str | None, int | None]] = []
         self.ingested: list[bytes] = []
         self.loaded: list[Loaded] = []
+        self.wanted: list[Wanted] = []
         self.reasons: list[str] = []
         self.followers: list[asyncio.Queue[Json | ElfError | None]] = []
         self.positions: list[Position | None] = []
@@ -74,6 +77,7 @@ class FakeService:
             "version": 1,
             "query": query,
             "columns": {},
+            "versions": [{"version": 1, "what": "publish", "query": query, "made_ms": 1}],
         }
         self.published[creator, name] = job
         self.result_of[creator, name] = make_result(f"{creator}/{name}")
@@ -94,6 +98,19 @@ class FakeService:
 
     async def job(self, creator: str, name: str) -> Json:
         return self._find(creator, name)
+
+    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+        versions = self._find(creator, name)["versions"]
+        newest = versions[-1]
+        if wanted.expected not in (None, newest["version"]):
+            raise JobConflictError(f"job {creator}/{name} has version {newest['version']} now, not {wanted.expected}")
+        self.wanted.append(wanted)
+        number = newest["version"] + 1
+        newest["until_ms"] = 60_000 * number
+        query = wanted.query or wanted.definition or newest["query"]
+        made = {**newest, "version": number, "what": wanted.change, "query": query, "since_ms": 60_000 * number}
+        versions.append({**made, "until_ms": None, "options": dict(wanted.options)})
+        return versions[-1]
 
     async def force(self, creator: str, name: str) -> None:
         if (creator, name) not in self.published:

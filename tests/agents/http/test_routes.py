@@ -165,6 +165,21 @@ async def test_ingest_of_nothing_and_of_an_unknown_source(client: Client, servic
     assert service.ingested == []
 
 
+async def test_a_job_is_changed_and_tells_its_versions(client: Client, service: FakeService) -> None:
+    answer = await client.post("/v1/jobs/shop/top/versions", json={"change": "update", "query": "SELECT 2"})
+    assert (answer.status, (await answer.json())["version"]) == (201, 2)
+    listed = await (await client.get("/v1/jobs/shop/top/versions")).json()
+    assert [row["what"] for row in listed["versions"]] == ["publish", "update"]
+    for body in ({"change": "undo"}, {"change": "reset", "more": 1}, {"change": "rollback", "version": -1}, [], {}):
+        refused = await client.post("/v1/jobs/shop/top/versions", json=body)
+        assert refused.status == 400
+        assert "the body is not a change of a job" in (await refused.json(content_type=None))["detail"]
+    conflict = await client.post("/v1/jobs/shop/top/versions", json={"change": "reset", "expected": 1})
+    assert conflict.status == 409
+    assert (await client.post("/v1/jobs/shop/none/versions", json={"change": "reset"})).status == 404
+    assert len(service.wanted) == 1
+
+
 async def test_a_member_is_retired_from_one_job_or_from_all(client: Client, service: FakeService) -> None:
     answer = await (await client.delete("/v1/jobs/shop/top/members/web3")).json()
     assert answer["jobs"] == [{"job": "shop/top", "missing_since_ms": 60_000}]

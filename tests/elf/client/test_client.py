@@ -57,6 +57,30 @@ def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
             client.query("visits")
 
 
+def test_a_running_job_is_changed_and_tells_its_history(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "top.sql"
+    file.write_text("SELECT 3")
+    with elf.connect(agent.url) as client:
+        assert client.update("shop/top", file).version == 2
+        assert client.update("top", query="SELECT 4", options={"lateness": "5s"}, expected=2).since_ms == 180_000
+        made = [client.reset("top"), client.pause("top"), client.resume("top"), client.rollback("top", 2)]
+        assert [(each.version, each.what) for each in made] == [
+            (4, "reset"),
+            (5, "pause"),
+            (6, "resume"),
+            (7, "rollback"),
+        ]
+        with pytest.raises(JobConflictError, match="has version 7 now, not 2"):
+            client.update("top", text="SELECT 5", expected=2)
+        history = client.versions("top")
+        assert [each.version for each in history] == list(range(1, 8))
+        assert (history[2].query, history[2].until_ms, history[6].until_ms) == ("SELECT 4", 240_000, None)
+    first, second = agent.service.wanted[:2]
+    assert (first.definition, first.filename, first.query) == ("SELECT 3", "top.sql", None)
+    assert (second.query, second.options, second.definition) == ("SELECT 4", {"lateness": "5s"}, None)
+    assert agent.service.wanted[-1].version == 2
+
+
 def test_a_result_may_be_required_to_be_complete(agent: Agent) -> None:
     with elf.connect(agent.url) as client:
         assert client.query("top", require="complete").rows

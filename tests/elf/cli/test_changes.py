@@ -1,0 +1,59 @@
+"""Commands that change a running job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.errors import JobSpecError
+from tests.elf.cli.test_jobs import lines_of, run
+from tests.elf.fake_agent import Agent
+
+
+def test_a_job_is_updated_from_a_file_or_in_part(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "top.toml"
+    file.write_text("query = 'SELECT 2'")
+    assert lines_of(run(agent, "update", "shop/top", file))[0]["version"] == 2
+    changed = run(agent, "update", "top", "--set", "lateness=5s", "--set", "feedback=10", "--expect", "2")
+    assert (changed.exit_code, lines_of(changed)[0]["options"]) == (0, {"lateness": "5s", "feedback": 10})
+    assert run(agent, "update", "top", "--query", "SELECT 3").exit_code == 0
+    assert [wanted.query for wanted in agent.service.wanted] == [None, None, "SELECT 3"]
+    assert agent.service.wanted[0].definition == "query = 'SELECT 2'"
+    overtaken = run(agent, "update", "top", "--query", "SELECT 4", "--expect", "1")
+    assert (overtaken.exit_code, "has version 4 now, not 1" in overtaken.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((), "give either FILE, or --query or --set"),
+        (("job.toml", "--query", "SELECT 1"), "give either FILE, or --query or --set"),
+        (("--set", "lateness"), "--set 'lateness' is not OPTION=VALUE, such as lateness=5s"),
+    ],
+)
+def test_what_is_to_change_has_to_be_clear(agent: Agent, arguments: tuple[str, ...], why: str) -> None:
+    result = run(agent, "update", "top", *arguments)
+    assert (result.exit_code, why in result.stderr) == (2, True)
+    assert agent.service.wanted == []
+
+
+def test_what_is_wrong_with_a_file_is_shown_in_it(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "top.toml"
+    file.write_text('name = "top"\nquery = """\nSELECT product FROM clicks GROUP BY product, wrong(1)\n"""\n')
+    agent.service.fail = JobSpecError("no function wrong", line=1, column=44)
+    result = run(agent, "update", "shop/top", file)
+    assert result.exit_code == 2 and f"{file}:3:" in result.stderr
+
+
+def test_the_other_changes_and_the_history(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("reset", "pause", "resume", "rollback"):
+        assert lines_of(run(agent, command, "top"))[0]["what"] == command
+    assert lines_of(run(agent, "rollback", "top", "--to", "2"))[0]["version"] == 6
+    assert agent.service.wanted[-1].version == 2
+    assert [row["version"] for row in lines_of(run(agent, "history", "top"))] == list(range(1, 7))
+    monkeypatch.setattr("elf.cli.changes.wants_json", lambda asked: asked)
+    told = run(agent, "reset", "top")
+    assert told.stdout == "top has version 7 (reset), for events from 1970-01-01 00:07:00 UTC on\n"
+    shown = run(agent, "history", "top").stdout
+    assert "the beginning" in shown and "1970-01-01 00:02:00 UTC" in shown and "SELECT 1" in shown
