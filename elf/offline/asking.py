@@ -9,6 +9,7 @@ import msgspec
 
 from agents.errors import JobError
 from agents.jobs.definition import Options
+from elf.client.results import Version
 
 
 class DescribingClient(Protocol):
@@ -41,6 +42,8 @@ class Reach(msgspec.Struct, frozen=True):
     first_ms: int | None
     until_ms: int | None
     agents: list[CountedAgent]
+    #: The version of the job that the intervals are of; None from an agent that knows of none.
+    version: int | None = None
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -73,6 +76,8 @@ class JobText(msgspec.Struct, frozen=True):
     #: Of a job with several trees, of its first part; then `parts` has all of them.
     backfill: Reach | None = None
     parts: list[Part] = []
+    #: The job's history, ascending; `query` and `columns` are the newest version's, which may not have begun.
+    versions: list[Version] = []
 
     @property
     def key(self) -> str:

@@ -8,22 +8,20 @@ missing somewhere in the window is not enough.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from agents.archive.layout import ArchivedFile
-from elf.offline.events import read_events
 from elf.offline.grid import Grid, Window, grids
 from elf.offline.verify.bounds import Bounds, Limits
 from elf.offline.verify.compare import compare
+from elf.offline.verify.counted import Counted
 from elf.offline.verify.lacks import Lack, joined
 from elf.offline.verify.report import Difference, instant
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 #: Agents named in one explanation.
 _NAMED_MAX = 5
@@ -50,28 +48,16 @@ class Case(NamedTuple):
 
 
 class Explaining:
-    """Explains differences of one job.
+    """Explains differences of one version of a job.
 
     Args:
-        spark: the session.
-        plan: the job's.
-        files: the archive of at least all windows asked about.
-        columns: of the events, see `read_events`.
-        names: the agents' names by their ids.
+        plan: the version's.
+        events: that it counts, of at least all windows asked about.
         slide_ms: the distance of windows.
     """
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        plan: RowsPlan,
-        files: Sequence[ArchivedFile],
-        columns: Mapping[str, str],
-        names: Mapping[str, str],
-        slide_ms: int,
-    ) -> None:
-        self._spark, self._plan, self._files, self._columns = spark, plan, files, columns
-        self._names, self._slide_ms = names, slide_ms
+    def __init__(self, plan: RowsPlan, events: Counted, slide_ms: int) -> None:
+        self._plan, self._events, self._slide_ms = plan, events, slide_ms
 
     def explain(self, cases: Sequence[Case]) -> dict[Window, list[Difference]]:
         """Return each window's differences, with the explanation of those that have one."""
@@ -107,7 +93,7 @@ class Explaining:
         cut = self._plan.query.having is not None or self._plan.query.limit is not None
         by_window = {case.window: case for case in cases}
         for grid in self._grids(cases):
-            full = self._totals(read_events(self._spark, self._files, self._columns), grid, bounds)
+            full = self._totals(self._events.read(), grid, bounds)
             least = self._totals(self._without(lacks, grid), grid, bounds) if lacks else full
             for start_ms in grid.starts:
                 window = start_ms, start_ms + grid.size_ms
@@ -127,44 +113,11 @@ class Explaining:
     def _without(self, lacks: list[Lack], grid: Grid) -> DataFrame:
         window = grid.first_ms, grid.end_ms
         inside = [part for lack in lacks if (part := lack.within(window)) is not None]
-        return read_without(self._spark, self._files, self._columns, inside, self._names)
+        return self._events.read(inside)
 
     def _grids(self, cases: Sequence[Case]) -> list[Grid]:
         windows = sorted({case.window for case in cases})
         return grids(windows, self._slide_ms, len(windows))
-
-
-def read_without(
-    spark: SparkSession,
-    files: Sequence[ArchivedFile],
-    columns: Mapping[str, str],
-    lacks: Sequence[Lack],
-    names: Mapping[str, str],
-) -> DataFrame:
-    """Read events as `read_events`, without those that a result may lack.
-
-    Args:
-        spark: the session.
-        files: the archive.
-        columns: see `read_events`.
-        lacks: what is left out.
-        names: the agents' names by their ids, which the archive goes by.
-    """
-    from pyspark.sql import functions as F
-
-    groups: dict[tuple[Lack, ...], list[ArchivedFile]] = {}
-    for file in files:
-        agent, entry = names.get(file.entry.agent, file.entry.agent), file.entry
-        touching = tuple(lack for lack in lacks if lack.touches(agent, entry.first_ms, entry.last_ms + 1))
-        groups.setdefault(touching, []).append(file)
-    frames = []
-    for touching, group in groups.items():
-        frame = read_events(spark, group, columns)
-        for lack in touching:
-            since, until = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in (lack.start_ms, lack.end_ms))
-            frame = frame.filter((F.col("ts") < since) | (F.col("ts") >= until))
-        frames.append(frame)
-    return reduce(lambda one, other: one.unionByName(other), frames) if frames else read_events(spark, [], columns)
 
 
 def alike(cases: Iterable[Case]) -> list[list[Case]]:

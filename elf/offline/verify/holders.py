@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agents.archive.layout import ArchivedFile
 from elf.offline.archives import name_in_url, name_of
-from elf.offline.events import FILE, read_events
+from elf.offline.events import FILE
 from elf.offline.grid import START, Grid, Window
 from elf.offline.verify.compare import cell_identity, read_cell
+from elf.offline.verify.counted import Counted
 from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan, collectable
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column
 
 #: Keys of one pass whose files are looked for, and files named for each.
 KEYS_MAX = 100
@@ -26,22 +26,13 @@ FILES_MAX = 8
 
 
 def name_holders(
-    spark: SparkSession,
-    plan: RowsPlan,
-    files: Sequence[ArchivedFile],
-    columns: Mapping[str, str],
-    names: Mapping[str, str],
-    grid: Grid,
-    found: Mapping[Window, tuple[OfflineRows, list[Difference]]],
+    plan: RowsPlan, events: Counted, grid: Grid, found: Mapping[Window, tuple[OfflineRows, list[Difference]]]
 ) -> dict[Window, list[Difference]]:
     """Note on differences how many events of their key each agent has, and in which files; on the first `KEYS_MAX`.
 
     Args:
-        spark: the session.
-        plan: the job's.
-        files: the archive of the grid.
-        columns: see `read_events`.
-        names: the agents' names by their ids.
+        plan: the version's.
+        events: that it counts.
         grid: of the windows.
         found: window -> Spark's rows and the differences, the first ones to be noted first.
     """
@@ -51,10 +42,10 @@ def name_holders(
             key = _key_of(each, rows)
             if key is not None and len(wanted) < KEYS_MAX:
                 wanted[cell_identity((start_ms, *key))] = (start_ms, *key)
-    if not wanted or not files:
+    if not wanted or not events.files:
         return {window: differences for window, (_, differences) in found.items()}
-    held = _held(spark, plan, files, columns, grid, list(wanted.values()))
-    agents = {name_of(file.path): names.get(file.entry.agent, file.entry.agent) for file in files}
+    held = _held(plan, events, grid, list(wanted.values()))
+    agents = {name_of(file.path): events.names.get(file.entry.agent, file.entry.agent) for file in events.files}
     noted: dict[Window, list[Difference]] = {}
     for window, (rows, differences) in found.items():
         noted[window] = []
@@ -69,18 +60,11 @@ def name_holders(
     return noted
 
 
-def _held(
-    spark: SparkSession,
-    plan: RowsPlan,
-    files: Sequence[ArchivedFile],
-    columns: Mapping[str, str],
-    grid: Grid,
-    wanted: Sequence[Row],
-) -> dict[Row, dict[str, int]]:
+def _held(plan: RowsPlan, events: Counted, grid: Grid, wanted: Sequence[Row]) -> dict[Row, dict[str, int]]:
     """Count the events of keys by file: identity of (start, *key) -> path -> events."""
     from pyspark.sql import functions as F
 
-    chosen = plan.chosen(read_events(spark, files, columns, with_file=True), grid)
+    chosen = plan.chosen(events.read(with_file=True), grid)
     names = [START, *(f"__k{i}" for i in range(len(wanted[0]) - 1))]
     cells = chosen.select(*[collectable(chosen.schema[name].dataType, name) for name in names], FILE)
 

@@ -32,8 +32,9 @@ def page(report: Report, made_ms: int) -> str:
         _head(report, made_ms),
         _charts([window for window in report.windows if not window.skipped]),
         _differences(report),
+        _versions(report),
         _archive(report),
-        _windows(report.windows),
+        _windows(report.windows, bool(report.versions)),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -119,6 +120,25 @@ def _differences(report: Report) -> str:
     return f"<section>\n<h2>Top differences</h2>\n{_table(heads, rows)}{more}</section>\n"
 
 
+def _versions(report: Report) -> str:
+    if not report.versions:
+        return ""
+    rows = [
+        _row(
+            each.version,
+            each.what,
+            "" if each.since_ms is None else instant(each.since_ms),
+            "" if each.until_ms is None else instant(each.until_ms),
+            each.windows,
+            " ".join(each.query.split()),
+            state="good" if each.windows else "skipped",
+        )
+        for each in report.versions
+    ]
+    heads = ("version", "by", "counts from", "until", "windows compared", "query")
+    return f"<section>\n<h2>Versions of the job</h2>\n{_table(heads, rows)}</section>\n"
+
+
 def _archive(report: Report) -> str:
     found = [("bad", damage) for damage in report.damaged] + [("known", gap) for gap in report.gaps]
     if not found:
@@ -127,12 +147,13 @@ def _archive(report: Report) -> str:
     return f"<section>\n<h2>The archive</h2>\n<ul>\n{listed}</ul>\n</section>\n"
 
 
-def _windows(windows: Sequence[WindowReport]) -> str:
+def _windows(windows: Sequence[WindowReport], changed: bool) -> str:
     notable = [window for window in windows if window.differences or window.skipped or window.label or window.notes]
     shown = (windows if len(windows) <= WINDOWS_MAX else notable)[:WINDOWS_MAX]
     rows = [
         _row(
             _short(window),
+            *([window.version] if changed else []),
             window.status.replace("_", " "),
             f"{window.reported} of {window.expected}",
             window.rows_online,
@@ -145,7 +166,8 @@ def _windows(windows: Sequence[WindowReport]) -> str:
     ]
     rest = len(windows) - len(rows)
     more = f"<p>And {rest} more.</p>\n" if rest else ""
-    heads = ("window (UTC)", "status", "agents", "rows", "Spark's rows", "accuracy", "label")
+    version = ["version"] if changed else []
+    heads = ("window (UTC)", *version, "status", "agents", "rows", "Spark's rows", "accuracy", "label")
     return f"<section>\n<h2>Windows</h2>\n{_table(heads, rows)}{more}</section>\n"
 
 

@@ -16,6 +16,11 @@ def status_of(result: Result) -> str:
     return str(result["completeness"]["status"])
 
 
+def version_of(result: Result) -> int | None:
+    """Return the version of the job that counted a result; None from an agent that does not tell."""
+    return result.get("version")
+
+
 def span_of(result: Result) -> tuple[int | None, int | None]:
     """Return a result's event time; a job without windows says by `through_ms` how far it has counted."""
     window = result.get("window")

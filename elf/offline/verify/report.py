@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,16 +14,22 @@ from rich.console import Group as RenderGroup
 from rich.table import Table
 from rich.text import Text
 
+from elf.client.results import Version
+
 #: Differences printed on a terminal; JSON has all.
 SHOWN_MAX = 50
 #: What kinds of differences are called.
-WORDS = {"missing_online": "only Spark has it", "missing_offline": "only published"}
+WORDS = {
+    "missing_online": "only Spark has it",
+    "missing_offline": "only published",
+    "label": "the label does not say it",
+}
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One disagreement between the published window and Spark's."""
 
-    #: cell | missing_online | missing_offline | order | columns
+    #: cell | missing_online | missing_offline | order | columns | label
     kind: str
     #: Key columns and their values: which row.
     key: dict[str, Any] = {}
@@ -63,6 +70,8 @@ class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
     label: list[str] = []
     #: Why it was not compared; empty if it was.
     skipped: str = ""
+    #: The version of the job that counted it; None from an agent that does not tell.
+    version: int | None = None
 
     @property
     def agrees(self) -> bool:
@@ -78,7 +87,7 @@ class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
     def accuracy(self) -> float:
         """Share of its cells, of those that either side has, that are the same on both."""
         cells = max(self.rows_online, self.rows_offline) * max(1, self.width)
-        wrong = sum(1 if each.kind in ("cell", "order") else max(1, self.width) for each in self.differences)
+        wrong = sum(1 if each.kind in ("cell", "order", "label") else max(1, self.width) for each in self.differences)
         return 1.0 if not wrong else max(0.0, 1 - wrong / max(cells, wrong))
 
     @property
@@ -88,6 +97,28 @@ class WindowReport(msgspec.Struct, frozen=True, kw_only=True):
             return "since the start"
         start = "start" if self.start_ms is None else instant(self.start_ms)
         return f"{start}/{instant(self.end_ms)}"
+
+
+class VersionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A version of a job that was changed, and how many windows that it counted were compared by its definition."""
+
+    version: int
+    #: What made it: publish, update, rollback, reset, pause or resume.
+    what: str
+    query: str
+    #: The event time that it counts, half-open, and from which on its windows have any; None is no bound.
+    since_ms: int | None
+    until_ms: int | None
+    begins_ms: int | None
+    windows: int
+
+    @property
+    def text(self) -> str:
+        """A line about it, for people."""
+        since = "" if self.since_ms is None else f" from {instant(self.since_ms)}"
+        until = "" if self.until_ms is None else f" until {instant(self.until_ms)}"
+        windows = {0: "no window", 1: "1 window"}.get(self.windows, f"{self.windows} windows")
+        return f"version {self.version} ({self.what}){since}{until}, {windows} compared: {' '.join(self.query.split())}"
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +132,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[str] = []
     archive_files: int = 0
     archive_events: int = 0
+    #: Of a job that was changed: the versions that it remembers.
+    versions: list[VersionReport] = []
 
     @property
     def agrees(self) -> bool:
@@ -140,21 +173,30 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """One line: agrees, differs, differs as labelled, or nothing to compare."""
         compared, counts = self._compared, self.counts
         windows = "1 window" if len(compared) == 1 else f"{len(compared)} windows"
+        job = self.job + self._compared_versions
         if self.is_empty:
-            return f"nothing to compare: {windows} of {self.job} without rows, and no archived events"
+            return f"nothing to compare: {windows} of {job} without rows, and no archived events"
         if self.agrees:
-            return f"agrees: {windows} of {self.job}, {self.archive_events} archived events"
+            return f"agrees: {windows} of {job}, {self.archive_events} archived events"
         if self.damaged:
             return f"the archive is damaged: {len(self.damaged)} of {self.archive_files} files"
         if not compared:
             gone = next((window.skipped for window in self.windows if "no longer" in window.skipped), None)
             return f"nothing to compare: {gone or f'no final window of {self.job}'}"
         if self.explained:
-            return f"differs, as its label announces: {_counted(counts['differences'])} in {self.job}"
+            return f"differs, as its label announces: {_counted(counts['differences'])} in {job}"
         rest = counts["differences"] - counts["unexplained"]
-        return f"differs: {_counted(counts['unexplained'])} in {self.job}" + (
+        return f"differs: {_counted(counts['unexplained'])} in {job}" + (
             f", and {rest} that labels explain" if rest else ""
         )
+
+    @property
+    def _compared_versions(self) -> str:
+        """The versions whose windows were compared, in parentheses; "" of a job that was never changed."""
+        numbers = [str(each.version) for each in self.versions if each.windows]
+        if not numbers:
+            return ""
+        return f" (version{'s' * (len(numbers) > 1)} {', '.join(numbers)})"
 
     @property
     def _compared(self) -> list[WindowReport]:
@@ -178,7 +220,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Render for a terminal: a line per window, the first differences, the verdict."""
-        windows = Table("window (UTC)", "status", "rows", "Spark's rows", "result", box=None, pad_edge=False)
+        heads = ["window (UTC)", *(["version"] if self.versions else []), "status", "rows", "Spark's rows", "result"]
+        windows = Table(*heads, box=None, pad_edge=False)
         listed = self.windows
         if len(listed) > SHOWN_MAX:
             listed = [window for window in listed if window.differences or window.skipped][:SHOWN_MAX]
@@ -199,6 +242,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             )
             windows.add_row(
                 window.name,
+                *([str(window.version)] if self.versions else []),
                 window.status,
                 str(window.rows_online),
                 str(window.rows_offline),
@@ -216,9 +260,27 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             parts.append(Text(f"{_counted(rest)} that labels explain: --json and --html list them", style="dim"))
         parts += [Text(damage, style="red") for damage in self.damaged]
         parts += [Text(gap, style="yellow") for gap in self.gaps]
+        parts += [Text(each.text, style="" if each.windows else "dim") for each in self.versions]
         colour = "yellow" if self.is_empty or (self.passes and not self.agrees) else "green" if self.agrees else "red"
         parts.append(Text(self.verdict, style=f"bold {colour}"))
         yield RenderGroup(*parts)
+
+
+def versions_of(versions: Sequence[Version], windows: Sequence[WindowReport]) -> list[VersionReport]:
+    """Return what is said of a job's versions, given the windows that were to be compared."""
+    counts = Counter(window.version for window in windows if not window.skipped)
+    return [
+        VersionReport(
+            version=each.version,
+            what=each.what,
+            query=each.query,
+            since_ms=each.since_ms,
+            until_ms=each.until_ms,
+            begins_ms=each.begins_ms,
+            windows=counts[each.version],
+        )
+        for each in versions
+    ]
 
 
 def _outcome(window: WindowReport) -> str:

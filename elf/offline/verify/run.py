@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
 from agents.jobs.query import columns_read
 from elf.offline.asking import describe
-from elf.offline.events import find_files, read_events
+from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.session import in_one_sentence, open_session
 from elf.offline.verify.compare import compare
+from elf.offline.verify.counted import Counted
 from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining
 from elf.offline.verify.holders import name_holders
 from elf.offline.verify.lacks import Lack, lacks_of
 from elf.offline.verify.passes import passes
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of
-from elf.offline.verify.report import Difference, Report, WindowReport
+from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, version_of
+from elf.offline.verify.report import Difference, Report, WindowReport, versions_of
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
+from elf.offline.verify.versions import Counting, Countings, Job
 from elf.offline.verify.windows import Asker, JobClient, ask_windows, labels_of, windows_since
 
 if TYPE_CHECKING:
@@ -37,30 +39,6 @@ if TYPE_CHECKING:
 
 #: Before all events: where a job without windows begins.
 _BEGINNING_MS = -(2**40)
-
-
-class Job(Protocol):
-    """What verification needs of a definition (`agents.jobs.definition.Definition` has it)."""
-
-    @property
-    def key(self) -> str:
-        """`creator/name`."""
-        ...
-
-    @property
-    def source(self) -> str:
-        """The source's name."""
-        ...
-
-    @property
-    def query(self) -> str:
-        """The query's text."""
-        ...
-
-    @property
-    def columns(self) -> Mapping[str, str]:
-        """SQL types of the columns it reads."""
-        ...
 
 
 def run_verify(
@@ -95,7 +73,9 @@ def run_verify(
     steps = steps or Steps()
     steps.total("windows", len(windows))
     asker = Asker(job.agents, job.roster, labels_of(client, job), client)
-    return verify(job, archives, ask_windows(client, job, windows), master, asker=asker, conf=conf, steps=steps)
+    countings = Countings(job, job.versions, job.interval_ms, lambda: describe(client, name).versions)
+    results = ask_windows(client, job, windows)
+    return verify(job, archives, results, master, asker=asker, countings=countings, conf=conf, steps=steps)
 
 
 def verify(
@@ -105,6 +85,7 @@ def verify(
     master: str = "local[*]",
     *,
     asker: Asker | None = None,
+    countings: Countings | None = None,
     conf: Mapping[str, str] | None = None,
     steps: Steps | None = None,
 ) -> Report:
@@ -116,6 +97,7 @@ def verify(
         results: Result JSON of each window; windows that follow each other are computed together.
         master: Spark's master.
         asker: what can be asked about results.
+        countings: the versions of a job that was changed.
         conf: Spark's settings.
         steps: is told how far it is.
 
@@ -124,7 +106,9 @@ def verify(
         ArchiveError: a manifest is damaged.
         JobSpecError: the query cannot be planned.
     """
-    return _Verification(definition, archive_folders, master, asker or Asker(), conf, steps or Steps()).run(results)
+    countings = countings or Countings(definition)
+    run = _Verification(definition, archive_folders, master, asker or Asker(), countings, conf, steps or Steps())
+    return run.run(results)
 
 
 class _Verification:
@@ -136,14 +120,13 @@ class _Verification:
         folders: Sequence[Place],
         master: str,
         asker: Asker,
+        countings: Countings,
         conf: Mapping[str, str] | None,
         steps: Steps,
     ) -> None:
         self._job, self._folders, self._asker, self._steps = job, folders, asker, steps
-        self._master, self._conf = master, conf
-        self._plan = RowsPlan(job.query)
-        window = self._plan.query.window
-        self._slide_ms = window.slide_ms if window is not None else 1
+        self._countings, self._master, self._conf = countings, master, conf
+        self._plans: dict[str, RowsPlan] = {}
         self._removed = removed_records(folders, job.source)
         self._soundness = Soundness()
         self._coverage = Coverage(asker.names, asker.roster)
@@ -152,7 +135,7 @@ class _Verification:
     def run(self, results: Iterable[Result]) -> Report:
         """Verify results, pass by pass."""
         reports: list[WindowReport] = []
-        for several, why in passes(results, self._slide_ms, self._why_skipped):
+        for several, why in passes(results, self._slide_of, self._why_skipped):
             reports += [_skipped(result, why) for result in several] if why else self._verify(several)
             self._steps.done(len(several))
         return Report(
@@ -162,81 +145,116 @@ class _Verification:
             gaps=self._coverage.gaps(),
             archive_files=len(self._soundness.checked),
             archive_events=sum(file.entry.rows for file in self._soundness.checked.values()),
+            versions=versions_of(self._countings.versions, reports) if self._countings.changed else [],
         )
+
+    def _counting(self, result: Result) -> Counting:
+        counting = self._countings.of(result)
+        assert counting is not None, "other results are skipped"
+        return counting
+
+    def _plan(self, counting: Counting) -> RowsPlan:
+        if counting.query not in self._plans:
+            self._plans[counting.query] = RowsPlan(counting.query)
+        return self._plans[counting.query]
+
+    def _slide_of(self, result: Result) -> int:
+        window = self._plan(self._counting(result)).query.window
+        return window.slide_ms if window is not None else 1
 
     def _why_skipped(self, result: Result) -> str:
         """Say why a result cannot be compared; "" if it can."""
         if status_of(result) not in CLOSED:
             return "not final yet, not compared"
-        return removed_hours(self._removed, *span_of(result), self._asker.names)
+        counting = self._countings.of(result)
+        if counting is None:
+            return f"counted by version {version_of(result)}, which the job does not remember: not compared"
+        start_ms, end_ms = span_of(result)
+        if counting.begins_ms is not None:
+            start_ms = counting.begins_ms if start_ms is None else max(start_ms, counting.begins_ms)
+        return removed_hours(self._removed, start_ms, end_ms, self._asker.names)
 
     def _verify(self, results: Sequence[Result]) -> list[WindowReport]:
-        """Verify results whose windows make a grid."""
-        spans = [span_of(result) for result in results]
-        # A job without windows counts from its first event on.
-        windows = [(_BEGINNING_MS if start is None else start, end) for start, end in spans]
-        files = find_files(self._folders, self._job.source, spans[0][0], spans[-1][1])
+        """Verify results of one version whose windows make a grid."""
+        counting = self._counting(results[0])
+        windows = [_window_of(result, counting) for result in results]
+        is_windowed = span_of(results[0])[0] is not None
+        since_ms = counting.within((windows[0][0], windows[-1][1]))[0] if is_windowed else counting.begins_ms
+        # Without an end it has counted nothing yet, or does not say how far.
+        until_ms = span_of(results[-1])[1]
+        files = find_files(self._folders, self._job.source, since_ms, until_ms)
         files = self._soundness.readable(files, self._steps)
-        grid = None
-        if (until_ms := windows[-1][1]) is not None:
+        grid, slide_ms = None, self._slide_of(results[0])
+        if until_ms is not None:
             size_ms = until_ms - windows[-1][0]
-            grid = Grid(windows[0][0], windows[-1][0], size_ms, min(self._slide_ms, size_ms))
-            if spans[0][0] is not None:
-                self._coverage.note(files, (spans[0][0], until_ms), [result["completeness"] for result in results])
+            grid = Grid(windows[0][0], windows[-1][0], size_ms, min(slide_ms, size_ms))
+            if is_windowed and since_ms is not None:
+                self._coverage.note(files, (since_ms, until_ms), [result["completeness"] for result in results])
         if self._spark is None:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)
-        columns = _columns(self._plan, self._job, files)
+        plan = self._plan(counting)
+        columns = _columns(plan, counting.columns, files)
+        span = windows[0][0], windows[-1][1]
+        events = Counted(self._spark, files, columns, self._asker.names, counting, span)
         with in_one_sentence(), self._steps.computing(self._spark, sum(file.entry.rows for file in files)):
-            rows = self._plan.run_all(read_events(self._spark, files, columns), grid)
+            rows = plan.run_all(events.read(), grid)
         found = {}
-        for result, (start_ms, end_ms) in zip(results, windows, strict=True):
-            window = start_ms, _BEGINNING_MS if end_ms is None else end_ms
-            found[window] = self._compare(result, window, rows[0 if grid is None else start_ms])
-        return self._judge(found, files, columns, grid)
+        for result, window in zip(results, windows, strict=True):
+            found[window] = self._compare(result, window, rows[0 if grid is None else window[0]])
+        return self._judge(found, events, grid, slide_ms)
 
     def _compare(self, result: Result, window: Window, rows: OfflineRows) -> _Compared:
         differences, notes = _differences(result, rows)
         # Late events may have revised it since it was asked for; the archive was read after that.
         newer = self._asker.again(self._job.key, window) if differences and result.get("window") is not None else None
-        if newer is not None and newer["completeness"] != result["completeness"] and status_of(newer) in CLOSED:
+        if (
+            newer is not None
+            and newer["completeness"] != result["completeness"]
+            and status_of(newer) in CLOSED
+            and version_of(newer) == version_of(result)
+        ):
             result = newer
             differences, notes = _differences(result, rows)
         return _Compared(result, rows, differences, notes)
 
     def _judge(
-        self,
-        found: dict[Window, _Compared],
-        files: Sequence[ArchivedFile],
-        columns: Mapping[str, str],
-        grid: Grid | None,
+        self, found: dict[Window, _Compared], events: Counted, grid: Grid | None, slide_ms: int
     ) -> list[WindowReport]:
         """Explain what can be explained, and say who holds the events of the rest."""
+        counting = events.counting
         wrong = {window: each for window, each in found.items() if each.differences}
         if wrong and grid is not None:
-            assert self._spark is not None
-            names = self._asker.names
-            cases = [self._case(window, each) for window, each in wrong.items()]
-            explaining = Explaining(self._spark, self._plan, files, columns, names, self._slide_ms)
-            with in_one_sentence(), self._steps.computing(self._spark, 0):
-                explained = explaining.explain(cases)
+            plan = self._plan(counting)
+            cases = [self._case(window, each, counting) for window, each in wrong.items()]
+            with in_one_sentence(), self._steps.computing(events.spark, 0):
+                explained = Explaining(plan, events, slide_ms).explain(cases)
                 # Those that nothing explains come first: they are the ones to be looked into.
                 ranked = sorted(explained, key=lambda window: all(each.why for each in explained[window]))
                 held = {window: (wrong[window].rows, explained[window]) for window in ranked}
-                noted = name_holders(self._spark, self._plan, files, columns, names, grid, held)
+                noted = name_holders(plan, events, grid, held)
             for window, differences in noted.items():
                 found[window] = dataclasses.replace(found[window], differences=differences)
-        return [_report(each) for each in found.values()]
+        return [_report(each, window, counting) for window, each in found.items()]
 
-    def _case(self, window: Window, compared: _Compared) -> Case:
-        label, labels = compared.result["completeness"], self._asker.labels
+    def _case(self, window: Window, compared: _Compared, counting: Counting) -> Case:
+        result, labels = compared.result, self._asker.labels
+        label = counting.relieved(result["completeness"], window)
         repeats = label.get("semantics") == "at-least-once"
         lacks: list[Lack]
-        if labels is None or compared.result.get("window") is None:
+        counted = counting.within(window)
+        if labels is None or result.get("window") is None:
             lacks = lacks_of(window, label, None, max(1, window[1] - window[0]))
+        elif counted[0] < counted[1]:
+
+            def ask(start_ms: int, end_ms: int) -> Mapping[str, Any]:
+                return counting.relieved(labels(start_ms, end_ms), (start_ms, end_ms))
+
+            # What lies before is not in it, whatever labels of another version say of that.
+            lacks = lacks_of(counted, label if counted == window else ask(*counted), ask, labels.interval_ms)
         else:
-            lacks = lacks_of(window, label, labels, labels.interval_ms)
-        return Case(window, compared.result, compared.rows, compared.differences, lacks, repeats)
+            lacks = []
+        return Case(window, result, compared.rows, compared.differences, lacks, repeats)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -251,10 +269,23 @@ def _differences(result: Result, rows: OfflineRows) -> tuple[list[Difference], l
     return compare([str(column["name"]) for column in result["columns"]], result["rows"], rows)
 
 
-def _report(compared: _Compared) -> WindowReport:
-    result, rows = compared.result, compared.rows
+def _window_of(result: Result, counting: Counting) -> Window:
+    """Return the event time that a result is compared over; without windows, from the first event that it counts."""
+    start_ms, end_ms = span_of(result)
+    if start_ms is None:
+        start_ms = _BEGINNING_MS if counting.begins_ms is None else counting.begins_ms
+    return start_ms, _BEGINNING_MS if end_ms is None else end_ms
+
+
+def _report(compared: _Compared, window: Window, counting: Counting) -> WindowReport:
+    result, rows, differences = compared.result, compared.rows, compared.differences
     start_ms, end_ms = span_of(result)
     label = result["completeness"]
+    unsaid, notes = "", compared.notes
+    if start_ms is not None:
+        unsaid, notes = counting.unsaid(window, label), [*notes, *counting.notes(window)]
+    if unsaid:
+        differences = [*differences, Difference(kind="label", online=status_of(result), offline=unsaid)]
     return WindowReport(
         start_ms=start_ms,
         end_ms=end_ms,
@@ -264,16 +295,17 @@ def _report(compared: _Compared) -> WindowReport:
         width=len(rows.names),
         expected=label.get("expected", 0),
         reported=label.get("reported", 0),
-        differences=compared.differences,
-        notes=compared.notes,
+        differences=differences,
+        notes=notes,
         label=label_words(result),
+        version=version_of(result),
     )
 
 
-def _columns(plan: RowsPlan, definition: Job, files: Sequence[ArchivedFile]) -> dict[str, str]:
+def _columns(plan: RowsPlan, declared: Mapping[str, str], files: Sequence[ArchivedFile]) -> dict[str, str]:
     """Return name and type of the columns the query reads: as the definition froze them, else as they are stored."""
     known = {name.lower(): (name, kind) for file in files for name, kind in file.entry.columns.items()}
-    known |= {name.lower(): (name, kind) for name, kind in definition.columns.items()}
+    known |= {name.lower(): (name, kind) for name, kind in declared.items()}
     return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
 
 
@@ -286,4 +318,5 @@ def _skipped(result: Result, why: str) -> WindowReport:
         rows_online=len(result["rows"]),
         rows_offline=0,
         skipped=why,
+        version=version_of(result),
     )

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import msgspec
 
 from agents.errors import ExpiredError, JobError
-from elf.offline.asking import DescribingClient, JobText
+from agents.jobs.query import parse_query
+from elf.offline.asking import DescribingClient, JobText, Slides
 from elf.offline.grid import Window
 from elf.offline.patience import patiently
 from elf.offline.since import parse_since
@@ -38,6 +39,8 @@ class JobClient(DescribingClient, Protocol):
 def windows_since(job: JobText, since: str) -> list[Window]:
     """List a job's closed windows that end after a time, ascending; of those that are gone, none.
 
+    Of a job that was changed these are the windows of each version that end among its own intervals.
+
     Args:
         job: as described by its master.
         since: see `parse_since`; a duration counts back from the newest closed interval's end.
@@ -50,15 +53,37 @@ def windows_since(job: JobText, since: str) -> list[Window]:
     if job.through_ms is None:
         return []
     since_ms = parse_since(since, job.through_ms)
-    size_ms, slide_ms = job.window.size_ms, job.window.slide_ms
     since_ms = max(since_ms, since_ms if job.oldest_ms is None else job.oldest_ms)
-    first = since_ms // slide_ms + 1
-    if job.expired_ms is not None:
-        first = max(first, -(-(job.expired_ms + size_ms) // slide_ms))
-    last = job.through_ms // slide_ms
-    if last - first >= WINDOWS_MAX:
-        raise JobError(f"{last - first + 1} windows of {job.key} closed since {since}; verify at most {WINDOWS_MAX}")
-    return [(end * slide_ms - size_ms, end * slide_ms) for end in range(first, last + 1)]
+    # Of what is older than the oldest version that is remembered nobody knows how it was counted.
+    oldest_ms = max((each for each in (job.expired_ms, _remembered_ms(job)) if each is not None), default=None)
+    found: list[Window] = []
+    count = 0
+    for window, after_ms, until_ms in _reigns(job):
+        size_ms, slide_ms = window.size_ms, window.slide_ms
+        first = (since_ms if after_ms is None else max(since_ms, after_ms)) // slide_ms + 1
+        if oldest_ms is not None:
+            first = max(first, -(-(oldest_ms + size_ms) // slide_ms))
+        last = (job.through_ms if until_ms is None else min(job.through_ms, until_ms)) // slide_ms
+        count += max(0, last - first + 1)
+        if count <= WINDOWS_MAX:
+            found += [(end * slide_ms - size_ms, end * slide_ms) for end in range(first, last + 1)]
+    if count > WINDOWS_MAX:
+        raise JobError(f"{count} windows of {job.key} closed since {since}; verify at most {WINDOWS_MAX}")
+    return found
+
+
+def _reigns(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
+    """Yield the window of each version, and after and until which event time its windows end; None is no bound."""
+    for version in job.versions:
+        window = parse_query(version.query).window
+        if window is not None and version.since_ms != version.until_ms:
+            yield Slides(window.size_ms, window.slide_ms), version.since_ms, version.until_ms
+    if not job.versions and job.window is not None:
+        yield job.window, None, None
+
+
+def _remembered_ms(job: JobText) -> int | None:
+    return job.versions[0].since_ms if job.versions else None
 
 
 def ask_windows(client: JobClient, job: JobText, windows: Sequence[str]) -> Iterator[Result]:

@@ -8,11 +8,13 @@ import polars as pl
 
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files
-from elf.offline.verify.explain import Case, alike, read_without
+from elf.offline.verify.counted import Counted
+from elf.offline.verify.explain import Case, alike
 from elf.offline.verify.lacks import Lack
 from elf.offline.verify.report import Report
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.run import run_verify
+from elf.offline.verify.versions import Counting
 from tests.elf.offline.verify.master import STEP_MS, Master, Missing, Result
 
 if TYPE_CHECKING:
@@ -107,7 +109,8 @@ def test_what_a_result_lacks_is_left_out_by_agent_and_time(spark: SparkSession, 
         Lack(START_MS + 40_000, START_MS + 50_000, "", True, "void"),
     ]
     files = find_files(shop.folders, "clicks")
-    events = read_without(spark, files, {}, lacks, {"web-2": "the second"})
+    names, span = {"web-2": "the second"}, (START_MS, START_MS + 120_000)
+    events = Counted(spark, files, {}, names, Counting("", {}), span).read(lacks)
     seconds = F.floor((F.unix_millis("ts") - F.lit(START_MS)) / 10_000)
     counts = {row[0]: row[1] for row in events.groupBy(seconds).count().collect()}
     all_counts: dict[int, int] = {}

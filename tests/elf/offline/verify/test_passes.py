@@ -29,7 +29,7 @@ def test_every_result_is_in_one_pass_of_windows_that_make_a_grid(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "PASS_WINDOWS_MAX", windows_max)
         patch.setattr(module, "PASS_ROWS_MAX", rows_max)
-        found = list(passes(results, 10, why))
+        found = list(passes(results, lambda result: 10, why))
     assert [each for several, _ in found for each in several] == results
     for several, reason in found:
         assert {why(each) for each in several} == {reason} and len(several) <= windows_max
@@ -40,7 +40,7 @@ def test_every_result_is_in_one_pass_of_windows_that_make_a_grid(
 
 def test_windows_of_a_run_are_one_pass_and_others_are_not() -> None:
     def sizes(*results: dict[str, Any], slide_ms: int = 10) -> list[int]:
-        return [len(several) for several, _ in passes(results, slide_ms, why)]
+        return [len(several) for several, _ in passes(results, lambda result: slide_ms, why)]
 
     assert sizes(*map(result, range(0, 100, 10))) == [10]
     assert sizes(result(0), result(10), result(30)) == [2, 1]

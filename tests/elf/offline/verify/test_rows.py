@@ -11,9 +11,10 @@ import pytest
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
-from elf.offline.verify.explain import read_without
+from elf.offline.verify.counted import Counted
 from elf.offline.verify.lacks import Lack
 from elf.offline.verify.rows import OfflineRows, RowsPlan
+from elf.offline.verify.versions import Counting
 from tests.elf.offline.verify.master import COLUMNS, QUERY
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def test_keys_that_are_not_shown_identify_nothing(events: DataFrame) -> None:
 def test_executors_need_no_python(spark: SparkSession, shop: Shop) -> None:
     files = find_files(shop.folders, "clicks")
     lacks = [Lack(START_MS, START_MS + 10_000, "web-2", True, "missing")]
-    events = read_without(spark, files, COLUMNS, lacks, {})
+    events = Counted(spark, files, COLUMNS, {}, Counting("", {}), (START_MS, START_MS + 30_000)).read(lacks)
     plan = RowsPlan(QUERY)
     frame = plan._heads(plan.rows(events, Grid(START_MS, START_MS, 30_000, 30_000)))
     shown = str(frame._jdf.queryExecution().executedPlan().toString())
