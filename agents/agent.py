@@ -21,6 +21,7 @@ from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
+from agents.changing.requests import Leapt
 from agents.clock import Clock
 from agents.config import AgentConfig, overlay_settings
 from agents.errors import ElfError
@@ -47,6 +48,8 @@ from agents.store.held import HeldCopies
 from agents.store.panes import Panes
 from agents.store.records import Records
 from overlay.contract import Commit, ControlEntry, Record, Verdict
+from overlay.decoding import read_msgpack
+from overlay.errors import OverlayError
 from overlay.fields import SERIAL_MAX
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
@@ -259,7 +262,13 @@ class Agent:
         if self.sides.is_side(app):
             return
         entry = await self.masters.say(app, entry)
-        await asyncio.to_thread(self._controls.put, app, entry)
+        if await asyncio.to_thread(self._controls.put, app, entry):
+            self._heed(app, entry)
+
+    def _heed(self, app: bytes, entry: ControlEntry) -> None:
+        """Do what the root says; what is not understood here is another release's."""
+        with contextlib.suppress(msgspec.DecodeError, OverlayError):
+            self.node.leap(app, read_msgpack(entry.body, Leapt).through)
 
     async def on_group_save(self, app: bytes, save: Save) -> None:
         """Make a root group's promises durable."""

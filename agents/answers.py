@@ -15,12 +15,13 @@ import msgspec
 import polars as pl
 
 from agents.catalogue import Catalogue
-from agents.changing.amending import amend
-from agents.changing.requests import Amend
+from agents.changing.amending import amend, leap
+from agents.changing.requests import Amend, Leap
 from agents.errors import ElfError, UnavailableError
 from agents.group.fetching import Pages
+from agents.masters.listing import summary
 from agents.masters.loading import load
-from agents.masters.masters import Masters, summary
+from agents.masters.masters import Masters
 from agents.parts.gathering import parted
 from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.parts.shares import share, watch
@@ -134,6 +135,7 @@ class Answers:
                 | Retire(app=app)
                 | LoadIntervals(app=app)
                 | Amend(app=app)
+                | Leap(app)
             ):
                 reads = isinstance(request, Describe | Query | Follow)
                 if reads and self._sides.holds(app):
@@ -209,6 +211,8 @@ class Answers:
                 return await load(self._masters, request)
             case Amend():
                 return await amend(self._masters, request, self._now_ms())
+            case Leap():
+                return leap(self._masters, request)
             case Stop(app):
                 # Decided first, so that no other master takes the job up again; told then, dropped last: a stop that
                 # did not reach the agents can be asked for again.

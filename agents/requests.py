@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from agents.changing.requests import Amend
+from agents.changing.requests import Amend, Leap
 from agents.jobs.definition import TREES_MAX, Definition, check_definition
 from agents.jobs.versions import VERSIONS_MAX, Version
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
@@ -304,6 +304,7 @@ AnyRequest = (
     | Retire
     | LoadIntervals
     | Amend
+    | Leap
     | Keep
     | KeepCheckpoint
     | Recall

@@ -55,7 +55,7 @@ class Retiring:
         node: the overlay.
         catalogue: jobs and members known here.
         ask_master: asks the master of a job, by creator and name.
-        jobs: lists the jobs of all agents we know, rows as `masters.summary` makes them.
+        jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them.
         announce: puts a record into the tree of a source that this agent has; False if it has not.
         now_ms: wall clock.
     """

@@ -13,7 +13,7 @@ from agents.errors import ElfError, JobError, UnknownSourceError
 from agents.following import Following
 from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
-from agents.masters.masters import summary
+from agents.masters.listing import summary
 from agents.metrics import render_metrics
 from agents.parts.gathering import Gathering, parted_job
 from agents.parts.requests import LoadIntervals
@@ -80,6 +80,10 @@ class Service:
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
         """Make another version of a running job."""
         return await self._changing.change(creator, name, wanted)
+
+    async def leap(self, creator: str, name: str) -> Json:
+        """Wait no longer for a job's stragglers."""
+        return await self._changing.leap(creator, name)
 
     async def force(self, creator: str, name: str) -> None:
         """Let this very agent go on alone with a job whose root group has lost its majority for good."""

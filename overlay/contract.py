@@ -321,6 +321,13 @@ class Overlay(Protocol):
         """
         ...
 
+    def leap(self, app: bytes, through: int | None = None) -> tuple[int, tuple[str, ...]]:
+        """Wait no longer for members that others are ahead of in the next interval, if that is `through` or before.
+
+        Returns the interval and, at the root, whom its commit will name unless they speak within half a second.
+        """
+        ...
+
     def add_record(self, app: bytes, record: Record) -> bool:
         """Apply a control record here and flood it; False if we hold a newer one. Our own `on_record` is not called."""
         ...

@@ -6,6 +6,10 @@ the edge of the package and for decoders.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+
 
 class OverlayError(Exception):
     """The root of all errors that the overlay raises on purpose; its text is one clear sentence for a person."""
@@ -17,6 +21,17 @@ class SecretError(OverlayError):
 
 class NotJoinedError(OverlayError):
     """The overlay was asked for something that needs `start()` first."""
+
+
+def started(part: T | None) -> T:
+    """Return a part that there is only once the node runs.
+
+    Raises:
+        NotJoinedError: it does not.
+    """
+    if part is None:
+        raise NotJoinedError("the overlay node is not started")
+    return part
 
 
 class OvertakenError(OverlayError):

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from overlay import statistics
 from overlay.alarm import Alarm
@@ -36,7 +36,7 @@ from overlay.effects import (
     Suspect,
     Tick,
 )
-from overlay.errors import NotJoinedError, OverlayError
+from overlay.errors import NotJoinedError, OverlayError, started
 from overlay.group.messages import GroupMessage
 from overlay.group.state import GroupHandler
 from overlay.groups import Groups
@@ -52,7 +52,6 @@ from overlay.settings import OverlaySettings
 from overlay.tree.machine import Role
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000
@@ -97,7 +96,7 @@ class OverlayNode:
     @property
     def contact(self) -> Contact:
         """This node; known after `start`."""
-        return _started(self._contact)
+        return started(self._contact)
 
     async def start(self) -> None:
         """Open UDP and TCP on the same port.
@@ -167,7 +166,7 @@ class OverlayNode:
             seeds = [parse_address(text) for text in self.settings.join]
         except ValueError as error:
             raise OverlayError(f"overlay.join: {error}") from error
-        return await _started(self._dht).join(seeds)
+        return await started(self._dht).join(seeds)
 
     def contacts(self) -> list[Contact]:
         """Return every agent we know, ourselves not included."""
@@ -175,7 +174,7 @@ class OverlayNode:
 
     async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
         """Look up the agents closest to a key that respond, nearest first."""
-        return await _started(self._dht).lookup(key, width)
+        return await started(self._dht).lookup(key, width)
 
     # ---- trees
 
@@ -223,6 +222,12 @@ class OverlayNode:
         """Expect a member no more; see `contract.Overlay`."""
         return self._rollup(app).retire(agent)
 
+    def leap(self, app: bytes, through: int | None = None) -> tuple[int, tuple[str, ...]]:
+        """Wait no longer for who is silent; see `contract.Overlay`."""
+        point, silent, effects = self._rollup(app).leap(through, self._clock())
+        self._execute(app, effects)
+        return point, silent
+
     def settled(self, app: bytes) -> int:
         """Return how far verdicts are known here (NEVER before the first)."""
         rollup = self._apps[app].rollup if app in self._apps else None
@@ -267,11 +272,11 @@ class OverlayNode:
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:
         """Send a request hop by hop toward a key; see `contract.Overlay`."""
-        return await _started(self._requests).route(key, body, timeout_ms)
+        return await started(self._requests).route(key, body, timeout_ms)
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 5_000) -> bytes:
         """Send a request to one agent; see `contract.Overlay`."""
-        return await _started(self._requests).ask(contact, body, timeout_ms)
+        return await started(self._requests).ask(contact, body, timeout_ms)
 
     def refused(self) -> dict[str, str]:
         """Return which agents turn our calls away, and why; see `contract.Overlay`."""
@@ -294,9 +299,9 @@ class OverlayNode:
             return self.groups.on_message(sender, message)
         match message:
             case Request():
-                _started(self._requests).on_request(sender, message)
+                started(self._requests).on_request(sender, message)
             case Reply():
-                _started(self._requests).on_reply(sender, message)
+                started(self._requests).on_reply(sender, message)
             case Join(app=app, root=root) if app not in self._apps:
                 if len(self._apps) < FORWARDED_MAX:
                     self._application(app, contact_of(root) if root is not None else None)
@@ -308,8 +313,8 @@ class OverlayNode:
                 self._feed(message.app, Received(sender, message))
 
     def _on_lost(self, peer: Contact) -> None:
-        _started(self._dht).suspect(peer)
-        _started(self._requests).on_lost(peer)
+        started(self._dht).suspect(peer)
+        started(self._requests).on_lost(peer)
         self.groups.on_lost(peer)
         self._feed_all(PeerLost(peer))
 
@@ -354,7 +359,7 @@ class OverlayNode:
 
     async def _look_up(self, app: bytes) -> None:
         try:
-            found = await _started(self._dht).lookup(app)
+            found = await started(self._dht).lookup(app)
         except OverlayError as error:
             log.debug("lookup for a tree failed: %s", error)
             found = []
@@ -385,15 +390,9 @@ class OverlayNode:
         return bounded(self.contacts(), self.contact.id, key)
 
     def _send(self, to: Contact, message: Message) -> None:
-        _started(self._links).send(to, message)
+        started(self._links).send(to, message)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _started(part: T | None) -> T:
-    if part is None:
-        raise NotJoinedError("the overlay node is not started")
-    return part

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from agents.changing.deciding import describe_history, next_version
-from agents.changing.requests import Amend
+from agents.changing.requests import Amend, Leap
 from agents.errors import JobConflictError, UnavailableError
 from agents.group.commands import Turn
 from agents.masters.masters import Masters
@@ -13,6 +13,20 @@ from agents.masters.results import Json
 
 #: Others may change the job at the same time: whoever comes second begins with what the first has made of it.
 TRIES = 8
+
+
+def leap(masters: Masters, request: Leap) -> Json:
+    """Leap over the stragglers of a job: no longer wait for them; returns up to when, and whom.
+
+    Raises:
+        JobConflictError: nobody is waited for.
+    """
+    app = request.app
+    job, master = masters.job(app), masters.master(app)
+    through, names = masters.leap(app)
+    if not names:
+        raise JobConflictError(f"nobody keeps job {job.definition.key} waiting: there is nothing to leap over")
+    return {"through_ms": (through + 1) * master.plan.interval_ms, "agents": sorted(map(masters.name_of, names))}
 
 
 async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:

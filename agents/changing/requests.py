@@ -8,10 +8,30 @@ import msgspec
 
 from agents.jobs.definition import Definition
 from overlay.fields import AppId
+from overlay.messages import Interval
 
 #: What can be asked for; all but the first keep a definition that the job has, or had.
 Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
+class Leap(msgspec.Struct, frozen=True, tag_field="ask", tag="leap"):
+    """Wait no longer for the agents that a job's others are ahead of; asked of its master.
+
+    The answer is `{"through_ms", "agents": [names]}`: the end of the interval, and who was silent.
+    """
+
+    app: AppId
+
+
+class Leapt(msgspec.Struct, frozen=True, tag_field="say", tag="leap"):
+    """An entry of a job's control log: up to this interval nobody waits for who is silent."""
+
+    through: Interval
+
+    def encode(self) -> bytes:
+        """Return the entry's body."""
+        return msgspec.msgpack.encode(self)
 
 
 class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):

@@ -81,6 +81,11 @@ async def change_job(request: web.Request) -> web.Response:
     return _json(await _service(request).change(creator, name, wanted), status=201)
 
 
+async def leap_over(request: web.Request) -> web.Response:
+    """POST /v1/jobs/{creator}/{name}/leap."""
+    return _json(await _service(request).leap(*_job_names(request)))
+
+
 async def stop_job(request: web.Request) -> web.Response:
     """DELETE /v1/jobs/{creator}/{name}."""
     creator, name = _job_names(request)
@@ -254,6 +259,7 @@ ROUTES = (
     web.delete(_JOB, stop_job),
     web.get(f"{_JOB}/versions", list_versions),
     web.post(f"{_JOB}/versions", change_job),
+    web.post(f"{_JOB}/leap", leap_over),
     web.post(f"{_JOB}/force", force_group),
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/feedback", show_feedback),

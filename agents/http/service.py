@@ -96,6 +96,17 @@ class AgentService(Protocol):
         """
         ...
 
+    async def leap(self, creator: str, name: str) -> Json:
+        """Wait no longer for a job's stragglers in the interval that they keep waiting.
+
+        Returns:
+            `{"through_ms", "agents"}`: the interval's end, and the names of those that it is committed without.
+
+        Raises:
+            JobConflictError: nobody is waited for.
+        """
+        ...
+
     async def force(self, creator: str, name: str) -> None:
         """Let this agent go on alone with a job whose root group has lost its majority for good."""
         ...

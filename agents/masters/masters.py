@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from agents.changing.deciding import describe_history
+from agents.changing.requests import Leapt
 from agents.errors import (
     AgentRunningError,
     ElfError,
@@ -27,6 +28,7 @@ from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
 from agents.masters.backfilling import describe
 from agents.masters.emission import note_rest
+from agents.masters.listing import content_of, summary
 from agents.masters.master import Master
 from agents.masters.results import Json
 from agents.masters.spans import expired_ms, oldest_ms, resolve
@@ -113,7 +115,7 @@ class Masters:
             running = self.job(app)
             if running.stopped:
                 raise UnavailableError(f"job {key} is just being stopped; try again")
-            if _content(running) == _content(job):
+            if content_of(running) == content_of(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
                 f"job {key} is running with another definition; stop it first (`elf stop`), "
@@ -262,6 +264,14 @@ class Masters:
                 raise OvertakenError(str(error)) from None
         return msgspec.structs.replace(entry, retain_above=None)
 
+    def leap(self, app: bytes) -> tuple[int, tuple[str, ...]]:
+        """Let a job's tree wait no longer for who is silent; returns the interval, and whom."""
+        tree = self.job(app).tree
+        through, silent = self._node.leap(tree)
+        if silent:
+            self._node.multicast(tree, Leapt(through).encode())
+        return through, silent
+
     # ---- answers
 
     async def force(self, app: bytes, key: str) -> None:
@@ -369,27 +379,3 @@ class Masters:
         copy = self._copies.get(app)
         assert copy is not None
         return copy.master
-
-
-def summary(job: JobRecord) -> Json:
-    """The row of a job in lists."""
-    definition = job.definition
-    return {
-        "creator": definition.creator,
-        "name": definition.name,
-        "app_id": definition.app_id.hex(),
-        "source": definition.source,
-        "query": definition.query,
-        "columns": definition.columns,
-        "master": job.master.address,
-        "state": "stopped" if job.stopped else "paused" if job.history[-1].is_paused else "running",
-        "version": definition.version,
-        "trees": definition.options.trees,
-        "part": definition.part,
-        "published_ms": job.published_ms,
-    }
-
-
-def _content(job: JobRecord) -> object:
-    definition = job.definition
-    return definition.source, definition.query, definition.columns, definition.options

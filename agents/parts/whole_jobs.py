@@ -27,7 +27,7 @@ class WholeJobs:
         ask: asks a master.
         copies: the copies of masters kept here.
         masters: the jobs mastered here.
-        rows: lists the jobs of all agents we know and their parts, rows as `masters.summary` makes them.
+        rows: lists the jobs of all agents we know and their parts, rows as `listing.summary` makes them.
     """
 
     def __init__(self, ask: Ask, copies: Copies, masters: Masters, rows: Callable[[], Awaitable[list[Json]]]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.changing.requests import Amend
+from agents.changing.requests import Amend, Leap
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
@@ -29,7 +29,7 @@ from overlay.ids import Contact
 from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
-JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals | Amend
+JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals | Amend | Leap
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
@@ -47,7 +47,7 @@ class Locator:
         node: the overlay.
         catalogue: the jobs known here.
         masters: the jobs mastered here.
-        jobs: lists the jobs of all agents we know, rows as `masters.summary` makes them.
+        jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them.
         side: the provisional master of a job, if one is known here.
         sides: those that all agents we know know of.
     """
@@ -71,7 +71,7 @@ class Locator:
 
         Args:
             key: the job as people write it, for messages.
-            request: the question; `Stop`, `Retire` and `Amend` reach the master once, the others may twice.
+            request: the question; `Stop`, `Retire`, `Amend` and `Leap` reach the master once, the others may twice.
             timeout_ms: for each way that is tried; a later one gets what is left, and a second at least.
 
         Raises:
@@ -144,7 +144,7 @@ class _Search:
 
     async def toward_keys(self, hint: int | None) -> Found | None:
         """Route toward both candidate keys; the first who knows the job counts. `hint`: the salt to begin with."""
-        question = None if isinstance(self._request, Stop | Retire | LoadIntervals | Amend) else self._request
+        question = None if isinstance(self._request, Stop | Retire | LoadIntervals | Amend | Leap) else self._request
         body = encode(Locate(self._request.app, question))
         salts = sorted(SALTS, key=lambda salt: salt != hint)
         routes: list[asyncio.Task[tuple[Located, list[str]] | None]] = []

@@ -1,4 +1,4 @@
-"""Commands that change a running job: update, rollback, reset, pause, resume, and its history."""
+"""Commands that change a running job: update, rollback, reset, pause, resume, leap, and its history."""
 
 from __future__ import annotations
 
@@ -90,6 +90,17 @@ def resume(
         _show(name, client.resume(name), as_json)
 
 
+def leap(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+    """Wait no longer for agents that keep a job's result waiting; it names them, and is revised when they come."""
+    with connect(agent, token_file) as client:
+        leapt = client.leap(name)
+    if wants_json(as_json):
+        print_json(leapt)
+    else:
+        names = ", ".join(map(printable, leapt.agents))
+        print(f"{printable(name)} goes on to {_time(leapt.through_ms, '')} without {names}")
+
+
 def history(
     name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
@@ -135,5 +146,5 @@ def _cut(query: str) -> str:
 
 def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
-    for command in (update, rollback, reset, pause, resume, history):
+    for command in (update, rollback, reset, pause, resume, leap, history):
         app.command(command.__name__, rich_help_panel=_PANEL)(command)

@@ -2,7 +2,19 @@
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
-from elf.client.results import Column, Completeness, Job, Member, Result, Retirement, Tree, TreeNode, Version, Window
+from elf.client.results import (
+    Column,
+    Completeness,
+    Job,
+    Leap,
+    Member,
+    Result,
+    Retirement,
+    Tree,
+    TreeNode,
+    Version,
+    Window,
+)
 
 __all__ = [
     "DEFAULT_URL",
@@ -11,6 +23,7 @@ __all__ = [
     "Column",
     "Completeness",
     "Job",
+    "Leap",
     "Member",
     "Result",
     "Retirement",

@@ -23,7 +23,7 @@ from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobErr
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
-from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Version, Window
+from elf.client.results import Intervals, Job, Leap, Member, Result, Retirement, Tree, Version, Window
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -234,6 +234,14 @@ class AsyncClient:
     async def resume(self, name: str) -> Version:
         """Let a paused job go on."""
         return await self._change(name, "resume", {})
+
+    async def leap(self, name: str) -> Leap:
+        """Let a job wait no longer for stragglers in the interval that they keep waiting; results name them.
+
+        Raises:
+            JobConflictError: nobody is waited for.
+        """
+        return await self._ask("POST", await self._path(name, "/leap"), Leap)
 
     async def versions(self, name: str) -> list[Version]:
         """List the versions of a job that it remembers, the newest last."""

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Intervals, Job, Member, Result, Retirement, Tree, Version, Window
+from elf.client.results import Intervals, Job, Leap, Member, Result, Retirement, Tree, Version, Window
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -150,6 +150,10 @@ class Client:
     def resume(self, name: str) -> Version:
         """Let a paused job go on."""
         return self._wait(lambda client: client.resume(name))
+
+    def leap(self, name: str) -> Leap:
+        """Let a job wait no longer for stragglers; see `AsyncClient.leap`."""
+        return self._wait(lambda client: client.leap(name))
 
     def versions(self, name: str) -> list[Version]:
         """List the versions of a job, the newest last."""

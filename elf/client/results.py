@@ -189,6 +189,13 @@ class Version(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
 
 
+class Leap(msgspec.Struct, frozen=True):
+    """Up to which event time, in ms, a job waits no longer for agents, and for which (their names)."""
+
+    through_ms: int
+    agents: list[str]
+
+
 class Member(msgspec.Struct, frozen=True):
     """An agent of the overlay."""
 

@@ -30,6 +30,8 @@ class Barrier:
         #: When `step` may have something to do although nothing was heard; None: only then.
         self.deadline_ms: int | None = None
         self._waiting_since_ms: int | None = None
+        #: Up to this interval we wait for nobody who is silent.
+        self._leapt = NEVER
         #: Participants that outlasted our patience; they are waited for again once they speak.
         self._given_up: set[bytes] = set()
 
@@ -61,6 +63,10 @@ class Barrier:
         self.kept = [claim for claim in self.kept if claim.through > through]
         self.forwarded_through = max(self.forwarded_through, through)
 
+    def leap(self, through: int) -> None:
+        """Wait for nobody who is silent, up to an interval."""
+        self._leapt = max(self._leapt, through)
+
     def step(self, participants: set[bytes], now_ms: int) -> Choice | None:
         """Return the next choice to merge, if the barrier is complete or patience is at an end."""
         self.deadline_ms = None
@@ -75,7 +81,7 @@ class Barrier:
             if self._waiting_since_ms is None:
                 self._waiting_since_ms = now_ms
             until_ms = self._waiting_since_ms + self.patience_ms
-            if now_ms < until_ms:
+            if now_ms < until_ms and point > self._leapt:
                 self.deadline_ms = until_ms
                 return None
             self._given_up |= behind

@@ -189,14 +189,30 @@ class Ledger:
         if now_ms < self._grace_until_ms:
             self.deadline_ms = self._grace_until_ms
             return None
-        spoken_for = self.bag.spoken_for(point, floor=self.committed) | self._spoilt.spoken_for(point)
-        silent = self.awaited.intersection(self.roster) - spoken_for
+        silent = self._silent(point)
         if silent and now_ms < (until_ms := self._patience_until_ms(point, silent, now_ms)):
             self.deadline_ms = until_ms
             return None
         choice = self.bag.choose(point, floor=self.committed)
         self.pending = Pending(choice)
         return choice
+
+    def _silent(self, point: int) -> set[str]:
+        """Return who is waited for and has not spoken for an interval."""
+        spoken_for = self.bag.spoken_for(point, floor=self.committed) | self._spoilt.spoken_for(point)
+        return self.awaited.intersection(self.roster) - spoken_for
+
+    def leap(self, through: int | None, now_ms: int) -> tuple[int, tuple[str, ...]]:
+        """Wait half a second at most for who is silent now: inner nodes hear of the leap and send what they have.
+
+        Returns the interval that is waited for, and whom; nobody if it is after `through`.
+        """
+        point = self.bag.next_point()
+        if point is None or self.pending is not None or (through is not None and point > through):
+            return self.committed, ()
+        silent = tuple(sorted(self._silent(point)))
+        self.absent(silent, now_ms)
+        return point, silent
 
     def _patience_until_ms(self, point: int, silent: Iterable[str], now_ms: int) -> int:
         """Return how long to wait for the silent.

@@ -114,6 +114,15 @@ class Rollup:
             raise NotJoinedError("only a job's root can retire an agent")
         return self.ledger.retire(agent, named=True)
 
+    def leap(self, through: int | None, now_ms: int) -> tuple[int, tuple[str, ...], list[Effect]]:
+        """Wait no longer for members that others are ahead of; see `contract.Overlay.leap`."""
+        point, silent = self.committed, tuple[str, ...]()
+        if self.ledger is not None:
+            point, silent = self.ledger.leap(through, now_ms)
+        elif through is not None:
+            self.barrier.leap(through)
+        return point, silent, self._advance(now_ms)
+
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
         """Take over a durable snapshot; see `contract.Overlay.seal`."""
         if self.settlement is None or through <= max(self.settlement.durable, self._own.sealed):

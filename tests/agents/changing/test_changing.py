@@ -11,10 +11,12 @@ import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from agents.agent import Agent
 from agents.changing.changing import Wanted
 from agents.config import AgentConfig, SourceConfig
+from agents.errors import JobConflictError
 from agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
@@ -197,3 +199,45 @@ async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time
                 assert time.monotonic() < deadline, (start_ms, result["completeness"])
                 await asyncio.sleep(0.1)
             assert [row["n"] for row in result["rows"]] == [n] * bool(due), (start_ms, made)
+
+
+async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 3) as agents:
+        shop = Shop(agents)
+        job = JOB.replace('lateness = "200ms"', 'lateness = "200ms"\nleap_after = "1h"')
+        await Service(agents[0]).publish(job, "sold.toml", None, None)
+        await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
+        await counted_through(agents[0], time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS)
+        with pytest.raises(JobConflictError, match="nobody keeps job shop/sold waiting"):
+            while True:  # between two intervals somebody may be waited for
+                await asyncio.sleep(0.05)
+                await Service(agents[1]).leap("shop", "sold")
+        master = agents[0].catalogue.running()[0].master
+        slow = next(agent for agent in agents if agent.node.contact != master)
+        intake = slow.intakes["orders"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(intake.pump, "watermark_ms", lambda: None)
+            selling = asyncio.create_task(shop.sell())
+            deadline, stood_ms = time.monotonic() + 60, await through_ms(agents[0])
+            while True:
+                assert time.monotonic() < deadline
+                with contextlib.suppress(JobConflictError):
+                    leapt = await Service(agents[1]).leap("shop", "sold")
+                    if leapt["agents"] == [slow.introduce().name]:
+                        break
+                await asyncio.sleep(0.1)
+            assert leapt["through_ms"] > stood_ms
+            await counted_through(agents[0], leapt["through_ms"])
+            selling.cancel()
+            await asyncio.gather(selling, return_exceptions=True)
+            window = f"{leapt['through_ms'] - INTERVAL_MS}/{leapt['through_ms']}"
+            result = await Service(agents[1]).result("shop", "sold", window, None, None)
+            assert result["completeness"]["missing"] == leapt["agents"]
+        deadline = time.monotonic() + 60
+        while (await Service(agents[1]).result("shop", "sold", window, None, None))["completeness"]["missing"]:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+        version = (await Service(agents[1]).job("shop", "sold"))["versions"][0]
+        result = await Service(agents[1]).result("shop", "sold", window, None, None)
+        rows = {row["product"]: row["n"] for row in result["rows"]}
+        assert rows == shop.expected(leapt["through_ms"] - INTERVAL_MS, version)

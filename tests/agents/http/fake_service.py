@@ -112,6 +112,10 @@ class FakeService:
         versions.append({**made, "until_ms": None, "options": dict(wanted.options)})
         return versions[-1]
 
+    async def leap(self, creator: str, name: str) -> Json:
+        self._find(creator, name)
+        return {"through_ms": 60_000, "agents": ["web3"]}
+
     async def force(self, creator: str, name: str) -> None:
         if (creator, name) not in self.published:
             raise JobError(f"this agent keeps no copy of {creator}/{name}")

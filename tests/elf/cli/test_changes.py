@@ -46,6 +46,12 @@ def test_what_is_wrong_with_a_file_is_shown_in_it(agent: Agent, tmp_path: Path) 
     assert result.exit_code == 2 and f"{file}:3:" in result.stderr
 
 
+def test_stragglers_are_leapt_over(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lines_of(run(agent, "leap", "top")) == [{"through_ms": 60_000, "agents": ["web3"]}]
+    monkeypatch.setattr("elf.cli.changes.wants_json", lambda asked: asked)
+    assert run(agent, "leap", "top").stdout == "top goes on to 1970-01-01 00:01:00 UTC without web3\n"
+
+
 def test_the_other_changes_and_the_history(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in ("reset", "pause", "resume", "rollback"):
         assert lines_of(run(agent, command, "top"))[0]["what"] == command

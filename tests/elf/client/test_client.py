@@ -70,6 +70,7 @@ def test_a_running_job_is_changed_and_tells_its_history(agent: Agent, tmp_path: 
             (6, "resume"),
             (7, "rollback"),
         ]
+        assert client.leap("top").agents == ["web3"]
         with pytest.raises(JobConflictError, match="has version 7 now, not 2"):
             client.update("top", text="SELECT 5", expected=2)
         history = client.versions("top")

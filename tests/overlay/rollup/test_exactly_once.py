@@ -17,6 +17,7 @@ def run(
     straggler: str = "late",
     retirements: float = 0.0,
     replicas: float = 0.0,
+    leaps: float = 0.0,
 ) -> World:
     world = World(count, seed, root=seed % count, members=[i for i in range(count) if i % 5 != 4])
     world.crash_at_commit, world.straggler, world.retirements = crash_at_commit, straggler, retirements
@@ -30,6 +31,10 @@ def run(
         if machine.app is not None and sealed[index] < intervals and world.rng.random() < 0.05:
             sealed[index] += world.rng.choice((1, 1, 1, 3))
             world.produce(machine, sealed[index])
+        if world.rng.random() < leaps and machine.app is not None and machine.app.rollup is not None:
+            # Said at the root, or heard of it, sooner or later, anywhere else.
+            through = None if machine.app.rollup.ledger is not None else max(sealed.values())
+            machine.run(machine.app.rollup.leap(through, world.now_ms)[2])
         if world.rng.random() < faults:
             world.cut(*world.rng.sample(range(count), 2))
         if world.rng.random() < faults / 2:
@@ -68,6 +73,12 @@ def test_exactly_once_without_faults_and_without_leaps(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_exactly_once_with_cut_links_and_crashes(seed: int) -> None:
     world = run(seed, count=2 + seed % 8, faults=0.003)
+    assert world.counted() == world.produced
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_exactly_once_where_stragglers_are_leapt_over_by_hand(seed: int) -> None:
+    world = run(300 + seed, count=3 + seed % 6, faults=0.001, leaps=0.05)
     assert world.counted() == world.produced
 
 

@@ -9,7 +9,7 @@ import pytest
 from overlay.contract import NEVER, OverlaySettings, RollupState, RosterEntry
 from overlay.effects import ChildDown, ChildUp, Effect, ParentUp, Send
 from overlay.ids import Contact
-from overlay.messages import Announce, Claim, Presence
+from overlay.messages import Announce, Claim, Contribution, Presence
 from overlay.rollup import below
 from overlay.rollup.ledger import ORPHANED_MS, Ledger
 from overlay.rollup.machine import Rollup
@@ -77,6 +77,26 @@ def test_a_root_waits_for_the_lost_only_as_long_as_finding_back_takes() -> None:
     choice = book.step(100 + ORPHANED_MS)
     assert choice is not None
     assert book.merged(b"p", ()).missing == ("b", "c")
+
+
+def test_a_leap_ends_the_wait_for_who_is_silent_in_that_interval_only() -> None:
+    book = ledger()
+    assert book.leap(1, 100) == (1, ()), "an interval before the one that is waited for"
+    assert book.step(100) is None and book.deadline_ms == 10_100
+    assert book.leap(None, 200) == (2, ("b", "c"))
+    assert book.step(200) is None and book.deadline_ms == 200 + ORPHANED_MS, "until inner nodes have heard of it"
+    choice = book.step(200 + ORPHANED_MS)
+    assert choice is not None
+    assert book.leap(None, 800) == (1, ()), "a commit is under way"
+    assert book.merged(b"p", ()).missing == ("b", "c")
+
+
+def test_an_inner_node_sends_what_it_has_when_it_hears_of_a_leap() -> None:
+    rollup = inner()
+    rollup.on_message(A, Contribution(APP, 1, Claim(NEVER, 7, ("x", "y"), None)), 5)
+    assert rollup.leap(6, 10)[2] == [], "not of this interval"
+    sent = [each.message for each in rollup.leap(7, 11)[2] if isinstance(each, Send)]
+    assert [message.claim.agents for message in sent if isinstance(message, Contribution)] == [("x", "y")]
 
 
 def test_a_root_waits_on_for_whoever_is_back_or_was_never_lost() -> None:
