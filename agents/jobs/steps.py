@@ -1,0 +1,83 @@
+"""What happens to a job's events, as sentences for people: at agents, on the tree, at the master. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Json = dict[str, Any]
+_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
+_STRAGGLERS = {
+    "late": "its data rides in its next snapshot, and revises the result",
+    "drop": "its data of those intervals is dropped",
+    "void": "everybody's data of those intervals is dropped",
+    "mirror": "a neighbour that holds its snapshots answers for it",
+}
+_WINDOWS = {
+    "difference": "as the difference of two running totals, for all aggregates have an inverse",
+    "merged": "from panes merged two by two, of which few make up a window",
+    "pane": "each of which is one pane",
+}
+
+
+def steps_of(facts: Json) -> dict[str, list[str]]:
+    """Tell what happens where, in order; of what is not known nothing is said."""
+    return {"agents": _agents(facts), "tree": _tree(facts), "master": _master(facts)}
+
+
+def _agents(facts: Json) -> list[str]:
+    names = [column["name"] for column in facts["columns"]]
+    found = []
+    if facts["prefilter"]:
+        texts = _listed([repr(text) for text in facts["prefilter"]])
+        found.append(f"skip lines without {texts} unparsed, where neither another job nor an archive wants them")
+    found.append(f"parse {', '.join(['ts', *names])} of each line, once for all jobs of {facts['source']}")
+    if facts["filter"]:
+        found.append(f"keep events where {facts['filter']}")
+    keys = [key["expression"] for key in facts["keys"]]
+    each = f"one PAO for each interval of {duration(facts['interval_ms'])}" + (f" and {_listed(keys)}" if keys else "")
+    calls = _listed([call["expression"] for call in facts["aggregates"]])
+    found.append(f"reduce them to {each}" + (f", with {calls}" if calls else ""))
+    copies, semantics = facts["copies"], facts["options"]["semantics"]
+    copied = f"with {copies} cop{'y' if copies == 1 else 'ies'} at neighbours" if copies else "without copies"
+    found.append(f"seal an interval {duration(facts['lateness_ms'])} after its end, {semantics}, {copied}")
+    return found
+
+
+def _tree(facts: Json) -> list[str]:
+    trees = facts["options"]["trees"]
+    found = [f"spread the keys over {trees} trees, each with a master"] if trees > 1 else []
+    found.append("merge the PAOs of equal keys at each agent on the way: one message per interval and agent")
+    waits = f"wait for stragglers {duration(facts['leap_after_ms'])}, then go on without"
+    return [*found, f"{waits}: {_STRAGGLERS[facts['straggler']]}"]
+
+
+def _master(facts: Json) -> list[str]:
+    found = []
+    if facts["window"] is None:
+        found.append("add each interval to the total since the job began")
+    else:
+        size, slide = facts["window"]["size_ms"], facts["window"]["slide_ms"]
+        made = _WINDOWS.get(facts["windows"] or "")
+        found.append(f"commit each interval as a pane, and keep it for {duration(facts['retain_ms'])}")
+        found.append(f"answer windows of {duration(size)} every {duration(slide)}" + (f", {made}" if made else ""))
+    clauses = [("HAVING", facts["having"]), ("ORDER BY", ", ".join(facts["order"])), ("LIMIT", facts["limit"])]
+    shown = " ".join(f"{word} {value}" for word, value in clauses if value not in (None, ""))
+    if shown:
+        found.append(f"of each result: {shown}")
+    if facts["options"]["feedback"]:
+        found.append(f"send the first {facts['options']['feedback']} rows of each new result back to every agent")
+    return found
+
+
+def duration(length_ms: int) -> str:
+    """Write a length of time in its largest whole unit."""
+    for unit_ms, word in _UNITS:
+        if length_ms and length_ms % unit_ms == 0:
+            count = length_ms // unit_ms
+            return f"{count} {word}" + ("s" if count > 1 else "")
+    return f"{length_ms} ms"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
