@@ -31,13 +31,13 @@ from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.intake.intake import Intake
-from agents.intake.source_setup import archive_folder, describe_columns, make_pump, open_mirror
+from agents.intake.source_setup import archive_folder, make_pump, open_mirror
 from agents.masters.masters import Masters
-from agents.masters.results import Json
+from agents.own_sources import OwnSources
 from agents.publishing.publishing import Publisher
 from agents.replication.holder import Holder
 from agents.replication.replicas import Replicas
-from agents.requests import DescribeSource, JobRecord, Member
+from agents.requests import JobRecord, Member
 from agents.sides.sides import Sides
 from agents.sides.words import SIDE_KEY
 from agents.store.checkpoints import Checkpoints
@@ -53,7 +53,7 @@ from overlay.errors import OverlayError
 from overlay.fields import SERIAL_MAX
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
-from overlay.ids import Contact, partition_id, source_id
+from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class Agent:
             self.masters,
             self.sides,
             self._pages,
-            self._describe_source,
+            OwnSources(self).answer,
             self.add_record,
             self.publisher.spread,
             self.holder,
@@ -370,22 +370,6 @@ class Agent:
         known = max((record.version + 1 for record in self.node.records(tree) if record.key == me.key), default=0)
         later = min(max(self.now_ms(), known, version), SERIAL_MAX)
         self.add_record(tree, msgspec.structs.replace(me, version=later))
-
-    async def _describe_source(self, request: DescribeSource) -> Json:
-        name, intake = request.source, self.intakes[request.source]
-        described = await asyncio.to_thread(
-            describe_columns, name, self.config.sources[name], intake.push.path, request.names
-        )
-        members = {member.agent_id: member.address for member in self.catalogue.members(request.source)}
-        members[self.agent_id] = self.node.contact.address
-        parts = [self.catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
-        address = self.node.contact.address
-        return {
-            **described,
-            "address": address,
-            "members": members,
-            "records": [job.encode() if job else None for job in parts],
-        }
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)

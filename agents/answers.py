@@ -35,6 +35,7 @@ from agents.requests import (
     Enlist,
     Fetch,
     Follow,
+    Inspect,
     Install,
     Introduce,
     JobRecord,
@@ -63,7 +64,7 @@ JOBS_MAX = 2_000
 #: A follower's request is answered at the latest after this long, news or not.
 FOLLOW_MS_MAX = 20_000
 
-SourceAnswer = Callable[[DescribeSource], Awaitable[Any]]
+SourceAnswer = Callable[[DescribeSource | Inspect], Awaitable[Any]]
 
 
 class Answers:
@@ -76,7 +77,7 @@ class Answers:
         masters: jobs mastered here.
         sides: jobs that are answered for one side only.
         pages: copies that members of root groups read from here.
-        describe_source: answers for this agent's own sources.
+        describe_source: answers about this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
         holder: holds copies for other agents.
@@ -162,7 +163,7 @@ class Answers:
                 return (await self._holder.keep_checkpoint(request),)
             case Recall(source, address) if here:
                 return (await self._holder.recall(source, address),)
-            case DescribeSource(source):
+            case DescribeSource(source=source) | Inspect(source=source):
                 if source in self._me().sources:
                     return (await self._describe_source(request),)
                 known = [m for m in self._catalogue.members(source) if m.agent_id != self._me().agent_id]

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -43,6 +44,13 @@ RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
 REFRESH_MS = 1_000
 #: Before the first line of a source is read, the masters of all its jobs are waited for so long.
 ALL_S = 10.0
+
+
+class Handed(NamedTuple):
+    """Snapshots with rows that a job's tree took from here since this start, and their bytes."""
+
+    snapshots: int = 0
+    bytes: int = 0
 
 
 class Attachments:
@@ -87,6 +95,8 @@ class Attachments:
         self._unread_s: dict[str, float] = {}
         #: Jobs that should be worked on and are not yet, with the reason; for `/readyz`.
         self.pending: dict[str, str] = {}
+        #: Tree -> what was handed to it.
+        self.handed: dict[bytes, Handed] = {}
 
     def attached(self) -> Mapping[str, Sequence[JobRecord]]:
         """Return the jobs worked on here, by source."""
@@ -140,6 +150,9 @@ class Attachments:
         A refusal needs no answer here: the verdict that caused it waits in the pump and covers this snapshot too.
         """
         if self._node.seal(tree, snapshot.through, snapshot.payload):
+            if snapshot.payload is not None:
+                before = self.handed.get(tree, Handed())
+                self.handed[tree] = Handed(before.snapshots + 1, before.bytes + len(snapshot.payload))
             self._replicas.offer(tree, snapshot)
             self._partaking.on_sealed(tree, snapshot)
 
@@ -161,6 +174,7 @@ class Attachments:
         self._replicas.forget(tree)
         self._holder.forget(tree)
         self._partaking.forget(tree)
+        self.handed.pop(tree, None)
         await asyncio.to_thread(self._checkpoints.forget, tree)
         if not self._masters.has_tree(tree):
             self._node.leave_tree(tree)

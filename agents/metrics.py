@@ -121,7 +121,14 @@ class _AgentCollector(Collector):
         control = GaugeMetricFamily("elf_control_position", "Control entries of the job handled", labels=["job"])
         for job, position in self._agent.attachments.progress():
             control.add_metric([job], position)
-        yield from (memory, through, late, control)
+        snapshots = CounterMetricFamily("elf_snapshots", "Snapshots with rows handed to the tree", labels=["job"])
+        sizes = CounterMetricFamily("elf_snapshot_bytes", "Bytes of snapshots handed to the tree", labels=["job"])
+        for tree, handed in tuple(self._agent.attachments.handed.items()):
+            job_of = self._agent.catalogue.job_of_tree(tree)
+            if job_of is not None:
+                snapshots.add_metric([job_of.definition.key], handed.snapshots)
+                sizes.add_metric([job_of.definition.key], handed.bytes)
+        yield from (memory, through, late, control, snapshots, sizes)
         copies = len(self._agent.copies.all())
         yield GaugeMetricFamily("elf_job_copies", "Jobs whose master's copy is kept here, led or not", value=copies)
 

@@ -275,6 +275,16 @@ class DescribeSource(Request, frozen=True, tag="source"):
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
 
 
+class Inspect(Request, frozen=True, tag="inspect"):
+    """Tell what a running job costs an agent of its source, and which jobs it shares work with there.
+
+    Asked of an agent that has the source.
+    """
+
+    source: SourceName
+    app: AppId
+
+
 class ListJobs(Request, frozen=True, tag="jobs"):
     """List the jobs an agent knows."""
 
@@ -311,6 +321,7 @@ AnyRequest = (
     | Locate
     | Spread
     | DescribeSource
+    | Inspect
     | ListJobs
     | Introduce
     | ViewTree

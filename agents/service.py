@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents.changing.changing import Changing, Wanted
 from agents.errors import ElfError, JobError, UnknownSourceError
+from agents.explaining import Explaining
 from agents.following import Following
 from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
@@ -50,6 +51,9 @@ class Service:
         self._following = Following(self._ask, self._gathering)
         self._changing = Changing(self._ask, agent.publisher)
         self._parts = WholeJobs(self._ask, agent.copies, agent.masters, self._rows)
+        self._explaining = Explaining(
+            agent.node, agent.config.sources, self._parts.described, self.tree, self._ask_self
+        )
         self._retiring = Retiring(
             agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
         )
@@ -154,6 +158,10 @@ class Service:
             level = below
         return {"root": nodes[0]["id"], "job": f"{creator}/{name}", "nodes": nodes}
 
+    async def explain(self, creator: str, name: str) -> Json:
+        """Explain a job."""
+        return await self._explaining.explain(creator, name)
+
     async def members(self) -> list[Json]:
         """List this agent and those it knows."""
         me = self._agent.node.contact.address
@@ -232,13 +240,16 @@ class Service:
         values = await asyncio.gather(*(self._ask_one(contact.address, request) for contact in contacts))
         return [value for value in values if value is not None]
 
+    async def _ask_self(self, request: AnyRequest) -> Any:
+        answer = await self._agent.answers.answer(self._agent.node.contact.id, encode(request))
+        assert isinstance(answer, bytes)
+        return value_of(answer)
+
     async def _ask_one(self, address: str, request: AnyRequest) -> Any:
         node = self._agent.node
         try:
             if address == node.contact.address:
-                answer = await self._agent.answers.answer(node.contact.id, encode(request))
-                assert isinstance(answer, bytes)
-                return value_of(answer)
+                return await self._ask_self(request)
             return value_of(await node.ask(contact_at(address), encode(request), ASK_MS))
         except (OverlayError, ElfError):
             return None

@@ -7,6 +7,8 @@ memory: a disk that fails leaves everything as it was.
 
 from __future__ import annotations
 
+import itertools
+
 import msgspec
 import polars as pl
 
@@ -59,6 +61,10 @@ class History:
     def pane(self, key: int, change: Change | None = None) -> pl.DataFrame:
         """Return a pane's rows; with a change, as they will be after it."""
         return self._past.pane(key, change)
+
+    def newest_rows(self, most: int) -> list[int]:
+        """Return how many rows the newest panes have, at most so many panes, the newest first."""
+        return list(itertools.islice(reversed(self._past.rows.values()), most))
 
     def is_empty(self, key: int) -> bool:
         """Tell whether a pane has no rows."""

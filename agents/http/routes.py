@@ -161,6 +161,11 @@ async def show_tree(request: web.Request) -> web.Response:
     return _json(await _service(request).tree(creator, name, int(part)))
 
 
+async def explain_job(request: web.Request) -> web.Response:
+    """GET /v1/jobs/{creator}/{name}/explain."""
+    return _json(await _service(request).explain(*_job_names(request)))
+
+
 async def list_members(request: web.Request) -> web.Response:
     """GET /v1/members."""
     return _json({"members": await _service(request).members()})
@@ -265,6 +270,7 @@ ROUTES = (
     web.get(f"{_JOB}/feedback", show_feedback),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),
+    web.get(f"{_JOB}/explain", explain_job),
     web.post(f"{_JOB}/intervals", load_intervals),
     web.delete(f"{_JOB}/members/{{agent}}", retire_member),
     web.get("/v1/members", list_members),

@@ -175,6 +175,10 @@ class AgentService(Protocol):
         """Describe one of the job's reducer trees: `{"root": id, "nodes": [{id, address, name, parent, role}]}`."""
         ...
 
+    async def explain(self, creator: str, name: str) -> Json:
+        """Explain a job: its plan, what it shares, its tree and its cost (`agents.explaining`)."""
+        ...
+
     async def members(self) -> list[Json]:
         """List the agents this one knows: `{id, address, name, sources, is_self}` each."""
         ...

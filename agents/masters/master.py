@@ -107,6 +107,11 @@ class Master:
         """The labels of the panes that are retained."""
         return self._history.labels
 
+    def newest_rows(self, most: int) -> list[int]:
+        """Return how many rows the newest panes have, at most so many panes, the newest first."""
+        with self._lock:
+            return self._history.newest_rows(most)
+
     def commit(self, commit: Commit, place: Place) -> None:
         """Take one commit into the panes, durably; nothing changes if another one overtook it.
 

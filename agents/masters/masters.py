@@ -31,7 +31,7 @@ from agents.masters.emission import note_rest
 from agents.masters.listing import content_of, summary
 from agents.masters.master import Master
 from agents.masters.results import Json
-from agents.masters.spans import expired_ms, oldest_ms, resolve
+from agents.masters.spans import describe_panes, expired_ms, oldest_ms, resolve
 from agents.masters.state import MasterState
 from agents.publishing.holds import Holds
 from agents.replies import value_of
@@ -314,6 +314,7 @@ class Masters:
             "roster": sorted(self._names(agent) for agent in roster),
             "retired": sorted(self._names(agent) for agent in master.state.rollup.retired),
             "too_late": master.state.too_late,
+            "panes": describe_panes(master),
             "control": self._node.control_mark(job.tree).position,
             "group": self._group(job),
             "versions": describe_history(job, master.plan),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from agents.errors import JobError
 from agents.masters.master import Master
-from agents.masters.results import Span
+from agents.masters.results import Json, Span
 from agents.masters.windows import Last, Latest, parse_window
 from overlay.contract import NEVER
+
+#: Panes whose rows are told.
+ROWS_OF = 64
 
 
 def resolve(master: Master, window: str) -> Span | None:
@@ -40,6 +43,12 @@ def oldest_ms(master: Master) -> int | None:
         return None
     oldest = master.labels[master.labels.oldest()]
     return (oldest.through if oldest.previous == NEVER else oldest.previous + 1) * master.plan.interval_ms
+
+
+def describe_panes(master: Master) -> Json:
+    """Tell how many panes are retained, and of the newest: how many have rows, how many in all, and the most of one."""
+    rows = [rows for rows in master.newest_rows(ROWS_OF) if rows]
+    return {"count": len(master.labels), "filled": len(rows), "rows": sum(rows), "rows_max": max(rows, default=0)}
 
 
 def expired_ms(master: Master) -> int | None:

@@ -185,6 +185,13 @@ class AsyncClient:
         """Return a job's reducer tree; of one with several, that of a part."""
         return await self._ask("GET", await self._path(name, f"/tree?part={part}" if part else "/tree"), Tree)
 
+    async def explain(self, name: str) -> dict[str, Any]:
+        """Explain a running job: its plan, what it shares with others, its tree and its cost.
+
+        Fields are those of `elf explain` in a pipe; None where something is not known, and `unknown` says so.
+        """
+        return await self._ask("GET", await self._path(name, "/explain"), dict[str, Any])
+
     async def members(self) -> list[Member]:
         """List the agents that the agent knows."""
         return (await self._ask("GET", "/v1/members", _Members)).members

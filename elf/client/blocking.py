@@ -116,6 +116,10 @@ class Client:
         """Return a job's reducer tree; of one with several, that of a part."""
         return self._wait(lambda client: client.tree(name, part))
 
+    def explain(self, name: str) -> dict[str, Any]:
+        """Explain a running job; see `AsyncClient.explain`."""
+        return self._wait(lambda client: client.explain(name))
+
     def members(self) -> list[Member]:
         """List the agents that the agent knows."""
         return self._wait(lambda client: client.members())

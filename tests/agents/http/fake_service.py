@@ -19,6 +19,8 @@ from agents.errors import (
     UnknownSourceError,
 )
 from agents.http.service import Json, Loaded, Position, Positioned, Told
+from agents.jobs.explaining import explain_plan
+from tests.agents.plans import plan_of
 
 ADDRESS = "127.0.0.1:4250"
 
@@ -167,6 +169,35 @@ class FakeService:
             {"id": "cc", "address": "127.0.0.1:4252", "name": "web3", "parent": "bb", "role": "worker"},
         ]
         return {"root": "aa", "nodes": nodes}
+
+    async def explain(self, creator: str, name: str) -> Json:
+        job = self._find(creator, name)
+        return {
+            **explain_plan(plan_of()),
+            "job": f"{creator}/{name}",
+            "state": job["state"],
+            "master": job["master"],
+            "version": 2,
+            "versions": [
+                {"version": 1, "what": "publish", "since_ms": None},
+                {"version": 2, "what": "update", "since_ms": 60_000},
+            ],
+            "sharing": {
+                "parsing": {"jobs": ["shop/best", "shop/worst"], "count": 2},
+                "paos": {"jobs": ["shop/best"], "count": 1},
+                "own_columns": ["cents"],
+            },
+            "tree": {"root": ADDRESS, "agents": 5, "depth": 2, "children_max": 3, "unreachable": 1, "trees": 1},
+            "cost": {
+                "agent": "web1",
+                "open_bytes": 20_480,
+                "snapshots": 4,
+                "snapshot_bytes": 310,
+                "panes": 7,
+                "pane_rows": 12,
+                "pane_rows_max": 30,
+            },
+        }
 
     async def members(self) -> list[Json]:
         self._maybe_fail()

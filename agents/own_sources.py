@@ -1,0 +1,88 @@
+"""What an agent answers about its own sources: their columns and members, and the work that jobs make there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agents.errors import UnknownJobError
+from agents.intake.source_setup import archive_folder, describe_columns
+from agents.jobs.versions import has_same_states
+from agents.masters.results import Json
+from agents.requests import DescribeSource, Inspect, JobRecord
+from overlay.ids import partition_id
+
+if TYPE_CHECKING:
+    from agents.agent import Agent
+
+#: Jobs that are named of those that share work with one.
+JOBS_MAX = 100
+
+
+class OwnSources:
+    """Answers for one agent; asked for sources that it has."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def answer(self, request: DescribeSource | Inspect) -> Json:
+        """Answer a request about a source."""
+        if isinstance(request, Inspect):
+            return self._inspect(request)
+        return await self._describe(request)
+
+    async def _describe(self, request: DescribeSource) -> Json:
+        agent, source = self._agent, request.source
+        settings, spool = agent.config.sources[source], agent.intakes[source].push.path
+        described = await asyncio.to_thread(describe_columns, source, settings, spool, request.names)
+        members = {member.agent_id: member.address for member in agent.catalogue.members(source)}
+        address = members[agent.agent_id] = agent.node.contact.address
+        parts = [agent.catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
+        records = [job.encode() if job else None for job in parts]
+        return {**described, "address": address, "members": members, "records": records}
+
+    def _inspect(self, request: Inspect) -> Json:
+        """Tell which other jobs share work with one here, and what it costs this agent.
+
+        Returns:
+            `{"agent", "sharing": {"parsing", "paos", "own_columns"}, "open_bytes", "snapshots", "snapshot_bytes"}`;
+            `parsing` and `paos` are `{"jobs" (names), "count"}`, bytes those held now, and of all snapshots with rows
+            since this agent's start.
+
+        Raises:
+            UnknownJobError: the job is not known here yet.
+        """
+        agent = self._agent
+        job = agent.catalogue.job(request.app)
+        if job is None or job.stopped:
+            raise UnknownJobError(request.app.hex(), ())
+        plan, name = agent.catalogue.plan(job.tree), _name(job)
+        running = [other for other in agent.catalogue.running(request.source) if not other.history[-1].is_paused]
+        others = {_name(other): agent.catalogue.plan(other.tree) for other in running if _name(other) != name}
+        # What is cheap to compare first: there may be a thousand jobs.
+        alike = [(key, each) for key, each in others.items() if each.columns == plan.columns]
+        alike = [(key, each) for key, each in alike if each.interval_ms == plan.interval_ms]
+        pump = agent.intakes[request.source].pump
+        anyway = set(pump.columns) if archive_folder(agent.config) is not None else set()
+        anyway = anyway.union(*(each.columns for each in others.values()))
+        workers = [each for each in tuple(pump.workers.values()) if each.plan.definition.app_of(0) == request.app]
+        handed = [agent.attachments.handed[each.tree] for each in workers if each.tree in agent.attachments.handed]
+        return {
+            "agent": agent.introduce().name,
+            "sharing": {
+                "parsing": _listed(list(others)),
+                "paos": _listed([key for key, each in alike if has_same_states(plan, each)]),
+                "own_columns": sorted(plan.columns.keys() - anyway),
+            },
+            "open_bytes": sum(each.memory_bytes for each in workers),
+            "snapshots": sum(each.snapshots for each in handed),
+            "snapshot_bytes": sum(each.bytes for each in handed),
+        }
+
+
+def _name(job: JobRecord) -> str:
+    return f"{job.definition.creator}/{job.definition.name}"
+
+
+def _listed(jobs: list[str]) -> Json:
+    return {"jobs": sorted(jobs)[:JOBS_MAX], "count": len(jobs)}

@@ -1,0 +1,158 @@
+"""The command explain: what a job does, where, what it shares with others and what it costs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
+from elf.cli.mistakes import explained, read_text
+from elf.cli.output import console, print_json, printable, wants_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Json = dict[str, Any]
+_PLACES = {"agents": "at agents", "tree": "on the tree", "master": "at the master"}
+
+
+def explain(
+    job: Annotated[
+        str, typer.Argument(metavar="NAME|FILE", help="A published job's (CREATOR/)NAME, or a job file (.toml, .sql).")
+    ],
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job's plan, what it shares with other jobs, its tree and its cost; a file's plan needs no agent."""
+    if job.endswith((".toml", ".sql")):
+        found = _of_file(Path(job))
+    else:
+        with connect(agent, token_file) as client:
+            found = client.explain(job)
+    if wants_json(as_json):
+        print_json(found)
+    else:
+        console().print(explained_table(found))
+
+
+def _of_file(file: Path) -> Json:
+    from agents.jobs.definition import load_definition
+    from agents.jobs.explaining import explain_definition
+
+    with explained(file):
+        return explain_definition(load_definition(read_text(file), filename=file.name))
+
+
+def explained_table(found: Json) -> Table:
+    """Lay an explanation out: what is said, and what about."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    said = ""
+    for about, text in [*_head(found), *_plan(found), *_steps(found), *_running(found)]:
+        table.add_row(Text("" if about == said else about), Text(printable(text)))
+        said = about
+    return table
+
+
+def _head(found: Json) -> list[tuple[str, str]]:
+    rows = [("job", found["job"])]
+    if found["state"] is not None:
+        rows.append(("state", f"{found['state']}, version {found['version']}, master {found['master']}"))
+    for each in found["versions"] or ():
+        since = "" if each["since_ms"] is None else f", for events from {_time(each['since_ms'])} on"
+        rows.append(("versions", f"{each['version']} by {each['what']}{since}"))
+    return rows
+
+
+def _plan(found: Json) -> list[tuple[str, str]]:
+    from agents.jobs.steps import duration
+
+    rows = [
+        ("source", found["source"]),
+        ("columns", ", ".join(f"{each['name']} {each['type'] or '?'}" for each in found["columns"])),
+    ]
+    if found["prefilter"] is None or found["prefilter"]:
+        texts = found["prefilter"]
+        rows.append(("pre-filter", "?" if texts is None else ", ".join(map(repr, texts))))
+    rows += [("filter", found["filter"])] if found["filter"] else []
+    rows += [("keys", f"{each['expression']} {each['type'] or '?'}") for each in found["keys"]]
+    rows += [("aggregates", _aggregate(each)) for each in found["aggregates"]]
+    rows.append(("interval", f"{duration(found['interval_ms'])}, lateness {duration(found['lateness_ms'])}"))
+    window = found["window"]
+    if window is not None:
+        rows.append(("window", f"{duration(window['size_ms'])} every {duration(window['slide_ms'])}"))
+    rows.append(("straggler", f"{found['straggler']}, after {duration(found['leap_after_ms'])}"))
+    return rows
+
+
+def _aggregate(each: Json) -> str:
+    inverse = {True: "has an inverse", False: "no inverse", None: "inverse: ?"}[each["inverse"]]
+    columns = "?"
+    if each["slots"] is not None and each["states"] is not None:
+        columns = ", ".join(f"{one['name'] or '?'} {one['type'] or '?'}" for one in (*each["slots"], *each["states"]))
+    return f"{each['expression']}: {inverse}, PAO columns {columns}"
+
+
+def _steps(found: Json) -> list[tuple[str, str]]:
+    return [(_PLACES.get(place, place), step) for place, steps in found["steps"].items() for step in steps]
+
+
+def _running(found: Json) -> list[tuple[str, str]]:
+    rows = []
+    sharing, tree, cost = found["sharing"], found["tree"], found["cost"]
+    if sharing is not None:
+        rows.append(("shared", f"parsing with {_jobs(sharing['parsing'])}"))
+        rows.append(("shared", f"filter, keys and aggregates equal those of {_jobs(sharing['paos'])}"))
+        own = ", ".join(sharing["own_columns"]) or "none"
+        rows.append(("shared", f"columns that are parsed for this job alone: {own}"))
+    if tree is not None:
+        of = f", the first of {tree['trees']}" if tree["trees"] > 1 else ""
+        shape = f"{tree['agents']} agents, {tree['depth']} deep, at most {tree['children_max']} children each"
+        lost = f", {tree['unreachable']} out of reach" if tree["unreachable"] else ""
+        rows.append(("tree", f"{shape}, root {tree['root']}{lost}{of}"))
+    if cost is not None:
+        rows += [("cost", text) for text in _costs(cost)]
+    return rows + [("not known", text) for text in found["unknown"]]
+
+
+def _costs(cost: Json) -> list[str]:
+    said = []
+    if cost["agent"] is not None:
+        mean = cost["snapshot_bytes"]
+        sizes = "none yet" if mean is None else f"{cost['snapshots']:,} so far, {_bytes(mean)} each"
+        said.append(f"at {cost['agent']}: {_bytes(cost['open_bytes'])} of open intervals; snapshots with rows: {sizes}")
+    rows = cost["pane_rows"]
+    size = "" if rows is None else f", the newest of {rows:,} rows on average and {cost['pane_rows_max']:,} at most"
+    return [*said, f"at the master: {cost['panes']:,} panes{size}"]
+
+
+def _jobs(listed: Json) -> str:
+    if not listed["count"]:
+        return "no other job"
+    names, more = listed["jobs"][:10], listed["count"] - 10
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _bytes(count: int) -> str:
+    for unit in ("bytes", "KiB"):
+        if count < 1024 * 10:
+            return f"{count:,} {unit}"
+        count //= 1024
+    return f"{count:,} MiB"
+
+
+def _time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add this module's command."""
+    app.command(rich_help_panel="Jobs")(explain)
