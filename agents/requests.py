@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from agents.changing.requests import Amend, Leap
+from agents.errors import JobSpecError
 from agents.jobs.definition import TREES_MAX, Definition, check_definition
 from agents.jobs.versions import VERSIONS_MAX, Version
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
@@ -356,7 +357,10 @@ def _check_versions(newest: Definition, versions: Sequence[Version]) -> None:
     if not versions:
         return
     for version in versions:
-        check_definition(version.definition)
+        try:
+            check_definition(version.definition)
+        except JobSpecError as error:
+            raise ValueError(f"a version has no definition: {error}") from None
         key = version.definition.app_id, version.definition.source, version.definition.version
         if key != (newest.app_id, newest.source, version.number) or not version.since >= version.begins:
             raise ValueError("a version is of another job, or counts what is before it")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.jobs.versions import Version
 from agents.parts.requests import Share
 from agents.requests import (
     AnyRequest,
@@ -158,3 +159,12 @@ def test_names_that_no_message_of_the_tree_may_hold_come_on_no_roster(request_: 
 def test_questions_that_nobody_can_answer_are_no_requests(request_: AnyRequest) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_request(encode(request_))
+
+
+def test_a_version_without_a_sound_definition_makes_the_bytes_no_record() -> None:
+    version = Version(number=JOB.definition.version, definition=JOB.definition)
+    sound = msgspec.to_builtins(msgspec.structs.replace(JOB, versions=(version,)))
+    assert JobRecord.decode(msgspec.msgpack.encode(sound)).versions == (version,)
+    sound["versions"][0]["definition"]["name"] = "No Name"
+    with pytest.raises(msgspec.ValidationError, match="bad name"):
+        JobRecord.decode(msgspec.msgpack.encode(sound))

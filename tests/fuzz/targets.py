@@ -25,6 +25,7 @@ from agents.catalogue import Catalogue, job_record, member_record
 from agents.errors import ElfError
 from agents.group.commands import Command, decode_command, encode_command
 from agents.jobs.definition import Definition
+from agents.jobs.versions import Version
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
 from cbt.placed import MARK, Placing, decode_placed, encode_placed
@@ -298,7 +299,13 @@ def _agent_targets(rng: random.Random) -> list[Target]:
 
 def _job(definition: Definition, rng: random.Random) -> requests.JobRecord:
     drawn: requests.JobRecord = draw(requests.JobRecord, rng)
-    return msgspec.structs.replace(drawn, definition=definition, master_host="10.0.0.1", stamp_ms=5)
+    changed = msgspec.structs.replace(definition, version=definition.version + 1)
+    versions = (
+        Version(number=definition.version, definition=definition),
+        Version(number=changed.version, definition=changed, what="update", since=9, begins=9, states=changed.version),
+    )
+    newest, versions = (changed, versions) if rng.random() < 0.5 else (definition, ())
+    return msgspec.structs.replace(drawn, definition=newest, versions=versions, master_host="10.0.0.1", stamp_ms=5)
 
 
 def _learn(prefix: str, body: bytes) -> None:
