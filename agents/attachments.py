@@ -47,7 +47,7 @@ ALL_S = 10.0
 
 
 class Handed(NamedTuple):
-    """Snapshots with rows that a job's tree took from here since this start, and their bytes."""
+    """Snapshots that a job's tree took from here since this start, but for empty ones, and their bytes."""
 
     snapshots: int = 0
     bytes: int = 0

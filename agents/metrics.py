@@ -121,7 +121,9 @@ class _AgentCollector(Collector):
         control = GaugeMetricFamily("elf_control_position", "Control entries of the job handled", labels=["job"])
         for job, position in self._agent.attachments.progress():
             control.add_metric([job], position)
-        snapshots = CounterMetricFamily("elf_snapshots", "Snapshots with rows handed to the tree", labels=["job"])
+        snapshots = CounterMetricFamily(
+            "elf_snapshots", "Snapshots handed to the tree, but for empty ones", labels=["job"]
+        )
         sizes = CounterMetricFamily("elf_snapshot_bytes", "Bytes of snapshots handed to the tree", labels=["job"])
         for tree, handed in tuple(self._agent.attachments.handed.items()):
             job_of = self._agent.catalogue.job_of_tree(tree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agents.errors import UnknownJobError
+from agents.errors import UnavailableError
 from agents.intake.source_setup import archive_folder, describe_columns
 from agents.jobs.versions import has_same_states
 from agents.masters.results import Json
@@ -46,16 +46,16 @@ class OwnSources:
 
         Returns:
             `{"agent", "sharing": {"parsing", "paos", "own_columns"}, "open_bytes", "snapshots", "snapshot_bytes"}`;
-            `parsing` and `paos` are `{"jobs" (names), "count"}`, bytes those held now, and of all snapshots with rows
-            since this agent's start.
+            `parsing` and `paos` are `{"jobs" (names), "count"}`, bytes those held now, and of all snapshots since this
+            agent's start; empty ones do not count.
 
         Raises:
-            UnknownJobError: the job is not known here yet.
+            UnavailableError: the job is not known here yet.
         """
         agent = self._agent
         job = agent.catalogue.job(request.app)
         if job is None or job.stopped:
-            raise UnknownJobError(request.app.hex(), ())
+            raise UnavailableError(f"the agent {agent.introduce().name} has not heard of the job yet")
         plan, name = agent.catalogue.plan(job.tree), _name(job)
         running = [other for other in agent.catalogue.running(request.source) if not other.history[-1].is_paused]
         others = {_name(other): agent.catalogue.plan(other.tree) for other in running if _name(other) != name}

@@ -119,19 +119,20 @@ def _running(found: Json) -> list[tuple[str, str]]:
         lost = f", {tree['unreachable']} out of reach" if tree["unreachable"] else ""
         rows.append(("tree", f"{shape}, root {tree['root']}{lost}{of}"))
     if cost is not None:
-        rows += [("cost", text) for text in _costs(cost)]
+        rows += [("cost", text) for text in _costs(cost, found["options"]["trees"])]
     return rows + [("not known", text) for text in found["unknown"]]
 
 
-def _costs(cost: Json) -> list[str]:
+def _costs(cost: Json, trees: int) -> list[str]:
     said = []
     if cost["agent"] is not None:
         mean = cost["snapshot_bytes"]
         sizes = "none yet" if mean is None else f"{cost['snapshots']:,} so far, {_bytes(mean)} each"
-        said.append(f"at {cost['agent']}: {_bytes(cost['open_bytes'])} of open intervals; snapshots with rows: {sizes}")
+        said.append(f"at {cost['agent']}: {_bytes(cost['open_bytes'])} of open intervals; snapshots not empty: {sizes}")
     rows = cost["pane_rows"]
     size = "" if rows is None else f", the newest of {rows:,} rows on average and {cost['pane_rows_max']:,} at most"
-    return [*said, f"at the master: {cost['panes']:,} panes{size}"]
+    place = "at the master" if trees == 1 else f"at its {trees} masters together"
+    return [*said, f"{place}: {cost['panes']:,} panes{size}"]
 
 
 def _jobs(listed: Json) -> str:

@@ -88,6 +88,14 @@ async def test_any_agent_explains_a_running_job(tmp_path: pathlib.Path) -> None:
         shown = services[1].metrics().decode()
         assert 'elf_snapshots_total{job="shop/sold"}' in shown and 'elf_snapshot_bytes_total{job="shop/sold"}' in shown
 
+        spread = job_text("spread", QUERY) + "trees = 2\n"
+        await services[1].publish(spread, "spread.toml", None, None)
+        await wait_until(lambda: len(agents[1].attachments.progress()) == len(JOBS) + 2)
+        found = await explained(1, "spread")
+        assert found["tree"]["trees"] == 2 and "spread the keys over 2 trees" in found["steps"]["tree"][0]
+        assert found["sharing"]["paos"] == {"jobs": ["shop/best", "shop/sold"], "count": 2}
+        assert found["cost"]["agent"] == "web1" and found["cost"]["pane_rows"] is None
+
         changed = QUERY.replace("'none'", "'void'")
         await services[2].change("shop", "sold", Wanted("update", query=changed))
         app = make_app(services[2], token=None, request_bytes_max=1 << 20)
