@@ -3,7 +3,8 @@
 An interval is counted by the agents or backfilled, never both: a load takes the place of whatever rows its intervals
 have, so loading twice counts once, and rows that agents bring of a backfilled interval later are left out (`Master`).
 Only intervals that some agent does not have all events of may be backfilled, and that are committed: the agents'
-archives have all of them then. docs/OFFLINE.md has the reasons.
+archives have all of them then. Of a job that was changed only those of the version that counts now: windows of former
+ones are made of other PAOs. docs/OFFLINE.md has the reasons.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from agents.group.commands import Load
 from agents.history.history import History
 from agents.history.past import Change
 from agents.jobs.plan import Plan
+from agents.jobs.versions import Compiled, Versions
 from agents.masters.results import Json, Label, Runs
 from agents.masters.state import MasterState
+from agents.masters.uptake import NEVER_YET, begun, paused
 from cbt import INTERVAL, PaoSchema
 from overlay.contract import NEVER
 from overlay.rollup.succession import counted_through
@@ -30,24 +33,33 @@ RUNS_MAX = 256
 
 
 class Reach(NamedTuple):
-    """The intervals that may be backfilled: from `first` up to, and not including, `until`."""
+    """The intervals that may be backfilled: from `first` up to, and not including, `until`; none of a pause."""
 
     first: int
     until: int
 
 
-def reach_of(plan: Plan, state: MasterState) -> Reach | None:
+def counting(job: Plan | Versions, state: MasterState) -> Compiled:
+    """Return the version of a job whose intervals may be backfilled: the one that counts the next interval."""
+    return Versions.of(job).at(state.rollup.committed + 1)
+
+
+def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
     """Return which intervals may be backfilled now; None before the first commit, and for jobs without windows.
 
-    Up to the first interval of which all agents have all events; none if all have read all there ever was.
+    Up to the first interval of which all agents have all events; none if they have read all there ever was.
     """
     committed = state.rollup.committed
+    versions, (version, plan) = Versions.of(job), counting(job, state)
     if plan.window is None or committed == NEVER:
         return None
     newest = committed if state.newest == NEVER else state.newest
-    first = max(state.expired + 1, newest - plan.retained, 0)
-    partial = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
-    return Reach(first, max(first, min(max(partial, default=first), committed + 1)))
+    first = max(state.expired + 1, newest - plan.retained, 0, version.begins)
+    lacking = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
+    # Agents that heard of a version too late, and have said since when they count by it.
+    uptakes = begun(state.since, state.rollup.roster, versions, first, committed)
+    lacking += [since for _, since in uptakes if since != NEVER_YET]
+    return Reach(first, max(first, min(max(lacking, default=first), committed + 1)))
 
 
 def _counted(state: MasterState) -> dict[str, int | None]:
@@ -56,32 +68,43 @@ def _counted(state: MasterState) -> dict[str, int | None]:
     return {agent: counted_through(entry, rollup.committed) for agent, entry in rollup.roster.items()}
 
 
-def check_load(plan: Plan, state: MasterState, load: Load) -> None:
+def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
     """Refuse intervals that may not be loaded.
 
     Raises:
         JobError: which may.
     """
+    version, plan = counting(job, state)
     if plan.window is None:
         raise JobError("this job has no window: it counts since it began, and has no intervals to backfill")
-    reach = reach_of(plan, state)
+    reach = reach_of(job, state)
     if reach is None:
         raise JobError("this job has not committed an interval yet; backfill it after its first result")
+    wanted = f"intervals {load.first} to {load.last} cannot be backfilled"
+    if load.first < version.begins:
+        raise JobError(
+            f"{wanted}: the job was changed, and the windows of its version {version.number} begin with interval "
+            f"{version.begins}; those of former versions are made of other partial aggregates"
+        )
     if not reach.first <= load.first <= load.last < reach.until:
         raise JobError(
-            f"intervals {load.first} to {load.last} cannot be backfilled: only those from {reach.first} up to "
-            f"{reach.until - 1} can, which are retained and not counted in full by all agents"
+            f"{wanted}: only those from {reach.first} up to {reach.until - 1} can, which are retained and not counted "
+            "in full by all agents"
         )
+    if paused(Versions.of(job), load.first - 1, load.last):
+        raise JobError(f"{wanted}: the job was paused in some of them, and counts nothing of these")
     if len(with_run(state.backfilled, load.first, load.last)) > RUNS_MAX:
         raise JobError(f"a job has at most {RUNS_MAX} backfilled runs that do not touch: load neighbours first")
 
 
-def describe(plan: Plan, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
+def describe(job: Plan | Versions, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
     """Describe what may be backfilled of a publication, what is, and how far each agent was counted, in ms."""
-    interval_ms, reach = plan.interval_ms, reach_of(plan, state)
+    version, plan = counting(job, state)
+    interval_ms, reach = plan.interval_ms, reach_of(job, state)
     ends = {agent: None if last is None else (last + 1) * interval_ms for agent, last in _counted(state).items()}
     return {
         "instance": instance,
+        "version": version.number,
         "first_ms": None if reach is None else reach.first * interval_ms,
         "until_ms": None if reach is None else reach.until * interval_ms,
         "agents": [{"agent": agent, "name": names(agent), "through_ms": ends[agent]} for agent in sorted(ends)],
@@ -98,6 +121,19 @@ def with_run(runs: Runs, first: int, last: int) -> Runs:
     joined = [run for run in runs if run not in apart]
     run = min([first, *(each[0] for each in joined)]), max([last, *(each[1] for each in joined)])
     return tuple(sorted([*apart, run]))
+
+
+def since_interval(runs: Runs, first: int) -> Runs:
+    """Return what of some runs lies in an interval or after it."""
+    return tuple((max(begin, first), last) for begin, last in runs if last >= first)
+
+
+def with_pauses(runs: Runs, versions: Versions) -> Runs:
+    """Add the runs of intervals in which a job was paused: of these nobody lacks anything."""
+    for reign in versions.reigns():
+        if reign.version.is_paused:
+            runs = with_run(runs, reign.first, reign.last)
+    return runs
 
 
 def is_in(runs: Runs, interval: int) -> bool:

@@ -25,7 +25,7 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
     if masters.job(app).instance != request.instance:
         raise JobError("the job was published anew meanwhile; begin the backfill again")
     wanted = Load(request.first, request.last, request.block, request.missing)
-    check_load(master.plan, master.state, wanted)
+    check_load(master.versions, master.state, wanted)
     try:
         await asyncio.to_thread(decode, wanted.block, master.plan.schema)
     except PaoDecodeError as error:

@@ -25,7 +25,7 @@ from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Versions
-from agents.masters.backfilling import check_load, count_in, lacking, spliced, with_run
+from agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
 from agents.masters.contents import bounded, content_of, with_lost
 from agents.masters.emission import Batch
 from agents.masters.filling import TOTAL, Filling
@@ -169,7 +169,7 @@ class Master:
         Raises PaoDecodeError on bytes that are not this job's.
         """
         try:
-            check_load(self.plan, self.state, load)
+            check_load(self.versions, self.state, load)
         except JobError:
             self.note(place)
             return
@@ -329,11 +329,13 @@ class Master:
             paos = history.window(max(first, version.begins), last)
             # Last: reading a damaged pane changes its label.
             labels = history.labels.joined(max(first, version.begins), last)
-        roster, known = self.state.rollup.roster, self.state.backfilled
+        # What was loaded into a former version's windows is in none of this one's.
+        roster, known = self.state.rollup.roster, since_interval(self.state.backfilled, version.begins)
+        whole = since_interval(with_pauses(known, self.versions), version.begins)
         partial = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
         through = self.state.rollup.committed if last is None else last
         partial += begun(self.state.since, roster, self.versions, first, through)
-        label = label_of(labels, roster, lacking(known, partial, first, last), self.state.lost, first, last)
+        label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)
         return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(plan, labels, roster)
 
     def _expired(self, newest: int) -> list[int]:

@@ -318,7 +318,7 @@ class Masters:
             "control": self._node.control_mark(job.tree).position,
             "group": self._group(job),
             "versions": describe_history(job, master.plan),
-            "backfill": describe(master.plan, master.state, job.instance, self._names),
+            "backfill": describe(master.versions, master.state, job.instance, self._names),
         }
 
     def _group(self, job: JobRecord) -> Json:

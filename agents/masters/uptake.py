@@ -14,8 +14,8 @@ from agents.jobs.versions import Versions
 
 #: Version -> agent id -> first interval of which the agent counts all its events by it.
 Since = Mapping[int, Mapping[str, int]]
-#: After every interval.
-_NEVER_YET = 1 << 62
+#: After every interval: of an agent that has not said yet since when it counts by a version.
+NEVER_YET = 1 << 62
 
 
 def with_since(known: Since, told: Mapping[str, Mapping[int, int]], versions: Versions) -> Since:
@@ -43,7 +43,7 @@ def begun(since: Since, roster: Collection[str], versions: Versions, first: int,
         # All since the PAOs are of this kind, however short they counted: the later ones build on them.
         if version.is_told and version.number >= now.states and version.since <= last:
             told, due = since.get(version.number, {}), max(first, version.since)
-            found += [(agent, at) for agent in roster if (at := told.get(agent, _NEVER_YET)) > due]
+            found += [(agent, at) for agent in roster if (at := told.get(agent, NEVER_YET)) > due]
     return found
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from agents.archive.layout import ArchivedFile
+from agents.archive.removed import join_spans
 from elf.offline.asking import Reach
 
 
@@ -12,13 +13,29 @@ class Coverage:
     """Of which intervals each agent's archive has all events.
 
     An agent's archive begins somewhere inside the interval of its first event, and is sure to have what the agent was
-    counted with: its files are there before its snapshots are handed on. DESIGN section 6: a label may be pessimistic.
+    counted with: its files are there before its snapshots are handed on. A file without a column that the query reads
+    is of a time when nobody read it: its events cannot be computed. DESIGN section 6: a label may be pessimistic.
+
+    Args:
+        files: of the archives.
+        reaches: of all parts of the job.
+        interval_ms: of the job.
+        columns: that its query reads.
     """
 
-    def __init__(self, files: Sequence[ArchivedFile], reaches: Sequence[Reach], interval_ms: int) -> None:
+    def __init__(
+        self, files: Sequence[ArchivedFile], reaches: Sequence[Reach], interval_ms: int, columns: Collection[str] = ()
+    ) -> None:
         oldest: dict[str, int] = {}
+        narrow: dict[str, list[tuple[int, int]]] = {}
         for file in files:
-            oldest[file.entry.agent] = min(file.entry.first_ms, oldest.get(file.entry.agent, file.entry.first_ms))
+            entry = file.entry
+            oldest[entry.agent] = min(entry.first_ms, oldest.get(entry.agent, entry.first_ms))
+            if not has_columns(file, columns):
+                span = entry.first_ms // interval_ms, entry.last_ms // interval_ms + 1
+                narrow.setdefault(entry.agent, []).append(span)
+        #: Agent -> runs of intervals, half-open, in which its archive lacks columns.
+        self._narrow = {agent: join_spans(spans) for agent, spans in narrow.items()}
         self.names = {each.agent: each.name for reach in reaches for each in reach.agents}
         #: Agent -> the first and the last interval its archive has all events of.
         self._runs: dict[str, tuple[int, int]] = {}
@@ -32,14 +49,24 @@ class Coverage:
     @property
     def bounds(self) -> list[int]:
         """The intervals from which on another agent has all events, or no more."""
-        return [bound for first, last in self._runs.values() for bound in (first, last + 1)]
+        narrow = [bound for spans in self._narrow.values() for span in spans for bound in span]
+        return [*narrow, *(bound for first, last in self._runs.values() for bound in (first, last + 1))]
 
     def missing(self, interval: int) -> list[str]:
-        """Return the agents whose archives lack events of an interval, or may."""
+        """Return the agents whose archives lack events of an interval, or may, or columns of them."""
         runs = self._runs
         return sorted(
-            agent for agent in self.names if agent not in runs or not runs[agent][0] <= interval <= runs[agent][1]
+            agent
+            for agent in self.names
+            if agent not in runs
+            or not runs[agent][0] <= interval <= runs[agent][1]
+            or any(first <= interval < until for first, until in self._narrow.get(agent, ()))
         )
+
+
+def has_columns(file: ArchivedFile, columns: Collection[str]) -> bool:
+    """Tell whether a file has all of some columns."""
+    return all(name in file.entry.columns for name in columns)
 
 
 def whole_runs(bounds: Sequence[int], first: int, last: int) -> Iterator[tuple[int, int]]:

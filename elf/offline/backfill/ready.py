@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from agents.errors import JobError, UnavailableError
-from agents.jobs.definition import Definition, check_definition
+from agents.jobs.definition import Definition, Options, check_definition
 from agents.jobs.plan import Plan, compile_job
 from elf.offline.asking import DescribingClient, JobText, Reach, describe
 
@@ -18,6 +21,8 @@ _LOOK_S = 0.25
 def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) -> tuple[JobText, Plan]:
     """Wait until the job has committed all that agents lack, or for as long as an interval may take; return it.
 
+    Of a job that was changed it is as of the version whose intervals may be backfilled: the newest may not have begun.
+
     Raises:
         JobError: the job has no windows.
         UnavailableError: it has not committed anything in that time.
@@ -27,7 +32,9 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
         job = describe(client, name)
         if job.window is None:
             raise JobError(f"{name} has no window: it counts since it began, and has no intervals to backfill")
-        plan, reaches = _plan_of(job), reaches_of(job)
+        reaches = reaches_of(job)
+        job = _as_counted(job, reaches)
+        plan = _plan_of(job)
         if all(_is_settled(reach) for reach in reaches):
             return job, plan
         patience_ms = 2 * plan.interval_ms + job.options.lateness_ms + COMMIT_MS
@@ -55,6 +62,24 @@ def reaches_of(job: JobText) -> list[Reach]:
     if len(reaches) < len(said):
         raise JobError(f"the agent does not say what may be backfilled of {job.key}: is it an older version?")
     return reaches
+
+
+def _as_counted(job: JobText, reaches: Sequence[Reach]) -> JobText:
+    """Return a job as of the version whose intervals may be backfilled.
+
+    Raises:
+        JobError: the agent does not say how that version counts.
+    """
+    number = next((reach.version for reach in reaches), None)
+    if number is None:
+        return job
+    version = next((each for each in job.versions if each.version == number), None)
+    if version is not None:
+        options = msgspec.convert(version.options, Options)
+        return replace(job, query=version.query, columns=version.columns, options=options)
+    if len(job.versions) > 1:
+        raise JobError(f"the agent does not say how version {number} of {job.key} counts, which is to be backfilled")
+    return job
 
 
 def _is_settled(reach: Reach) -> bool:

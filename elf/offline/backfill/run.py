@@ -11,7 +11,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -19,13 +19,15 @@ from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
 from agents.jobs.plan import Plan
 from cbt.aggregates import Slotted
+from elf.client.results import Version
 from elf.offline.asking import JobText, Reach
-from elf.offline.backfill.coverage import Coverage
+from elf.offline.backfill.coverage import Coverage, has_columns
 from elf.offline.backfill.loading import Loader, LoadingClient
 from elf.offline.backfill.panes import read_frames
 from elf.offline.backfill.ready import reaches_of, wait_ready
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
+from elf.offline.instants import instant
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError, in_one_sentence, open_session
 
@@ -97,25 +99,26 @@ def run_backfill(
     interval_ms = plan.interval_ms
     reaches = reaches_of(job)
     files = [file for file in find_files(archives, job.source) if file.entry.rows]
-    coverage = Coverage(files, reaches, interval_ms)
+    coverage = Coverage(files, reaches, interval_ms, plan.columns)
     if coverage.unseen and not incomplete:
         raise OfflineError(
             f"no archive of {', '.join(coverage.unseen)} is among the folders given, or it has no event yet; add it "
             "with --archive, or say --incomplete: windows then name who is missing"
         )
-    first_ms, until_ms, notes = _span(files, reaches, since_ms)
-    first, until = first_ms // interval_ms, until_ms // interval_ms
-    if first >= until:
-        return Backfill(job.key, until_ms, until_ms, 0, 0, 0, notes=(*notes, "agents have counted all there is"))
-    steps.total("intervals", until - first)
+    work = _work(files, job, plan, reaches, since_ms)
+    count = sum(end - begin for begin, end in work.runs)
+    if not count:
+        return Backfill(job.key, work.until_ms, work.until_ms, 0, 0, 0, notes=work.notes)
+    steps.total("intervals", count)
     steps.say("starting Spark")
     spark = open_session(master, conf)
     loader = Loader(client, name, plan, reaches, coverage)
     events = rows = 0
     with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
-        for number, (begin, end) in enumerate(_passes(files, first, until, plan)):
+        passes = (each for run in work.runs for each in _passes(work.files, *run, plan))
+        for number, (begin, end) in enumerate(passes):
             span = begin * interval_ms, end * interval_ms
-            within = [file for file in files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
+            within = [file for file in work.files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
             # A file that reaches into several passes is counted with the first.
             fresh = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
             with in_one_sentence(), steps.computing(spark, fresh):
@@ -124,20 +127,68 @@ def run_backfill(
             events, rows = events + fresh, rows + computed.height
             steps.done(end - begin, f"{rows:,} rows loaded")
     missing = tuple(sorted(loader.missing))
-    return Backfill(job.key, first * interval_ms, until_ms, until - first, rows, events, missing, notes)
+    start_ms = work.runs[0][0] * interval_ms
+    return Backfill(job.key, start_ms, work.until_ms, count, rows, events, missing, work.notes)
 
 
-def _span(files: Sequence[ArchivedFile], reaches: Sequence[Reach], since_ms: int) -> tuple[int, int, tuple[str, ...]]:
+class _Work(NamedTuple):
+    """What is to be computed: runs of intervals, half-open, of files, up to an event time; and why it is not more."""
+
+    runs: list[tuple[int, int]]
+    files: list[ArchivedFile]
+    until_ms: int
+    notes: tuple[str, ...]
+
+
+def _work(files: Sequence[ArchivedFile], job: JobText, plan: Plan, reaches: Sequence[Reach], since_ms: int) -> _Work:
+    whole = [file for file in files if has_columns(file, plan.columns)]
+    first_ms, until_ms, notes = _span(whole, job, reaches, since_ms)
+    if len(whole) < len(files):
+        names = sorted({name for file in files for name in plan.columns if name not in file.entry.columns})
+        notes = (*notes, f"the archives have events without {', '.join(names)}, which nobody read then: left out")
+    first, until = first_ms // plan.interval_ms, until_ms // plan.interval_ms
+    runs = without_pauses(job.versions, plan.interval_ms, first, until)
+    paused = max(0, until - first) - sum(end - begin for begin, end in runs)
+    if paused:
+        notes = (*notes, f"the job was paused for {paused} intervals, which count nothing")
+    if first >= until:
+        notes = (*notes, "agents have counted all there is")
+    return _Work(runs, whole, until_ms, notes)
+
+
+def _span(
+    files: Sequence[ArchivedFile], job: JobText, reaches: Sequence[Reach], since_ms: int
+) -> tuple[int, int, tuple[str, ...]]:
     """Return the event time to compute: as much of what was asked for as agents lack, and why it is less."""
     first_ms = max(reach.first_ms or 0 for reach in reaches)
     until_ms = min(reach.until_ms or 0 for reach in reaches)
     oldest_ms = min((file.entry.first_ms for file in files), default=until_ms)
     notes: tuple[str, ...] = ()
+    version = next((each for each in job.versions if each.version == reaches[0].version), None)
     if since_ms < first_ms and oldest_ms < first_ms:
         notes = ("the job retains no more; publish it with a longer `retain` for older windows",)
+        if version is not None and version.begins_ms == first_ms:
+            notes = (
+                f"the job was changed, and the windows of its version {version.version} begin at {instant(first_ms)}: "
+                "those of former versions stay as they are",
+            )
     elif since_ms < oldest_ms:
         notes = ("the archives have nothing older",)
     return max(first_ms, since_ms, oldest_ms), until_ms, notes
+
+
+def without_pauses(versions: Sequence[Version], interval_ms: int, first: int, until: int) -> list[tuple[int, int]]:
+    """Return what of the intervals [first, until) a job counts, as runs of the same kind, ascending."""
+    runs, begin = list[tuple[int, int]](), first
+    for each in versions:
+        if each.what != "pause":
+            continue
+        since = first if each.since_ms is None else each.since_ms // interval_ms
+        end = until if each.until_ms is None else each.until_ms // interval_ms
+        if since < end and begin < until:
+            runs.append((begin, min(since, until)))
+            begin = max(begin, end)
+    return [(begin, end) for begin, end in [*runs, (begin, until)] if begin < end]
 
 
 def _passes(files: Sequence[ArchivedFile], first: int, until: int, plan: Plan) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agents.archive.layout import HOUR_MS, ArchivedFile
 from elf.offline.grid import Window
-from elf.offline.verify.report import instant
+from elf.offline.instants import instant
 
 
 class Coverage:

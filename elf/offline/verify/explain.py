@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from elf.offline.grid import Grid, Window, grids
+from elf.offline.instants import instant
 from elf.offline.verify.bounds import Bounds, Limits
 from elf.offline.verify.compare import compare
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.lacks import Lack, joined
-from elf.offline.verify.report import Difference, instant
+from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import html
 from collections.abc import Sequence
 from importlib import resources
 
+from elf.offline.instants import instant
 from elf.offline.verify.charts import steps_chart
-from elf.offline.verify.report import WORDS, Difference, Report, WindowReport, instant, shown_cell
+from elf.offline.verify.report import WORDS, Difference, Report, WindowReport, shown_cell
 
 #: Differences and windows that are listed; charts show all windows.
 DIFFERENCES_MAX = 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from elf.client.results import Version
+from elf.offline.instants import instant
 
 #: Differences printed on a terminal; JSON has all.
 SHOWN_MAX = 50
@@ -315,9 +315,3 @@ def shown_cell(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={cell}" for name, cell in value.items())
     return "" if value is None else str(value)
-
-
-def instant(at_ms: int) -> str:
-    """Write a time in UTC, with milliseconds where it has some."""
-    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S") + (f".{at_ms % 1_000:03d}" if at_ms % 1_000 else "") + "Z"

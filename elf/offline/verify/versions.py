@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 from elf.client.results import Version
 from elf.offline.grid import Window
+from elf.offline.instants import instant
 from elf.offline.verify.published import Result, version_of
-from elf.offline.verify.report import instant
 
 Label = Mapping[str, Any]
 #: After every event.

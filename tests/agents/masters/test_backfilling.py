@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import pathlib
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
-from typing import Self
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,78 +15,10 @@ from agents.errors import JobError
 from agents.group.commands import Load
 from agents.jobs.plan import Plan
 from agents.masters.backfilling import Reach, check_load, reach_of, with_run
-from agents.masters.master import Master
-from agents.masters.results import Json, Span
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
+from agents.store.panes import Kind
 from cbt import PaoDecodeError, encode
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
-from tests.agents.plans import CUMULATIVE, events, plan_of
-
-#: Intervals are 2 s.
-SUMMED = plan_of()
-MAXIMAL = plan_of(
-    """SELECT product, count(*) AS n, max(cents) AS cents FROM clicks
-    GROUP BY product, window(ts, '4 seconds', '2 seconds') ORDER BY product"""
-)
-#: Agents have all events from here on.
-BEGUN = 40
-Rows = list[tuple[int, str]]
-Answer = dict[str, int]
-
-
-class Job:
-    """A master fed as the overlay and the archive would feed it, and what its intervals should hold."""
-
-    def __init__(self, folder: pathlib.Path, plan: Plan = SUMMED) -> None:
-        self.plan, self._database = plan, Database(folder / "state.db")
-        self.store = Panes(self._database)
-        self.store.create(plan.definition.app_id, b"job", b"")
-        self.master = Master(plan, self.store, None)
-        self.held: dict[int, Counter[str]] = {}
-        self.backfilled: set[int] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
-
-    def commit(self, through: int, rows: Rows, begun: int | None = BEGUN) -> None:
-        """Rows are of (interval, product)."""
-        previous = self.master.state.rollup.committed
-        notes = Notes(partial_before={} if begun is None else {"w1": begun - 2, "w2": begun})
-        state = RollupState(committed=through, roster={agent: RosterEntry(NEVER) for agent in ("w1", "w2")})
-        commit = Commit(previous, through, pack(notes, self.frame(rows)), ("w1", "w2"), (), state)
-        self.master.commit(commit, self.next_place())
-        for interval, product in rows:
-            if interval not in self.backfilled:
-                self.held.setdefault(interval, Counter())[product] += 1
-
-    def load(self, first: int, last: int, rows: Rows, missing: tuple[str, ...] = ()) -> None:
-        self.master.load(Load(first, last, encode(self.frame(rows)), missing), self.next_place())
-        for interval in range(first, last + 1):
-            self.held[interval] = Counter(product for at, product in rows if at == interval)
-            self.backfilled.add(interval)
-
-    def frame(self, rows: Rows) -> pl.DataFrame:
-        return self.plan.reduce(events([(2_000 * interval, product, 3) for interval, product in rows]))
-
-    def next_place(self) -> Place:
-        return Place(1, self.master.state.applied.index + 1)
-
-    def restart(self) -> None:
-        ((_, _, state),) = self.store.masters()
-        self.master = Master(self.plan, self.store, state)
-
-    def ask(self, first: int, last: int) -> Json:
-        result = self.master.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)
-        return {"rows": {row["product"]: row["n"] for row in result.rows}, **result.completeness}
-
-    def expected(self, first: int, last: int) -> Answer:
-        return dict(sum((self.held.get(interval, Counter()) for interval in range(first, last + 1)), Counter()))
+from tests.agents.masters.backfilled import BEGUN, MAXIMAL, SUMMED, Job, Rows
+from tests.agents.plans import CUMULATIVE, plan_of
 
 
 @pytest.fixture

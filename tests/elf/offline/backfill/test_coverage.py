@@ -22,6 +22,18 @@ def test_an_archive_has_all_events_after_the_interval_it_begins_in_and_up_to_wha
     assert sorted(coverage.bounds) == [1, 2, 5, 10]
 
 
+def test_an_archive_lacks_what_was_read_without_a_column_that_the_query_reads() -> None:
+    files = [
+        archived("id0", 0, 19_999),
+        archived("id0", 20_000, 29_999, 1, "event"),
+        archived("id0", 25_000, 34_000, 1, "event"),
+        archived("id1", 0, 90_000, 1, "event", "product"),
+    ]
+    coverage = Coverage(files, [reach(100_000, 100_000)], 10_000, ["product"])
+    assert [coverage.missing(interval) for interval in range(1, 5)] == [[], ["id0"], ["id0"], []]
+    assert {2, 4} <= set(coverage.bounds) and coverage.unseen == []
+
+
 def test_of_several_parts_an_agent_was_counted_up_to_the_last_that_all_have() -> None:
     coverage = Coverage([archived("id0", 0, 90_000)], [reach(100_000), reach(30_000)], 10_000)
     assert [coverage.missing(interval) for interval in (2, 3)] == [[], ["id0"]]

@@ -7,7 +7,7 @@ import pytest
 from agents.errors import JobError, UnavailableError
 from elf.offline.backfill import ready
 from elf.offline.backfill.ready import wait_ready
-from tests.elf.offline.backfill.asked import Asked, described
+from tests.elf.offline.backfill.asked import QUERY, Asked, described
 
 
 def nothing(what: str) -> None:
@@ -34,3 +34,13 @@ def test_a_job_without_a_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
 def test_an_agent_that_does_not_say_what_may_be_backfilled_is_too_old() -> None:
     with pytest.raises(JobError, match="what may be backfilled of shop/top"):
         wait_ready(Asked(described(0, 10_000, backfill=None)), "top", nothing)
+
+
+def test_a_changed_job_is_as_of_the_version_that_may_be_backfilled_not_the_newest() -> None:
+    first = {"version": 1, "what": "publish", "query": QUERY, "made_ms": 0, "columns": {"product": "STRING"}}
+    newest = {**first, "version": 2, "what": "update", "query": QUERY.replace("product", "event"), "since_ms": 90_000}
+    known = described(0, 10_000, query=newest["query"], columns={"event": "STRING"}, versions=[first, newest])
+    job, plan = wait_ready(Asked({**known, "backfill": {**known["backfill"], "version": 1}}), "top", nothing)
+    assert (job.query, list(plan.columns)) == (QUERY, ["product"])
+    with pytest.raises(JobError, match="does not say how version 7 of shop/top counts"):
+        wait_ready(Asked({**known, "backfill": {**known["backfill"], "version": 7}}), "top", nothing)

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from elf.client.results import Version
 from elf.offline.backfill import run
-from elf.offline.backfill.run import PASS_BYTES, SLOTTED_PASS_BYTES, _passes, run_backfill
+from elf.offline.backfill.run import PASS_BYTES, SLOTTED_PASS_BYTES, _passes, run_backfill, without_pauses
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
 from tests.agents.plans import plan_of
@@ -68,6 +71,41 @@ def test_spark_gets_its_settings_and_each_pass_is_told(monkeypatch: pytest.Monke
     assert (done.start_ms, done.end_ms, done.intervals, done.events) == (0, 40_000, 4, 4)
     loads = [(load.first, load.last) for load in asked.loaded]
     assert (loads[0][0], loads[-1][1]) == (0, 3)
+
+
+def test_files_without_a_column_that_the_query_reads_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    files = [archived("id0", 0, 9_999), archived("id0", 10_000, 29_999, 1, "event"), archived("id0", 30_000, 39_999)]
+    monkeypatch.setattr(run, "find_files", lambda folders, source: files)
+    monkeypatch.setattr(run, "open_session", lambda master, conf: None)
+
+    def compute(spark: Any, plan: Any, job: Any, within: list[Any], *_: Any) -> Any:
+        read.extend(file.entry.first_ms for file in within)
+        return plan.schema.empty()
+
+    monkeypatch.setattr(run, "_compute", compute)
+    asked = Asked(described(40_000, 40_000))
+    done = run_backfill(asked, "top", 0, [])
+    assert read == [0, 30_000]
+    assert done.notes == ("the archives have events without product, which nobody read then: left out",)
+    assert [(load.first, load.last, load.missing) for load in asked.loaded] == [
+        (0, 0, ["id0"]), (1, 2, ["id0"]), (3, 3, [])
+    ]  # fmt: skip
+
+
+pauses = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12) | st.none()), max_size=4)
+
+
+@given(st.integers(0, 10), st.integers(0, 10), pauses)
+def test_intervals_of_pauses_are_not_computed(first: int, until: int, drawn: list[tuple[int, int | None]]) -> None:
+    ends = sorted((since, since if end is None else max(since, end)) for since, end in drawn)
+    runs = [(since, end) for at, (since, end) in enumerate(ends) if at == 0 or since >= ends[at - 1][1]]
+    versions = [Version(at, "pause", "", 0, since * 10, end * 10) for at, (since, end) in enumerate(runs)]
+    found = without_pauses([Version(99, "publish", "", 0), *versions], 10, first, until)
+    counted = [at for begin, end in found for at in range(begin, end)]
+    assert counted == [at for at in range(first, until) if not any(since <= at < end for since, end in runs)]
+    last = Version(100, "pause", "", 0, 30)
+    assert without_pauses([last], 10, 0, 9) == [(0, 3)], "it is paused still"
 
 
 def test_what_fails_inside_spark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

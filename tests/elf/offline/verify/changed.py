@@ -10,8 +10,10 @@ import msgspec
 import polars as pl
 
 from agents.changing.deciding import described
+from agents.group.commands import Load
 from agents.jobs.definition import Definition
 from agents.jobs.versions import Version, compile_versions
+from agents.masters.backfilling import check_load, describe
 from agents.masters.master import Master
 from agents.masters.spans import expired_ms, oldest_ms, resolve
 from agents.paos import Paos
@@ -19,6 +21,7 @@ from agents.payload import Notes, pack
 from agents.store.database import Database
 from agents.store.panes import Panes
 from cbt import INTERVAL
+from elf.client.results import Intervals
 from elf.demo.clicks import START_MS
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from overlay.group.messages import Place
@@ -129,10 +132,17 @@ class Changed:
             "expired_ms": expired_ms(self.master),
             "roster": list(AGENTS),
             "agents": {agent: agent for agent in AGENTS},
+            "options": msgspec.to_builtins(newest.options),
+            "backfill": describe(self.versions, self.master.state, "i", str),
             "versions": [
                 described(each, until, plan.interval_ms) for each, until in zip(self.known, untils, strict=True)
             ],
         }
+
+    def load(self, name: str, intervals: Intervals) -> None:
+        load = Load(intervals.first, intervals.last, intervals.block, tuple(intervals.missing))
+        check_load(self.versions, self.master.state, load)
+        self.master.load(load, Place(1, self.master.state.applied.index + 1))
 
     def query(self, name: str, *, window: str, limit: int | None = None) -> Result:
         found: Result = msgspec.to_builtins(self.master.result(resolve(self.master, window), None, limit, str))
