@@ -38,7 +38,7 @@ class Machine:
 
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
         self.cluster, self.index = cluster, index
-        self._epoch_ms, self._now_s = EPOCH_MS + skew_ms, cluster.loop.time
+        self.skew_ms, self._now_s = skew_ms, cluster.loop.time
         self.contact = numbered_contact(index)
         self.runtime = Runtime(f"a{index}", cluster.disk)
         self.node: OverlayNode | None = None
@@ -72,7 +72,7 @@ class Machine:
 
     def clock(self) -> int:
         """Return this machine's time in ms, which nobody keeps in step."""
-        return self._epoch_ms + round(self._now_s() * 1000)
+        return EPOCH_MS + self.skew_ms + round(self._now_s() * 1000)
 
     def wall(self) -> int:
         """Return what this machine's wall clock says, which somebody may set."""
@@ -115,10 +115,10 @@ class Machine:
         """Whether this is the root of the cluster's job, as far as it knows."""
         return self.runtime.member is not None and self.runtime.member.is_root
 
-    def hear(self, root: Contact, reign: int) -> None:
-        """Remember on disk who is the master of the cluster's job, unless a later one is known."""
-        if self.heard is None or reign > self.heard.reign:
-            self.heard = Heard(root, reign)
+    def hear(self, heard: Heard) -> None:
+        """Remember on disk what is said of the cluster's job, unless something later is known."""
+        if self.heard is None or heard.reign > self.heard.reign:
+            self.heard = heard
 
     def retire(self, app: bytes) -> None:
         """Leave a tree for good."""

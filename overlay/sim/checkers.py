@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from overlay.contract import Commit, ControlEntry, TreeView
 from overlay.ids import Contact, distance
-from overlay.sim.payloads import read
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10
@@ -293,16 +292,6 @@ def check_counted(log: Log, produced: Mapping[str, bool], *, complete: bool) -> 
         for earlier, later in itertools.pairwise(log.commits)
         if later.previous != earlier.through or later.through <= earlier.through
     ]
-    return wrong[:SENTENCES_MAX]
-
-
-def check_versions(commits: Sequence[Commit], version_at: Callable[[int], int]) -> list[str]:
-    """Check that each commit holds data of one version of the job's definition, the one that its interval has."""
-    wrong: list[str] = []
-    for commit in commits:
-        found = {int(item[1:].partition("@")[0]) for item in read(commit.payload) if item.startswith("=")}
-        if found - {version_at(commit.through)}:
-            wrong.append(f"commit {commit.through} has versions {found}, not {version_at(commit.through)}")
     return wrong[:SENTENCES_MAX]
 
 

@@ -7,14 +7,14 @@ it holds all members to one order, and is what was decided, whoever still has it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from overlay.contract import Commit, ControlEntry, ControlState, Mark, RollupState
 from overlay.group.messages import Kind, Place, Seat, decode_seats
-from overlay.sim.payloads import unpack
+from overlay.sim.payloads import Row, read, read_told, row_of
+from overlay.sim.versions import FIRST, Version, counts, late, turns, version_at, with_version
 
 
 class Enlisted(msgspec.Struct, frozen=True):
@@ -49,6 +49,12 @@ class Rename(msgspec.Struct, frozen=True, tag="job"):
     reign: int
 
 
+class Turn(msgspec.Struct, frozen=True, tag="version"):
+    """The job has another version; of no effect unless its number is the next one."""
+
+    version: Version
+
+
 class Say(msgspec.Struct, frozen=True, tag="control"):
     """The tree's control log has another entry."""
 
@@ -62,7 +68,7 @@ class Say(msgspec.Struct, frozen=True, tag="control"):
         return ControlEntry(self.mark, self.body, retain_above=self.retain_above)
 
 
-Command: TypeAlias = Count | Enrol | Rename | Say
+Command: TypeAlias = Count | Enrol | Rename | Turn | Say
 
 
 class Copy(msgspec.Struct, kw_only=True):
@@ -77,15 +83,23 @@ class Copy(msgspec.Struct, kw_only=True):
     controls: list[ControlEntry] = []
     control: ControlState = ControlState()
     enlisted: dict[str, Enlisted] = {}
-    #: The version of the job's definition that begins with an interval.
-    versions: dict[int, int] = {}
+    #: All versions of the job, and since when agents count by which, as they have said.
+    versions: tuple[Version, ...] = FIRST
+    since: dict[int, dict[str, int]] = {}
+    #: Rows that count, and those that were left out because their interval is counted by rows of another kind.
+    rows: list[Row] = []
+    superseded: list[Row] = []
+    #: The items of the window that is open since it was emptied last, and where it was emptied.
+    window: list[str] = []
+    emptied: list[int] = []
     applied: Place = Place(1, 1)
     seats: tuple[Seat, ...] = ()
 
     def detached(self) -> Copy:
         """Return a copy for a process that is dead and does not know it: what it writes goes nowhere."""
-        lists = {"commits": [*self.commits], "controls": [*self.controls]}
-        return msgspec.structs.replace(self, **lists, enlisted={**self.enlisted}, versions={**self.versions})
+        names = ("commits", "controls", "rows", "superseded", "window", "emptied")
+        lists = {name: [*getattr(self, name)] for name in names}
+        return msgspec.structs.replace(self, **lists, enlisted={**self.enlisted}, since={**self.since})
 
     def apply(self, place: Place, kind: Kind, body: bytes) -> Command | None:
         """Take a decided entry in; returns the command that it is."""
@@ -103,8 +117,7 @@ class Copy(msgspec.Struct, kw_only=True):
         match command:
             case Count(commit=commit):
                 if commit.previous == self.rollup.committed and commit.through > commit.previous:
-                    self.commits.append(commit)
-                    self.rollup = commit.state
+                    self._count(commit)
             case Enrol(agent=agent, entry=entry, lost=lost):
                 for old in lost:
                     self.enlisted[old] = msgspec.structs.replace(self.enlisted[old], lost=True)
@@ -112,68 +125,50 @@ class Copy(msgspec.Struct, kw_only=True):
             case Rename(root=root, reign=reign):
                 if reign > self.reign:
                     self.root, self.reign = root, reign
-            case Say(mark=mark, body=body) if mark > self.control.mark:
+            case Turn(version=version):
+                versions = with_version(self.versions, version, self.rollup.committed)
+                if versions is not None:
+                    self.versions, self.reign = versions, max(version.made_ms, self.reign + 1)
+            case Say(mark=mark) if mark > self.control.mark:
                 self.controls.append(command.entry)
                 self.control = self.control.after(command.entry)
-                if body.startswith(b"version "):
-                    _, version, since = body.split()
-                    self.versions[max(int(since), self.rollup.committed + 1)] = int(version)
 
-    def version_at(self, through: int) -> int:
-        """Return the version of the definition at an interval."""
-        return version_in(self.versions, through)
+    def _count(self, commit: Commit) -> None:
+        """Count the rows of a commit that are of their interval's kind; agents speak for themselves only."""
+        for agent, version, first in read_told(commit.payload):
+            if agent in commit.reported:
+                self.since[version] = {**self.since.get(version, {}), agent: first}
+        for begins in turns(self.versions, commit.previous, commit.through):
+            self.emptied.append(begins)
+            self.window.clear()
+        for text in read(commit.payload):
+            if not text.startswith("="):
+                self._count_row(row_of(text, commit.through))
+        self.commits.append(commit)
+        self.rollup = commit.state
+
+    def _count_row(self, row: Row) -> None:
+        if not self.takes(row):
+            self.superseded.append(row)
+            return
+        self.rows.append(row)
+        if not self.emptied or row.interval >= self.emptied[-1]:
+            self.window.append(row.item)
+
+    def takes(self, row: Row) -> bool:
+        """Tell whether a row is of the kind that its interval is counted by."""
+        return counts(self.versions, row.kind, row.interval)
+
+    def late(self, commit: Commit, interval: int) -> set[str]:
+        """Return whom the label of an interval names for having taken its version up too late, or not that we know.
+
+        Of those expected now, of those that were when it was committed, and of all that have ever said so: who leaves
+        takes nothing of it back.
+        """
+        told = self.since.get(version_at(self.versions, interval).kind, {})
+        agents = {*commit.reported, *commit.missing, *self.rollup.roster, *told}
+        return late(self.versions, self.since, agents, interval)
 
     def counted(self) -> Counter[str]:
-        """Return how often each item is in a commit."""
-        return Counter(item for commit in self.commits for item in unpack(commit.payload))
-
-
-def version_in(versions: dict[int, int], through: int) -> int:
-    """Return the version of a definition at an interval, 0 for the first."""
-    return max((version for since, version in versions.items() if since <= through), default=0)
-
-
-class Truth:
-    """All that a group has decided, as seen from outside when the first member applies it."""
-
-    def __init__(self, copy: Copy) -> None:
-        self.copy = copy.detached()
-        #: What each agent has sealed, by interval; what of it a commit has to hold is known by what it says.
-        self._sealed: dict[str, dict[int, list[str]]] = {}
-        self._decided: dict[int, tuple[int, Kind, bytes]] = {}
-        #: Sentences about members that applied something else, or with a gap.
-        self.wrong: list[str] = []
-
-    def seal(self, agent: str, through: int, items: Sequence[str]) -> None:
-        """An agent has sealed an interval, durably and for ever."""
-        self._sealed.setdefault(agent, {})[through] = [item for item in items if not item.startswith("=")]
-
-    def observe(self, agent: str, place: Place, kind: Kind, body: bytes) -> None:
-        """A member has applied an entry."""
-        what = place.term, kind, body
-        known = self._decided.get(place.index)
-        if known is None:
-            if place.index != self.copy.applied.index + 1:
-                self.wrong.append(f"{agent} applied {place} after {self.copy.applied}: something was lost")
-            self._decided[place.index] = what
-            commits = len(self.copy.commits)
-            self.copy.apply(place, kind, body)
-            for commit in self.copy.commits[commits:]:
-                self._hold(commit)
-        elif known != what:
-            self.wrong.append(f"{agent} applied another entry at {place} than others did")
-
-    def _hold(self, commit: Commit) -> None:
-        """Check what a commit says at once: it has all that those in it have sealed since the last one, and no more."""
-        runs = [
-            items
-            for agent in commit.reported
-            for through, items in self._sealed.get(agent, {}).items()
-            if commit.previous < through <= commit.through
-        ]
-        due, items = Counter(item for run in runs for item in run), Counter(unpack(commit.payload))
-        if due != items:
-            self.wrong.append(f"commit {commit.through} lacks {due - items} and has {items - due} too much")
-        both = set(commit.reported).intersection(commit.missing)
-        if both:
-            self.wrong.append(f"commit {commit.through} has {both} in it and names them as missing")
+        """Return how often each item counts."""
+        return Counter(row.item for row in self.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -9,7 +10,9 @@ import msgspec
 
 from overlay.contract import Record
 from overlay.ids import Contact, parse_address
-from overlay.sim.copies import Copy, Truth
+from overlay.sim.copies import Copy
+from overlay.sim.truth import Truth
+from overlay.sim.versions import Version, What
 
 #: The key of the job's record, in its source's tree and in its own.
 JOB_KEY = "job"
@@ -22,19 +25,38 @@ class Job:
         self.app, self.source, self.truth = app, source, Truth(Copy())
         #: How many agents have begun to lead.
         self.reigns = 0
+        #: Which interval it is by a clock that is so many ms off.
+        self.now: Callable[[int], int] = lambda off_ms: 0
+
+
+class _Body(msgspec.Struct, frozen=True, array_like=True):
+    root: str
+    versions: tuple[Version, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Who the job's master is, and since when: of two of them the later one counts."""
+    """Who the job's master is and which versions the job has, as of a stamp: of two the later one counts."""
 
     root: Contact
     reign: int
+    versions: tuple[Version, ...]
+
+    @classmethod
+    def of(cls, copy: Copy) -> Heard:
+        """Return what a copy says."""
+        return cls(contact_at(copy.root), copy.reign, copy.versions)
+
+    @classmethod
+    def read(cls, record: Record) -> Heard:
+        """Return what a record says."""
+        body = msgspec.msgpack.decode(record.body, type=_Body)
+        return cls(contact_at(body.root), record.version, body.versions)
 
     @property
     def record(self) -> Record:
         """The record that says so."""
-        return Record(JOB_KEY, self.reign, self.root.address.encode())
+        return Record(JOB_KEY, self.reign, msgspec.msgpack.encode(_Body(self.root.address, self.versions)))
 
 
 class Who(msgspec.Struct, frozen=True, tag="who"):
@@ -54,7 +76,23 @@ class Enlist(msgspec.Struct, frozen=True, tag="enlist"):
     address: str
 
 
-Ask: TypeAlias = Who | Fetch | Enlist
+class Amend(msgspec.Struct, frozen=True, tag="amend"):
+    """Ask the master for another version; `expected`: if the newest one still has this number."""
+
+    what: What
+    asked: str
+    expected: int | None = None
+    body: bytes = b""
+
+
+class Amended(msgspec.Struct, frozen=True):
+    """The newest version that the master knows, and the first interval of what was asked for; None: not made."""
+
+    newest: int
+    since: int | None
+
+
+Ask: TypeAlias = Who | Fetch | Enlist | Amend
 
 
 def contact_at(address: str) -> Contact:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState
+from overlay.contract import Commit, ControlEntry, ControlState, Record, RollupState
 from overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from overlay.group.care import CareTimes, GroupCare
 from overlay.group.effects import Save
@@ -23,17 +23,16 @@ from overlay.group.seating import SIZE
 from overlay.group.state import GroupState, Role
 from overlay.ids import Contact
 from overlay.node import OverlayNode
-from overlay.rollup.succession import brought_through
-from overlay.sim.copies import Copy, Count, Enlisted, Enrol, Rename, Say, version_in
-from overlay.sim.jobs import JOB_KEY, Ask, Enlist, Fetch, Heard, Job, Who, contact_at
+from overlay.sim.changing import amend
+from overlay.sim.copies import Command, Copy, Count, Rename, Say, Turn
+from overlay.sim.enlisting import enlist
+from overlay.sim.jobs import JOB_KEY, Amend, Ask, Enlist, Fetch, Heard, Job, Who, contact_at
 
 if TYPE_CHECKING:
     from overlay.sim.agents import Machine
 
 #: Pauses between tries of what another agent has to answer.
 RETRY_S, RETRY_S_MAX = 0.1, 2.0
-#: A commit on its way is waited for by looking so often.
-LOOK_S = 0.05
 ASK_MS = 1_000
 #: Faults last seconds here, not days, and so does patience.
 TIMES = CareTimes(rest_s=1.0, look_ms=2_000, silent_ms=6_000, gone_ms=15_000, stable_ms=8_000)
@@ -53,11 +52,9 @@ class Member:
         self.node: OverlayNode | None = None
         #: Whether the group has made us its leader, and whether we have taken the tree's root since.
         self.leads = self.is_root = False
-        self._reign = object()
+        self.reign = object()
         self._is_dead = False
         self._stands = False
-        #: Versions of the definition that we have said as the root, and that are perhaps not decided yet.
-        self._said: dict[int, int] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ruling: list[asyncio.Task[None]] = []
         self._begun: set[str] = set()
@@ -70,7 +67,7 @@ class Member:
         copy = self.runtime.group.copy
         if copy is not None:
             self._open()
-            self.machine.hear(contact_at(copy.root), copy.reign)
+            self._learn(Heard.of(copy))
 
     def create(self, copy: Copy) -> None:
         """Begin the job's group with this agent alone."""
@@ -123,8 +120,10 @@ class Member:
         command = copy.apply(place, kind, body)
         self.job.truth.observe(self.runtime.name, place, kind, body)
         await self.runtime.touch_disk()
-        if isinstance(command, Rename) and not self.leads:
-            self._hear(copy.root, copy.reign)
+        if isinstance(command, Turn) and self.is_root:
+            self._tell(copy)
+        elif isinstance(command, Rename | Turn) and not self.leads:
+            self._hear(Heard.of(copy))
 
     def on_group_lead(self, app: bytes, leads: bool) -> None:
         """Be the job's master, or be it no more."""
@@ -168,15 +167,22 @@ class Member:
         if copy.root != self.contact.address:
             stamp_ms = max(self.machine.wall(), copy.reign + 1)
             with contextlib.suppress(OverlayError):
-                await self._propose(Rename(self.contact.address, stamp_ms))
+                await self.propose(Rename(self.contact.address, stamp_ms))
             if copy.root != self.contact.address:
                 return
         self._take_root(node, copy)
-        node.add_record(self.job.source, Record(JOB_KEY, copy.reign, copy.root.encode()))
-        self._hear(copy.root, copy.reign)
+        self._tell(copy)
+
+    def _tell(self, copy: Copy) -> None:
+        """Tell everyone who the master is and which versions there are: by the job's own tree first, all are in it."""
+        assert self.node is not None
+        heard = Heard.of(copy)
+        for app in (self.app, self.job.source):
+            self.machine.call(self.node.add_record, app, heard.record)
+        self._hear(heard)
 
     def _take_root(self, node: OverlayNode, copy: Copy) -> None:
-        self.is_root, self._reign = True, object()
+        self.is_root, self.reign = True, object()
         app, handled = self.app, self.runtime.control.get(self.app, ControlState())
         control = msgspec.structs.replace(copy.control, mark=handled.mark)
         node.join_tree(
@@ -186,11 +192,9 @@ class Member:
         for agent, known in copy.enlisted.items():
             if known.lost:
                 node.exclude(app, agent, at.get(known.address))
-        node.add_record(app, Record(JOB_KEY, copy.reign, copy.root.encode()))
 
     def _resign(self) -> None:
         copy, node = self.runtime.group.copy, self.node
-        self._said.clear()
         if self.is_root and node is not None and copy is not None:
             self.is_root = False
             node.join_tree(self.app, member=False, root=contact_at(copy.root), reign=copy.reign, rooted=False)
@@ -218,14 +222,15 @@ class Member:
 
     # ---- what a root decides
 
-    async def _propose(self, command: Count | Enrol | Rename | Say) -> None:
+    async def propose(self, command: Command) -> None:
+        """Have a command decided and applied here; NotJoinedError or OvertakenError if we lead no more."""
         assert self.node is not None
         await self.node.groups.propose(self.app, msgspec.msgpack.encode(command))
 
     async def commit(self, commit: Commit) -> None:
         """Have a commit decided; OvertakenError if this agent leads no more."""
         try:
-            await self._propose(Count(commit))
+            await self.propose(Count(commit))
         except NotJoinedError as error:
             raise OvertakenError(str(error)) from None
         copy = self.runtime.group.copy
@@ -239,18 +244,10 @@ class Member:
             raise OvertakenError("this agent is the root no more")
         if entry.mark <= copy.control.mark:
             return
-        if entry.body.startswith(b"version "):
-            _, version, since = entry.body.split()
-            self._said[int(since)] = int(version)
         try:
-            await self._propose(Say(entry.mark, entry.body, entry.retain_above))
+            await self.propose(Say(entry.mark, entry.body, entry.retain_above))
         except NotJoinedError as error:
             raise OvertakenError(str(error)) from None
-
-    def version_at(self, through: int) -> int:
-        """Return the version of the definition at an interval, as the root has decided or is about to."""
-        copy = self.runtime.group.copy
-        return version_in({**(copy.versions if copy is not None else {}), **self._said}, through)
 
     # ---- answers
 
@@ -266,30 +263,17 @@ class Member:
                 return msgspec.msgpack.encode(copy) if copy is not None and leads and seated else None
             case Enlist(agent=agent, address=address):
                 with contextlib.suppress(OverlayError):
-                    return msgspec.msgpack.encode(await self._enlist(agent, address))
+                    return msgspec.msgpack.encode(await enlist(self, agent, address))
+            case Amend() as request if self.is_root and (copy := self.runtime.group.copy) is not None:
+                return msgspec.msgpack.encode(await amend(self, copy, request))
         return None
 
-    async def _enlist(self, agent: str, address: str) -> int | None:
-        """Note that a new worker begins; return through where whom it succeeds was counted."""
-        copy, node, reign = self.runtime.group.copy, self.node, self._reign
-        if copy is None or node is None or not self.is_root:
-            raise NotJoinedError("this agent is not the job's master")
-        if agent in copy.enlisted:
-            return copy.enlisted[agent].counted
-        lost = [old for old, known in copy.enlisted.items() if known.address == address and not known.lost]
-        floors = {old: node.exclude(self.app, old, agent) for old in lost}
-        while copy.rollup.committed < max(floors.values(), default=NEVER):
-            # A commit is on its way that may hold what the newcomer will not bring: it has to get there first.
-            await asyncio.sleep(LOOK_S)
-            if not self.is_root or self._reign is not reign:
-                raise NotJoinedError("this agent is the job's master no more")
-        brought = [brought_through(copy.rollup, old, floor) for old, floor in floors.items()]
-        # One that was lost before it was ever counted had a predecessor itself.
-        brought += [each for old in lost if (each := copy.enlisted[old].counted) is not None]
-        counted = max(brought, default=NEVER)
-        entry = Enlisted(address, None if counted == NEVER else counted)
-        await self._propose(Enrol(agent, entry, tuple(lost)))
-        return entry.counted
+    async def direct(self, body: bytes) -> bytes | Contact | None:
+        """Answer a question for the job's master if we are that, else point to the one that we have heard of."""
+        heard = self.machine.heard
+        if self.is_root:
+            return await self.answer(body)
+        return heard.root if heard is not None and heard.root != self.contact else None
 
     # ---- a copy's life
 
@@ -324,20 +308,27 @@ class Member:
     # ---- the tree
 
     def on_record(self, app: bytes, record: Record) -> None:
-        """Hear who the job's master is: of the source's tree whoever works on the job, of its own whoever forwards."""
+        """Hear of the job: by its source's tree whoever works on it, by its own whoever forwards."""
         if record.key == JOB_KEY and self.node is not None and not self._is_dead:
-            root = record.body.decode()
+            heard = Heard.read(record)
             if app == self.job.source:
-                self.machine.cluster.loop.call_soon(self._hear, root, record.version)
+                self.machine.cluster.loop.call_soon(self._hear, heard)
             else:
-                self.machine.hear(contact_at(root), record.version)
-                self.node.move_root(app, contact_at(root), record.version)
+                self._learn(heard)
+                self.node.move_root(app, heard.root, heard.reign)
 
-    def _hear(self, root: str, reign: int) -> None:
-        self.machine.hear(contact_at(root), reign)
-        if self.machine.heard == Heard(contact_at(root), reign) and self.node is not None and not self._is_dead:
+    def _learn(self, heard: Heard) -> None:
+        """Remember what is said of the job, and work by the versions there are."""
+        self.machine.hear(heard)
+        runtime, known = self.runtime, self.machine.heard
+        if runtime.enlisted and known is not None and not self._is_dead:
+            runtime.adopt(known.versions, runtime.unread)
+
+    def _hear(self, heard: Heard) -> None:
+        self._learn(heard)
+        if self.machine.heard == heard and self.node is not None and not self._is_dead:
             self.stand()
-            self.machine.call(self.node.move_root, self.app, contact_at(root), reign)
+            self.machine.call(self.node.move_root, self.app, heard.root, heard.reign)
 
     def stand(self) -> None:
         """Stand in the job's tree, once it is known where to begin."""
@@ -374,7 +365,8 @@ class Member:
                 counted = msgspec.msgpack.decode(await node.ask(self.machine.heard.root, request), type=int | None)
                 await runtime.touch_disk()
                 if not self._is_dead:
-                    runtime.begin(counted)
+                    assert self.machine.heard is not None
+                    runtime.begin(counted, self.machine.heard.versions)
                     self.stand()
                 return
             await asyncio.sleep(pause_s)

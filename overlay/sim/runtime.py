@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,9 @@ from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, 
 from overlay.group.messages import Entry
 from overlay.ids import Contact
 from overlay.node import OverlayNode
-from overlay.sim.copies import Copy, Count, Say, version_in
-from overlay.sim.payloads import marks, pack, unpack
+from overlay.sim.copies import Copy, Count, Say
+from overlay.sim.payloads import Row, pack, read, row_of, told, unpack
+from overlay.sim.versions import FIRST, Version, boundaries, counts, taken_up, version_at
 
 if TYPE_CHECKING:
     from overlay.sim.members import Member
@@ -63,10 +64,11 @@ class Runtime:
         self.source: dict[int, list[str]] = {}
         #: Names of agents whose disk was lost and whose logs are ours; until the root has said from where on.
         self.succeeds: list[str] = []
-        #: Versions of the job's definition that we were told of, by their first interval; and all there are, as the
-        #: job's record says: for those who were told that something passed them by.
-        self.versions: dict[int, int] = {}
-        self.record: Mapping[int, int] = {}
+        #: The versions of the job that we work by; since when we count by which, to be told until it is known, and
+        #: the first snapshot of this process that tells.
+        self.versions: tuple[Version, ...] = FIRST
+        self.since: dict[int, int] = {}
+        self._told_at: int | None = None
         #: Our part in the job's root group: what is on disk of it, and, while a process runs, the part itself.
         self.group = GroupDisk()
         self.member: Member | None = None
@@ -91,9 +93,9 @@ class Runtime:
         return self.group.copy.rollup if self.group.copy is not None else None
 
     async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> bytes | Contact | None:
-        """Answer for the keys we own, point to the agent recorded for others; for ourselves, our part does."""
-        if self.member is not None and key == self.member.contact.id:
-            return await self.member.answer(body)
+        """Answer for the keys we own, point to the agent recorded for others; for the job, our part does."""
+        if self.member is not None and key in (self.member.contact.id, self.member.app):
+            return await (self.member.answer(body) if key != self.member.app else self.member.direct(body))
         if key in self.owned:
             return self.owned[key] + body
         return self.recorded.get(key)
@@ -124,9 +126,11 @@ class Runtime:
         self.verdicts.append(verdict)
         self.settled = verdict.through
         for through in [t for t in self.snapshots if t <= verdict.through]:
-            items = self.snapshots.pop(through)
+            texts = self.snapshots.pop(through)
             if verdict.missing:
-                self.carry += [item for item in items if not item.startswith("=")]
+                self.carry += [text for text in texts if not text.startswith("=") and self._takes(text, through)]
+        if not verdict.missing and self._told_at is not None and verdict.through >= self._told_at:
+            self.since = {}
         await self.touch_disk()
 
     async def on_control(self, app: bytes, entry: ControlEntry) -> None:
@@ -148,36 +152,60 @@ class Runtime:
         state = self.control.get(app, ControlState())
         if entry.mark > state.mark:
             self.controls.append((app, entry))
-            if entry.skipped:
-                self.versions |= self.record
-            if entry.body.startswith(b"version "):
-                _, version, since = entry.body.split()
-                self.versions[int(since)] = int(version)
             self.control[app] = state.after(entry)
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
-        """Put all items together; a root takes none of another version of the job than the interval's."""
-        found = marks(payloads)
-        if len(found) > 1:
-            raise ValueError(f"these cannot be merged: {sorted(found)}")
-        for version, through in found.values():
-            if self.member is not None and self.member.is_root and self.member.version_at(through) != version:
-                raise ValueError(f"interval {through} has another version than {version}")
-        return pack([*found, *(item for payload in payloads for item in unpack(payload))])
+        """Put all together, of whatever version; the root knows what counts."""
+        return pack([text for payload in payloads for text in read(payload)])
 
-    def version_at(self, through: int) -> int:
-        """Return the version of a job at an interval, as far as we were told."""
-        return version_in(self.versions, through)
+    def adopt(self, versions: tuple[Version, ...], unread: int | None) -> None:
+        """Work by these versions from now on; what they make void of what is not sealed is dropped, and told.
+
+        `unread`: the first interval that we have read nothing of; None: we have read nothing at all.
+        """
+        old = self.versions[-1]
+        if versions[-1].number > old.number:
+            self.since, self._told_at = taken_up(self.since, old, versions, unread), None
+            self.versions = versions
+            self.carry = [text for text in self.carry if self._takes(text, self.settled)]
+
+    @property
+    def unread(self) -> int | None:
+        """The first interval of which we have read nothing; None if we have read nothing at all."""
+        return max(self.source) + 1 if self.source else None
+
+    def _takes(self, text: str, interval: int) -> bool:
+        row = row_of(text, interval)
+        return counts(self.versions, row.kind, row.interval)
 
     def seal(self, node: OverlayNode, app: bytes, through: int, items: Sequence[str]) -> None:
-        """Store a snapshot, then hand it over; through is raised above the last verdict, as the contract says."""
-        through = max(through, self.settled + 1, *(t + 1 for t in self.snapshots))
-        held = [*items, *self.carry]
-        self.snapshots[through] = [f"={self.version_at(through)}@{through}", *held] if held else []
-        self.carry = []
+        """Store snapshots, then hand them over; through is raised above the last verdict, as the contract says.
+
+        What is sealed now is of one kind: a run in which the kind of rows changes is sealed in several snapshots.
+        """
+        after = max(self.settled, *self.snapshots, NEVER)
+        held = [*self._reduced(items, through), *self.carry]
+        through, self.carry = max(through, after + 1), []
+        for end in [*(first - 1 for first in boundaries(self.versions, after, through)), through]:
+            within = [text for text in held if end == through or row_of(text, through).interval <= end]
+            held = [text for text in held if text not in within]
+            self._seal_one(node, app, after, end, within)
+            after = end
+
+    def _seal_one(self, node: OverlayNode, app: bytes, after: int, through: int, rows: Sequence[str]) -> None:
+        self._told_at = through if self._told_at is None and self.since else self._told_at
+        self.snapshots[through] = [*told(self.name, self.since), *rows]
         if self.member is not None:
-            self.member.job.truth.seal(self.name, through, self.snapshots[through])
+            self.member.job.truth.seal(self.name, after, through, self.snapshots[through])
         self.hand_over(node, app, through)
+
+    def _reduced(self, items: Sequence[str], interval: int) -> list[str]:
+        """Return the rows of items, of the kind that we know for their interval; without versions the bare items."""
+        if self.member is None:
+            return [*items]
+        rows = [Row(item, interval, version_at(self.versions, interval).kind) for item in items]
+        self.member.job.truth.reduce(self.name, rows)
+        return [row.text for row in rows]
 
     def hand_over(self, node: OverlayNode, app: bytes, through: int) -> None:
         """Hand a stored snapshot to the overlay, also again after a restart."""
@@ -187,7 +215,8 @@ class Runtime:
         """Return a runtime with the same disk; the process that still holds this one writes to nowhere."""
         heir = copy.copy(self)
         heir.member = None
-        for name in ("verdicts", "controls", "control", "snapshots", "carry", "source", "versions"):
+        heir._told_at = None
+        for name in ("verdicts", "controls", "control", "snapshots", "carry", "source", "since"):
             setattr(self, name, copy.copy(getattr(self, name)))
         self.group = self.group.detached()
         return heir
@@ -195,19 +224,20 @@ class Runtime:
     def without_disk(self, name: str) -> Runtime:
         """Return a runtime under a new name that has the logs and nothing else; see `after_crash` for the old one."""
         heir = Runtime(name, self._disk)
-        heir.source, heir.record = copy.copy(self.source), self.record
+        heir.source = copy.copy(self.source)
         heir.succeeds, heir.counted_before = [*self.succeeds, self.name], self.counted_before
         return heir
 
-    def begin(self, counted: int | None) -> None:
+    def begin(self, counted: int | None, versions: tuple[Version, ...]) -> None:
         """Begin to work on a job; after an agent whose disk was lost, where that was last counted.
 
-        Everything later in the logs is ours to bring.
+        Everything later in the logs is ours to bring, read now, by these versions.
         """
-        self.versions |= self.record
+        self.adopt(versions, None)
         if self.succeeds:
             after = NEVER if counted is None else counted
-            self.carry = [item for interval, items in sorted(self.source.items()) if interval > after for item in items]
+            logs = [(interval, items) for interval, items in sorted(self.source.items()) if interval > after]
+            self.carry = [text for interval, items in logs for text in self._reduced(items, interval)]
             self.counted_before = counted
         self.succeeds, self.enlisted = [], True
 

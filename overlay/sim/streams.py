@@ -66,7 +66,8 @@ class StreamEnd:
 
     def _carry(self, data: bytes | None) -> None:
         loop = self._streams.loop
-        self._arrived_s = max(self._arrived_s, loop.arrival_s(self.address, self.other))
+        arrived_s = loop.arrival_s(self.address, self.other) + self._streams.queue_s(self.address, data)
+        self._arrived_s = max(self._arrived_s, arrived_s)
         loop.call_arrival(self._arrived_s, self.peer.context, self._arrive, data)
 
     def _retry(self) -> None:
@@ -95,7 +96,8 @@ class StreamEnd:
 class Streams:
     """All connections of one simulated network.
 
-    `up` holds the machines that answer at all.
+    `up` holds the machines that answer at all. `bytes_per_s` is what each of them sends at most, over all its
+    connections together; None: no bound.
     """
 
     def __init__(self, loop: SimLoop) -> None:
@@ -103,6 +105,8 @@ class Streams:
         self.context = contextvars.copy_context()
         self.up: set[Address] = set()
         self.frames = self.bytes = 0
+        self.bytes_per_s: float | None = None
+        self._free_s: dict[Address, float] = {}
         self._listeners: dict[Address, tuple[contextvars.Context, Callable[[StreamEnd], None]]] = {}
 
     def listen(self, address: Address, accept: Callable[[StreamEnd], None]) -> None:
@@ -148,6 +152,14 @@ class Streams:
         trips_s = (back_s - loop.time()) * (OPENING_TRIPS - 2)
         loop.call_arrival(back_s + trips_s, their_context, accept, theirs)
         loop.call_arrival(back_s + trips_s, context, done, ours)
+
+    def queue_s(self, source: Address, data: bytes | None) -> float:
+        """Return how long bytes take to leave a machine, behind all that it sends already."""
+        if self.bytes_per_s is None or not data:
+            return 0.0
+        now_s = self.loop.time()
+        self._free_s[source] = max(now_s, self._free_s.get(source, 0.0)) + len(data) / self.bytes_per_s
+        return self._free_s[source] - now_s
 
     def count(self, source: Address, to: Address, data: bytes) -> None:
         """Count what is sent and add it to the digest."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.sim import rollups, scenarios, trials
+from overlay.sim import rollups, scenarios, trials, updates
 from overlay.sim.agents import Cluster
 from overlay.sim.loop import SimLoop
 from overlay.sim.report import Outcome
@@ -47,6 +47,12 @@ SCENARIOS = {
         agents=1280,
         delay_ms=rollups.DELAY_MS,
         options=(("disk_ms", rollups.DISK_MS), ("leap_after_ms", 10_000)),
+    ),
+    "update": Scenario(
+        play=updates.update,
+        agents=1280,
+        delay_ms=updates.DELAY_MS,
+        options=(("disk_ms", updates.DISK_MS), ("leap_after_ms", 10_000)),
     ),
     "faults": Scenario(
         play=trials.faults,

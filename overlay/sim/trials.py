@@ -17,7 +17,6 @@ from overlay.sim.checkers import (
     check_edges,
     check_multicast,
     check_settled,
-    check_versions,
     follow_routes,
     is_attached,
 )
@@ -178,6 +177,7 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
     log = work.log
     outcome.failures += check_counted(log, work.due(), complete=False)
     outcome.failures += check_multicast(cluster, job, log.controls, complete=False)
+    outcome.failures += work.wrong_versions()
     await storm.heal()
     commits, reigns, began_s = len(log.commits), work.job.reigns, cluster.loop.time()
     settling = cluster.loop.create_task(work.go_on(30.0, items=False))
@@ -194,9 +194,9 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
         outcome.failures += _unsettled(cluster, work, source) or [f"not live again: {error}; {work.rest()}"]
     outcome.failures += check_multicast(cluster, job, log.controls, complete=True)
     outcome.failures += check_counted(log, work.due(), complete=True)
-    outcome.failures += check_versions(log.commits, log.version_at)
+    outcome.failures += work.wrong_versions()
     outcome.failures += work.job.truth.wrong
-    missing = set(log.commits[-1].missing).intersection(work.names()) if log.commits else set[str]()
+    missing = set(work.missing()).intersection(work.names())
     outcome.failures += [f"{name} is a member, lives, and is missing from the last result" for name in sorted(missing)]
     for app in (job, source):
         outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
@@ -209,11 +209,14 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
         "move_root",
         "enter_late",
         "retire",
-        "change_version",
+        "race",
     ):
         outcome.note(f"of these {kind}", storm.counts.get(kind, 0))
     outcome.note("items counted once each", len(log.counted()))
     outcome.note("items lost with a disk", len(work.excused.difference(log.counted())))
+    outcome.note("items read by a version too old", len(work.superseded))
+    outcome.note("versions", len(log.versions) - 1)
+    outcome.note("times that windows were emptied", len(log.emptied))
     outcome.note("commits", len(log.commits))
     outcome.note("control entries", len(log.controls))
     outcome.note("roots elected", work.job.reigns)

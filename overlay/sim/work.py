@@ -13,14 +13,38 @@ from overlay.contract import NEVER, RollupState, RosterEntry
 from overlay.group.log import quorum
 from overlay.group.messages import Kind, Seat, decode_seats
 from overlay.sim.agents import Cluster, Machine
-from overlay.sim.copies import Copy, Enlisted, Truth
+from overlay.sim.changing import ask, drawn
+from overlay.sim.copies import Copy, Enlisted
 from overlay.sim.jobs import Job
+from overlay.sim.truth import Truth
+from overlay.sim.version_checkers import check_changes
 
-#: A change of the definition takes effect so many intervals later: nobody has sealed them by then.
-AHEAD = 8
+#: An interval begins so often.
+PACE_S = 0.5
+#: Agents that ask for another version of the job at the same time.
+RACERS = 5
 #: Share of the agents that become members later, and least members that stay.
 LATE_SHARE = 0.2
 MEMBERS_MIN = 3
+
+
+def publish(job: Job, members: Sequence[Machine], first: Machine) -> None:
+    """Begin a job with these members, and its root group with the first of them alone."""
+    known = {machine.runtime.name: Enlisted(machine.contact.address) for machine in members}
+    copy = Copy(
+        root=first.contact.address,
+        reign=first.wall(),
+        rollup=RollupState(roster={name: RosterEntry(admitted=NEVER) for name in known}),
+        enlisted=known,
+        seats=(Seat(first.runtime.name, first.contact.address, True),),
+    )
+    job.truth = Truth(copy)
+    for machine in members:
+        machine.join_tree(job.source, member=True)
+        machine.runtime.enlisted = True
+        machine.trees[job.app] = (True, None)
+    assert first.runtime.member is not None
+    first.runtime.member.create(copy)
 
 
 class Work:
@@ -29,36 +53,24 @@ class Work:
     Args:
         cluster: all machines, which have grown up with the job.
         job: it; in its source's tree everybody is a member.
+        late_share: of the agents, that become members later.
     """
 
-    def __init__(self, cluster: Cluster, job: Job) -> None:
+    def __init__(self, cluster: Cluster, job: Job, late_share: float = LATE_SHARE) -> None:
         self.cluster, self.job, self.app = cluster, job, job.app
         #: Items, in the order in which they came.
         self.produced: dict[str, None] = {}
-        self.intervals = self._versions = 0
+        self.intervals = self._asked = 0
+        self._asking: set[asyncio.Task[int | None]] = set()
+        job.now = lambda off_ms: self.intervals + off_ms // round(PACE_S * 1000)
         machines = list(cluster.machines)
         cluster.rng.shuffle(machines)
-        late = int(LATE_SHARE * len(machines))
+        late = int(late_share * len(machines))
         self._outside, self._leaving = machines[:late], list[Machine]()
         self._rng = cluster.rng
-        first = machines[-1]
-        known = {machine.runtime.name: Enlisted(machine.contact.address) for machine in machines[late:]}
-        copy = Copy(
-            root=first.contact.address,
-            reign=first.wall(),
-            rollup=RollupState(roster={name: RosterEntry(admitted=NEVER) for name in known}),
-            enlisted=known,
-            seats=(Seat(first.runtime.name, first.contact.address, True),),
-        )
-        job.truth = Truth(copy)
-        for machine in machines:
-            machine.runtime.record = self.log.versions
+        publish(job, machines[late:], machines[-1])
+        for machine in machines[:late]:
             machine.join_tree(job.source, member=True)
-        for machine in machines[late:]:
-            machine.runtime.enlisted = True
-            machine.trees[job.app] = (True, None)
-        assert first.runtime.member is not None
-        first.runtime.member.create(copy)
 
     @property
     def log(self) -> Copy:
@@ -79,10 +91,18 @@ class Work:
         runs = [items for source, after in begun if after is not None for at, items in source.items() if at <= after]
         return {item for items in runs for item in items}
 
+    @property
+    def superseded(self) -> set[str]:
+        """Items that must not be counted: whoever read them had not heard yet of the version that counts them.
+
+        That labels say so is held in `Truth`.
+        """
+        return set(self.job.truth.stale())
+
     def due(self) -> dict[str, bool]:
         """Return every item and whether it must be counted."""
-        excused = self.excused
-        return {item: item not in excused for item in self.produced}
+        exempt = self.excused | self.superseded
+        return {item: item not in exempt for item in self.produced}
 
     # ---- what always goes on
 
@@ -104,7 +124,7 @@ class Work:
         if items and self._rng.random() < 0.5:
             self._say(b"%d" % self.intervals)
 
-    async def go_on(self, seconds: float, *, items: bool, pace_s: float = 0.5) -> None:
+    async def go_on(self, seconds: float, *, items: bool, pace_s: float = PACE_S) -> None:
         """Seal interval after interval for a while."""
         end_s = self.cluster.loop.time() + seconds
         while self.cluster.loop.time() < end_s:
@@ -120,6 +140,20 @@ class Work:
             if each.carry or any(each.snapshots.values()) or not each.enlisted
         ]
 
+    def wrong_versions(self) -> list[str]:
+        """Check the versions that agents have heard of and work by, all members' copies, and what labels say."""
+        runtimes = {machine.runtime.name: machine.runtime for machine in self.cluster.machines}
+        heard = {each.runtime.name: each.heard.versions for each in self.cluster.machines if each.heard is not None}
+        works = {f"the worker of {name}": runtime.versions for name, runtime in runtimes.items()}
+        copies = {name: runtime.group.copy for name, runtime in runtimes.items()}
+        held = {name: copy for name, copy in copies.items() if copy is not None}
+        return check_changes(self.job.truth, {**heard, **works}, held, self.excused)
+
+    def missing(self) -> set[str]:
+        """Return whom the label of the last interval names: not in it, or late for its version."""
+        last = self.log.commits[-1:]
+        return {name for commit in last for name in (*commit.missing, *self.log.late(commit, commit.through))}
+
     def names(self) -> set[str]:
         """Return the names of all members."""
         return {machine.runtime.name for machine in self.cluster.machines if self.app in machine.trees}
@@ -132,7 +166,7 @@ class Work:
 
     def changes(self) -> Sequence[Callable[[], None]]:
         """Return what may happen beside faults."""
-        return (self.move_root, self.enter_late, self.retire, self.change_version)
+        return (self.move_root, self.enter_late, self.retire, self.race, self.race)
 
     def move_root(self) -> None:
         """Let the root hand over to another member of its group, if that has everything."""
@@ -163,10 +197,18 @@ class Work:
                 self._leaving.remove(machine)
                 machine.retire(self.app)
 
-    def change_version(self) -> None:
-        """Let the root change the job's definition from an interval on that nobody has sealed yet."""
-        self._versions += 1
-        self._say(b"version %d %d" % (self._versions, self.intervals + AHEAD))
+    def race(self) -> None:
+        """Let some agents ask for another version of the job at the same time, each whomever it takes for its master.
+
+        A clock that is off makes a master propose an interval that has begun, or a later one than is needed.
+        """
+        up = [machine for machine in self.cluster.up() if not machine.is_paused]
+        for machine in self._rng.sample(up, min(RACERS, len(up))):
+            self._asked += 1
+            request = drawn(machine, f"{machine.runtime.name}/{self._asked}", self._rng)
+            task = machine.task(ask(machine, self.job, request, self._rng))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
 
     def _say(self, body: bytes) -> None:
         leader = self.leader
@@ -210,6 +252,6 @@ class Work:
             wrong.append(f"only {voters} have a vote in the job's root group")
         for machine in self.cluster.machines:
             copy = machine.runtime.group.copy
-            if copy is not None and copy.applied == self.log.applied and copy.commits != self.log.commits:
+            if copy is not None and copy.applied == self.log.applied and copy != self.log:
                 wrong.append(f"{machine.runtime.name} has another copy of the job than was decided")
         return wrong

@@ -16,12 +16,13 @@ from overlay.ids import distance
 from overlay.sim import sweep
 from overlay.sim.agents import Cluster, Machine
 from overlay.sim.checkers import check_counted, check_settled
-from overlay.sim.copies import Copy, Count, Truth
+from overlay.sim.copies import Copy, Count
 from overlay.sim.jobs import Job
 from overlay.sim.loop import SimLoop
 from overlay.sim.members import Member
 from overlay.sim.payloads import pack
 from overlay.sim.runtime import GroupDisk
+from overlay.sim.truth import Truth
 from overlay.sim.work import Work
 
 Patch = pytest.MonkeyPatch
@@ -167,8 +168,8 @@ def test_the_truth_sees_a_commit_at_once_that_says_somebody_is_in_it_who_is_not(
 
     truth = Truth(Copy())
     for number in (1, 2, 3):
-        truth.seal("a", number, [f"=0@{number}", f"a#{number}"])
-        truth.seal("b", number, [f"b#{number}"])
+        truth.seal("a", number - 1, number, [f"=a:1@{number}", f"a#{number}"])
+        truth.seal("b", number - 1, number, [f"b#{number}"])
     truth.observe("a", Place(1, 2), Kind.COMMAND, commit(1, ["a#1", "b#1"], "a", "b"))
     truth.observe("a", Place(1, 3), Kind.COMMAND, commit(2, ["a#2"], "a"))
     assert truth.wrong == []
