@@ -209,9 +209,9 @@ def without_copies_of_new_leaders(patch: Patch) -> None:
 
 #: With seeds that have shown each of them; others are tried when these do not any more.
 MUTANTS = [
-    (without_a_majority, (3, 5, *range(10, 40))),
-    (without_votes_on_disk, (153, *range(10, 40))),
-    (without_copies_of_new_leaders, (25, *range(10, 40))),
+    (without_a_majority, (3, 2, *range(10, 40))),
+    (without_votes_on_disk, (145, *range(10, 40))),
+    (without_copies_of_new_leaders, (28, *range(10, 40))),
 ]
 
 
