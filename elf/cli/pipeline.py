@@ -84,11 +84,13 @@ def _from_file(file: Path) -> PipelineJob:
 
 def _published(name: str, agent: str, token_file: Path | None) -> PipelineJob:
     from elf.offline.asking import describe
-    from elf.offline.pipeline.run import PipelineJob
+    from elf.offline.pipeline.published import of_published
 
     with connect(agent, token_file) as client:
-        job = describe(client, name)
-    return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
+        job, told = of_published(describe(client, name))
+    if told:
+        say(told)
+    return job
 
 
 def _since_ms(since: str, job: PipelineJob) -> int:
