@@ -27,7 +27,7 @@ from agents.jobs.query import TIME_COLUMN, Item, Query, Window, aggregate_call, 
 from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, canonical
 from agents.jobs.types import ArrayType, SqlType
 from agents.jobs.values import Untyped, Value
-from cbt.aggregates import AggregateLimit, AggregateOverflow
+from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import creator, finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
 
@@ -156,6 +156,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
             finished = finish(paos, self.schema)
         except (AggregateOverflow, AggregateLimit) as error:
             raise JobError(str(error).replace(repr(error.column), repr(self._written[error.column]))) from None
+        except UserPaoError as error:
+            raise JobError(str(error)) from None
         frame = finished.lazy().with_columns(*span)
         if self._having is not None:
             frame = frame.filter(self._having)

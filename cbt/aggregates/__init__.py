@@ -20,6 +20,7 @@ from cbt.aggregates.contract import (
     Plain,
     Slotted,
     States,
+    UserPaoError,
 )
 from cbt.aggregates.segments import segmented
 from cbt.aggregates.totals import check_sums
@@ -79,6 +80,7 @@ __all__ = [
     "Slotted",
     "States",
     "UserPao",
+    "UserPaoError",
     "aggregate",
     "check_sums",
     "register",

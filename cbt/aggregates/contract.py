@@ -74,6 +74,14 @@ class AggregateLimit(ValueError):
         self.limit = limit
 
 
+class UserPaoError(ValueError):
+    """A PAO in Python failed; the text names it and says why."""
+
+    # As above; Polars adds the expression.
+    def __init__(self, text: str) -> None:
+        super().__init__(text.partition("\n")[0])
+
+
 @dataclasses.dataclass(frozen=True)
 class Aggregate(abc.ABC):
     """One aggregate over one input column.

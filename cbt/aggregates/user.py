@@ -2,6 +2,10 @@
 
 Installed by the operator of an agent, never sent over the wire. A state is anything msgpack carries; the tree sees
 bytes, b"" for nothing. Each merge is a Python call, some thousand times slower than an aggregate made of columns.
+
+A PAO that fails on values fails there and then, before anything has changed. Where it fails on states, in the middle of
+a tree, nobody could leave anything out: the merged state says why it failed, so does all that it is merged with, and
+asking for the answer is the error.
 """
 
 from __future__ import annotations
@@ -13,8 +17,14 @@ import msgpack
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain, States
+from cbt.aggregates.contract import Merge, Plain, States, UserPaoError
 from cbt.aggregates.grouped import convert
+
+#: A state that failed: a byte that no msgpack begins with, and the reason as text.
+_FAILED = b"\xc1"
+_REASON_CHARS_MAX = 200
+#: One state, packed. More than one group's share of a snapshot should be is a sign of a state that grows with the data.
+STATE_BYTES_MAX = 1 << 20
 
 
 class UserPao(Protocol):
@@ -23,8 +33,9 @@ class UserPao(Protocol):
     States are numbers, texts, bytes, lists or dicts of these, None.
     """
 
-    #: The type of the final value.
-    output: pl.DataType
+    @property
+    def output(self) -> pl.DataType:
+        """The type of the final value; mostly a plain attribute."""
 
     def create(self, values: list[Any]) -> Any:
         """Reduce values, at least one and none of them None, to a state."""
@@ -43,9 +54,9 @@ def register(name: str, pao: UserPao) -> None:
     """Make a PAO known under a name; every agent of a job must know the same.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: another PAO has the name.
     """
-    if _PAOS.setdefault(name, pao) is not pao:
+    if _PAOS.setdefault(name, pao) != pao:
         raise ValueError(f"there is already a PAO named {name!r}")
 
 
@@ -89,7 +100,12 @@ class UserAggregate(Plain):
         pao = _PAOS[self.pao]
 
         def pack(groups: pl.Series) -> pl.Series:
-            states = [msgpack.packb(pao.create(values)) if values else b"" for values in groups.to_list()]
+            try:
+                states = [_packed(pao.create(values)) if values else b"" for values in groups.to_list()]
+            except MemoryError:
+                raise
+            except _FAILURES as error:
+                raise UserPaoError(_reason(self.pao, error)) from None
             return pl.Series(groups.name, states, dtype=pl.Binary)
 
         lists = value.drop_nulls().implode().map_batches(pack, return_dtype=pl.Binary(), is_elementwise=True)
@@ -104,8 +120,13 @@ class UserAggregate(Plain):
         pao = _PAOS[self.pao]
 
         def unpack(states: pl.Series) -> pl.Series:
-            values = [pao.finish(msgpack.unpackb(state)) if state else None for state in states.to_list()]
-            return pl.Series(states.name, values, dtype=self.output)
+            try:
+                values = [pao.finish(_unpacked(state)) if state else None for state in states.to_list()]
+                return pl.Series(states.name, values, dtype=self.output)
+            except (MemoryError, UserPaoError):
+                raise
+            except _FAILURES as error:
+                raise UserPaoError(_reason(self.pao, error)) from None
 
         return convert(pl.col(f"{name}_state"), self.output, unpack)
 
@@ -113,8 +134,37 @@ class UserAggregate(Plain):
         pao = _PAOS[self.pao]
         merged = np.empty(len(left[0]), dtype=object)
         for row, (one, other) in enumerate(zip(left[0], right[0], strict=True)):
-            if one and other:
-                merged[row] = msgpack.packb(pao.merge(msgpack.unpackb(one), msgpack.unpackb(other)))
-            else:
-                merged[row] = one or other
+            merged[row] = self._merged(pao, one, other) if one and other else one or other
         return (merged,)
+
+    def _merged(self, pao: UserPao, one: bytes, other: bytes) -> bytes:
+        failed = [state for state in (one, other) if state.startswith(_FAILED)]
+        if failed:
+            return min(failed)
+        try:
+            return _packed(pao.merge(_unpacked(one), _unpacked(other)))
+        except MemoryError:
+            raise
+        except _FAILURES as error:
+            return _FAILED + _reason(self.pao, error).encode(errors="replace")
+
+
+_FAILURES = (Exception, SystemExit)
+
+
+def _packed(state: Any) -> bytes:
+    packed: bytes = msgpack.packb(state)
+    if len(packed) > STATE_BYTES_MAX:
+        raise ValueError(f"a state of {len(packed)} bytes; it may have {STATE_BYTES_MAX}")
+    return packed
+
+
+def _unpacked(state: bytes) -> Any:
+    if state.startswith(_FAILED):
+        raise UserPaoError(state[1 : 2 * _REASON_CHARS_MAX].decode(errors="replace"))
+    return msgpack.unpackb(state, strict_map_key=False)
+
+
+def _reason(name: str, error: BaseException) -> str:
+    first = next(iter(str(error).strip().splitlines()), "")
+    return f"the aggregate {name} fails: {type(error).__name__}" + (f": {first[:_REASON_CHARS_MAX]}" if first else "")
