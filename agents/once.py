@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from agents.errors import JobError, did_you_mean, nearest
+from agents.intake.poison import insert_whatever
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.plan import Plan, compile_job
@@ -44,6 +45,8 @@ class Outcome:
     files: int
     #: The first rejected line, cut, and why; None when there was none.
     rejected: tuple[bytes, str] | None = None
+    #: Events left out, because the job's expressions or functions fail on them.
+    failed: int = 0
 
 
 def run_once(
@@ -81,7 +84,7 @@ def evaluate(
     files = _expand(inputs)
     parser = make_format(format, time=time)
     plan = compile_job(definition, _types(definition, parser, columns or {}, files))
-    tree = BufferTree(plan.schema)
+    taker, failed = _Taker(plan), 0
     counters, rejected = Counters(), None
     for file in files:
         for chunk in _chunks(file):
@@ -89,8 +92,21 @@ def evaluate(
             counters += parsed.counters
             rejected = rejected or next(iter(parsed.rejects), None)
             if parsed.events.height:
-                tree.insert(plan.reduce(parsed.events))
-    return Outcome(_rows(plan, tree.snapshot()), counters, len(files), rejected)
+                failed += insert_whatever(taker, parsed.events)
+    return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, failed)
+
+
+class _Taker:
+    """Takes events in as a worker of an agent does."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.tree = plan, BufferTree(plan.schema)
+
+    def insert(self, events: pl.DataFrame) -> None:
+        self.tree.insert(self.plan.reduce(events))
+
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """There are no labels here; the outcome says how many events are left out."""
 
 
 def parse_columns(text: str) -> dict[str, SqlType]:

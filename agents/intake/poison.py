@@ -67,8 +67,32 @@ def parse_whatever(
     yield Parsed(pl.DataFrame(schema=schema), Counters(read=1, rejected=1), rejects)
 
 
-def insert_whatever(worker: Taker, events: pl.DataFrame) -> None:
-    """Insert events, in one piece or in halves around those the job's expressions fail on."""
+def insert_whatever(worker: Taker, events: pl.DataFrame) -> int:
+    """Insert events, in one piece or in halves around those the job's expressions, or functions in them, fail on.
+
+    Returns:
+        How many are left out.
+    """
+    left_out: list[tuple[int, BaseException]] = []
+    _insert(worker, events, left_out)
+    if not left_out:
+        return 0
+    plan, failure = worker.plan, left_out[0][1]
+    log.error(
+        "job %s fails on %d of %d events, which it leaves out: %s: %s",
+        *(plan.definition.key, len(left_out), events.height, type(failure).__name__, failure),
+    )
+    # One gap an interval is all that labels say; a function that fails on every event must not make thousands.
+    gaps: dict[int, tuple[int, int]] = {}
+    for at_ms, _ in left_out:
+        first_ms, last_ms = gaps.get(at_ms // plan.interval_ms, (at_ms, at_ms))
+        gaps[at_ms // plan.interval_ms] = min(first_ms, at_ms), max(last_ms, at_ms)
+    for first_ms, last_ms in gaps.values():
+        worker.note_gap(first_ms, last_ms)
+    return len(left_out)
+
+
+def _insert(worker: Taker, events: pl.DataFrame, left_out: list[tuple[int, BaseException]]) -> None:
     try:
         worker.insert(events)
         return
@@ -78,10 +102,7 @@ def insert_whatever(worker: Taker, events: pl.DataFrame) -> None:
         failure = error
     if events.height > 1:
         middle = events.height // 2
-        insert_whatever(worker, events.head(middle))
-        insert_whatever(worker, events.slice(middle))
+        _insert(worker, events.head(middle), left_out)
+        _insert(worker, events.slice(middle), left_out)
         return
-    job = worker.plan.definition.key
-    log.error("job %s fails on an event, which it leaves out: %s: %s", job, type(failure).__name__, failure)
-    at_ms = int(events["ts"].dt.epoch("ms")[0])
-    worker.note_gap(at_ms, at_ms)
+    left_out.append((int(events["ts"].dt.epoch("ms")[0]), failure))

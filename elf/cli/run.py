@@ -52,6 +52,9 @@ def run(
     lines = outcome.counters
     ends = f"{lines.parsed} parsed, {lines.filtered} skipped, {lines.rejected} rejected"
     say(f"{lines.read} lines of {outcome.files} files: {ends}")
+    if outcome.failed:
+        events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
+        say(f"{events} left out, on which the job's expressions or functions fail")
     if outcome.rejected is not None:
         line, reason = outcome.rejected
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
