@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from agents.errors import JobError
 from agents.jobs.definition import check_definition
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions, compile_versions
@@ -17,6 +18,8 @@ from overlay.decoding import read_msgpack
 
 #: Publications remembered that others have followed.
 OVER_MAX = 1_024
+#: Jobs remembered that cannot run here.
+UNUSABLE_MAX = 1_024
 _JOB, _MEMBER = "job/", "member/"
 
 
@@ -29,6 +32,8 @@ class Catalogue:
         #: Tree -> versions and job, of the newest publication of each job.
         self._versions: dict[bytes, Versions] = {}
         self._trees: dict[bytes, bytes] = {}
+        #: Jobs of which a newer record came that cannot run here: job -> that record and why.
+        self._unusable: dict[bytes, tuple[JobRecord, str]] = {}
         #: Trees of publications that others have followed, oldest first.
         self._over: dict[bytes, None] = {}
 
@@ -48,19 +53,44 @@ class Catalogue:
         return job
 
     def learn(self, job: JobRecord) -> None:
-        """Take a job in; an older publication of the same job is ignored."""
+        """Take a job in; an older publication of the same job is ignored.
+
+        Raises:
+            JobError: it cannot run here, say for want of a function; `unusable` remembers it.
+        """
         check_definition(job.definition)
         app = job.definition.app_id
         known = self._jobs.get(app)
         if known is not None and known.stamp_ms > job.stamp_ms:
             return
-        compiled = compile_versions(job.history, self._versions.get(job.tree))
+        self._forget_unusable(app, job.stamp_ms)
+        try:
+            compiled = compile_versions(job.history, self._versions.get(job.tree))
+        except JobError as error:
+            before = self._versions.get(job.tree)
+            if not job.stopped or before is None:
+                if app not in self._unusable and len(self._unusable) < UNUSABLE_MAX:
+                    self._unusable[app] = job, str(error)
+                raise
+            # It ends, whether we could follow its last change or not.
+            compiled = before
         if known is not None and known.tree != job.tree:
             self._over[known.tree] = None
             while len(self._over) > OVER_MAX:
                 del self._over[next(iter(self._over))]
             del self._versions[known.tree], self._trees[known.tree]
         self._jobs[app], self._trees[job.tree], self._versions[job.tree] = job, app, compiled
+
+    def _forget_unusable(self, app: bytes, stamp_ms: int) -> None:
+        """Drop what was remembered of a job that did not run here, now that there is as new a record of it."""
+        if app in self._unusable and self._unusable[app][0].stamp_ms <= stamp_ms:
+            del self._unusable[app]
+
+    def unusable(self, source: str) -> list[tuple[JobRecord, str]]:
+        """Return the jobs of a source that run, or have a newer version, and cannot here; with the reason, by name."""
+        running = [each for each in self._unusable.values() if not each[0].stopped]
+        found = [each for each in running if each[0].definition.source == source]
+        return sorted(found, key=lambda each: each[0].definition.key)
 
     def job(self, app: bytes) -> JobRecord | None:
         """Return what is known of a job, stopped ones included."""

@@ -210,6 +210,9 @@ class Service:
         for job in self._agent.catalogue.running():
             if job.definition.source in self._agent.intakes and self._agent.node.tree(job.tree).role == "joining":
                 reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")
+        for name in self._agent.intakes:
+            for job, why in self._agent.catalogue.unusable(name):
+                reasons.append(f"job {job.definition.key} cannot run on this agent, and misses it: {why}")
         reasons += [f"job {key}: {why}" for key, why in sorted(self._agent.attachments.pending.items())]
         return not reasons, reasons
 
