@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UnknownJobError,
     )
+    from agents.installed.declaring import aggregate, scalar, vectorised
     from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Version, Window
 
 __version__ = "0.1.0"
@@ -42,6 +43,8 @@ _ERRORS = (
     "UnknownAgentError",
     "UnknownJobError",
 )
+#: What packages of functions are made with (docs/FUNCTIONS.md).
+_FUNCTIONS = ("aggregate", "scalar", "vectorised")
 __all__ = [
     "AgentRunningError",
     "AsyncClient",
@@ -65,7 +68,10 @@ __all__ = [
     "Version",
     "Window",
     "__version__",
+    "aggregate",
     "connect",
+    "scalar",
+    "vectorised",
 ]
 
 
@@ -86,6 +92,8 @@ def connect(url: str = "http://127.0.0.1:4260", token: str | None = None, *, cre
 
 def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
+    if name in _FUNCTIONS:
+        return getattr(import_module("agents.installed.declaring"), name)
     if name in __all__:
         return getattr(import_module("agents.errors" if name in _ERRORS else "elf.client"), name)
     raise AttributeError(f"module 'elf' has no attribute {name!r}")

@@ -36,6 +36,7 @@ PURE = [
     "elf/offline/verify/lacks.py", "elf/offline/verify/passes.py", "elf/offline/verify/coverage.py",
     "elf/offline/verify/published.py",
     "elf/offline/verify/compare.py", "elf/offline/verify/tolerance.py", "elf/offline/since.py",
+    "agents/installed/declaring.py", "agents/installed/calling.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}

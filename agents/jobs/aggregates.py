@@ -90,7 +90,7 @@ def compile_aggregate(node: exp.Expr, rows: Scope) -> Aggregated:
     if len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls):
         ignores_nulls, arguments = True, [arguments[0].this]
     name = call.name.lower()
-    least, most, compiler = _AGGREGATES[name]
+    least, most, compiler = _AGGREGATES.get(name, (1, 1, _installed))
     if arguments and isinstance(arguments[0], exp.Distinct):
         if name != "count":
             raise refused(call, f"{name}(DISTINCT ...) is not in the job language", "count(DISTINCT ...) is")
@@ -222,6 +222,20 @@ def _approx_percentile(call: _Call) -> Aggregated:
 def _collect_set(call: _Call) -> Aggregated:
     value = call.take(0)
     return _over("collect_set", value, ArrayType(_sql(value)))
+
+
+def _installed(call: _Call) -> Aggregated:
+    """Compile a call of an aggregate that is installed in Python."""
+    from agents.installed.loading import find_aggregate
+
+    name = call.name.lower()
+    made = find_aggregate(name)
+    assert made is not None, "it was taken for an aggregate"
+    (kind,), value = made.args, call.take(0)
+    converted = implicit(value, kind)
+    if converted is None:
+        raise refused(value.node, f"{name}() takes {kind.value}, not {value.type.value}")
+    return Aggregated(aggregate("user", kind.dtype, pao=name), converted.expr, made.returns)
 
 
 def _sql(value: Value) -> SqlType:

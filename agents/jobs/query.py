@@ -153,7 +153,17 @@ def aggregate_call(node: exp.Expr) -> exp.Expr | None:
     """The call inside a node that is an aggregate, with or without FILTER or IGNORE NULLS; None if it is none."""
     call = node.this if isinstance(node, exp.Filter) else node
     call = call.this if isinstance(call, exp.IgnoreNulls | exp.RespectNulls) else call
-    return call if isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES else None
+    return call if isinstance(call, exp.Anonymous) and is_aggregate(call.name.lower()) else None
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether a name in lower case is one of an aggregate, of the language or installed."""
+    if name in AGGREGATES or name == "window":
+        return name in AGGREGATES
+    # What is installed is found when a job first calls a function that is not built in.
+    from agents.installed.loading import find_aggregate
+
+    return find_aggregate(name) is not None
 
 
 def _source(tree: exp.Select) -> tuple[str, frozenset[str]]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from agents.installed.loading import find_aggregate
 from agents.jobs.query import TIME_COLUMN, aggregate_call
 from elf.offline.expressions import Resolve, call, to_column
+from elf.offline.functions import aggregate_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -89,6 +91,8 @@ def spark_aggregate(node: exp.Expr, resolve: Resolve) -> Column:
             return F.sort_array(F.collect_set(only(values[0])))
         case "approx_count_distinct":
             return F.count_distinct(only(values[0]))
+        case name if find_aggregate(name) is not None:
+            return aggregate_column(name, only(values[0]))
         case name:
             return call(name, *map(only, values))
 

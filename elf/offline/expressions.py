@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.installed.loading import find_function, installed
 from agents.jobs.query import AGGREGATES
+from elf.offline.functions import function_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -141,11 +143,15 @@ def to_column(node: exp.Expr, resolve: Resolve) -> Column:
             return _case(node, go)
         case exp.Cast() if (target := _TYPES.get(node.to.this)) is not None and not node.to.expressions:
             return go(node.this).cast(target)
+        case exp.Anonymous() if find_function(node.name.lower()) is not None:
+            return function_column(node.name.lower(), [go(argument) for argument in node.expressions], "raise")
         case exp.Anonymous() if node.name.lower() in FUNCTIONS:
             return call(node.name.lower(), *[go(argument) for argument in node.expressions])
         case exp.Anonymous():
-            near = did_you_mean(nearest(node.name.lower(), FUNCTIONS.union(AGGREGATES)))
-            raise JobSpecError(f"the Spark planner does not call the function {node.name!r}{near}")
+            near = did_you_mean(nearest(node.name.lower(), FUNCTIONS.union(AGGREGATES, installed().names)))
+            raise JobSpecError(
+                f"the Spark planner does not call the function {node.name!r}, and none of that name is installed{near}"
+            )
         case _:
             raise JobSpecError(f"the Spark planner does not know {node.sql(dialect='spark')!r} ({node.key})")
 

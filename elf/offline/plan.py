@@ -18,6 +18,7 @@ from agents.errors import JobSpecError
 from agents.jobs.query import Query, aggregate_call, parse_query
 from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
+from elf.offline.failing import without_failing
 from elf.offline.grid import START, Grid
 from elf.offline.scopes import EventScope, GroupScope, OutputScope, same
 
@@ -115,7 +116,9 @@ class SparkPlan:
         if self.query.window is None:
             events = events.withColumn(START, F.lit(0 if grid is None else grid.first_ms))
         if self.query.where is not None:
+            events = without_failing(events, [self.query.where], in_events)
             events = events.filter(to_column(self.query.where, in_events))
+        events = without_failing(events, [*self._groups, *self._aggregates], in_events)
         return events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
 
     def _grouped(self, events: DataFrame, grid: Grid | None, aggregates: list[exp.Expr]) -> DataFrame:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.installed.loading import find_function
 from agents.jobs.query import is_window_field
 from elf.offline.expressions import to_column
+from elf.offline.functions import function_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -24,9 +26,15 @@ class EventScope:
         self._columns = {column.lower(): column for column in columns}
 
     def __call__(self, node: exp.Expr) -> Column | None:
-        """Return the event's column for a name, None for any other node."""
+        """Return the event's column for a name, None for any other node but calls of installed functions.
+
+        What these fail on is left out elsewhere (`elf.offline.failing`), whatever order Spark does things in.
+        """
         from pyspark.sql import functions as F
 
+        if isinstance(node, exp.Anonymous) and find_function(node.name.lower()) is not None:
+            arguments = [to_column(argument, self) for argument in node.expressions]
+            return function_column(node.name.lower(), arguments, "null")
         if not isinstance(node, exp.Column):
             return None
         column = self._columns.get(node.name.lower())

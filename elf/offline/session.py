@@ -153,6 +153,12 @@ def in_one_sentence() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # Of our own, raised in one of Spark's Python workers: a function of the job.
+        ours = [
+            line.partition(f"{OfflineError.__name__}: ")[2] for line in lines if f".{OfflineError.__name__}: " in line
+        ]
+        if ours:
+            raise OfflineError(ours[-1][:500]) from None
         causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
         raise OfflineError(f"Spark could not finish: {[*lines[:1], *causes][-1][:500]}") from None
 

@@ -13,6 +13,7 @@ import polars as pl
 from sqlglot import exp
 
 from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.installed.loading import installed
 from agents.jobs.coercion import implicit
 from agents.jobs.dialect import refused
 from agents.jobs.query import AGGREGATES
@@ -133,7 +134,7 @@ def call_function(name: str, node: exp.Expr, arguments: list[Value]) -> Value:
         JobSpecError: there is no such function, or it does not take these arguments.
     """
     check_function(name, node)
-    entry = _FUNCTIONS[name.lower()]
+    entry = _FUNCTIONS.get(name.lower()) or _installed(name.lower())
     if not entry.least <= len(arguments) <= entry.most:
         count = str(entry.least) if entry.least == entry.most else f"{entry.least} to {entry.most}"
         if entry.most == MANY:
@@ -152,13 +153,38 @@ def check_function(name: str, node: exp.Expr) -> None:
         return
     if name.lower() in _REFUSED:
         raise refused(node, f"{name}() is not in the job language: {_REFUSED[name.lower()]}")
-    close = nearest(name.lower(), (*_FUNCTIONS, *AGGREGATES))
-    raise refused(node, f"{name}() is not in the job language", did_you_mean(close).lstrip("; ") or None)
+    found = installed()
+    if name.lower() in found.functions:
+        return
+    if name.lower() in found.refused:
+        raise refused(node, f"{name}() is installed here and cannot be used: {found.refused[name.lower()]}")
+    close = did_you_mean(nearest(name.lower(), (*_FUNCTIONS, *AGGREGATES, *found.names))).lstrip("; ")
+    raise refused(
+        node, f"{name}() is not in the job language, and no function of that name is installed", close or None
+    )
+
+
+def is_taken(name: str) -> bool:
+    """Whether a name in lower case has a meaning of its own, so that nothing else can be installed under it."""
+    return name in _FUNCTIONS or name in _REFUSED or name in AGGREGATES or name == "window"
 
 
 def function_names() -> tuple[str, ...]:
     """The names of all functions, sorted."""
     return tuple(sorted(_FUNCTIONS))
+
+
+def _installed(name: str) -> _Entry:
+    """The entry of an installed function; there has to be one."""
+    from agents.installed.calling import evaluated
+
+    made = installed().functions[name]
+
+    def run(call: Call) -> Value:
+        taken = [call.take(index, kind).expr for index, kind in enumerate(made.args)]
+        return call.value(evaluated(name, made, taken), made.returns)
+
+    return _Entry(len(made.args), len(made.args), run)
 
 
 def _declare(names: Sequence[str], entry: _Entry) -> None:

@@ -25,6 +25,7 @@ from cbt.aggregates.ordered import FirstBy, LastBy
 from cbt.aggregates.sums import Avg, Sum
 from elf.offline.aggregates import Call, read_call
 from elf.offline.expressions import to_column
+from elf.offline.failing import without_failing
 from elf.offline.scopes import EventScope
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
         wanted = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
         where = plan.select.args.get("where")
         if where is not None:
+            wanted = without_failing(wanted, [where.this], scope)
             wanted = wanted.filter(to_column(where.this, scope))
+        wanted = without_failing(wanted, [*plan.groups, *plan.calls.values()], scope)
         at_ms = F.unix_millis("ts")
         interval = ((at_ms - F.pmod(at_ms, F.lit(plan.interval_ms))) / F.lit(plan.interval_ms)).cast("bigint")
         keys = [
