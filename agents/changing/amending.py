@@ -39,13 +39,9 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
     app = request.app
     for _ in range(TRIES):
         job, master = masters.job(app), masters.master(app)
+        made = next((version.number for version in job.history if version.token == request.token), None)
+        if made is not None:
+            return next(row for row in describe_history(job, master.plan) if row["version"] == made)
         version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms)
         await masters.decide(app, Turn(version))
-        job = masters.job(app)
-        made = next((each for each in job.history if each.number == version.number), None)
-        if made is not None and (made.definition, made.what) == (version.definition, version.what):
-            rows = describe_history(job, master.plan)
-            return next(row for row in rows if row["version"] == version.number)
-        if request.expected is not None:
-            raise JobConflictError(f"job {job.definition.key} was changed at the same time")
     raise UnavailableError("the job is being changed by others at this moment; try again")

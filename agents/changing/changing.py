@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -9,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agents.changing.requests import Amend, Kind, Leap, Number
-from agents.errors import JobConflictError, JobError, JobSpecError
+from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, Options, changed_options, load_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
@@ -19,8 +21,10 @@ from overlay.ids import app_id
 
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
 AMEND_MS = 10_000
+#: Another master follows a lost one within a second or two.
+PATIENCE_S, RETRY_S = 5.0, 0.2
 #: A change of a part of a definition begins with what others have made of it meanwhile.
-TRIES = 4
+TRIES = 16
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,6 +77,7 @@ class Changing:
         """
         app, key = app_id(name, creator), f"{creator}/{name}"
         for number in range(TRIES):
+            token = secrets.token_hex(8)
             definition, expected = None, wanted.expected
             if wanted.change == "update":
                 described, _ = await self._ask(key, Describe(app), AMEND_MS)
@@ -80,16 +85,28 @@ class Changing:
                 # What is left as it was is of this version.
                 expected = described["version"] if expected is None and wanted.definition is None else expected
             try:
-                answer, _ = await self._ask(
-                    key, Amend(app, wanted.change, definition, wanted.version, expected), AMEND_MS
-                )
+                answer = await self._amend(key, Amend(app, wanted.change, token, definition, wanted.version, expected))
             except JobConflictError:
                 if wanted.expected is not None or expected is None or number == TRIES - 1:
                     raise
             else:
+                return answer
+        raise AssertionError("the last try returns or raises")
+
+    async def _amend(self, key: str, request: Amend) -> Json:
+        """Ask a job's master until it answers, or has not for a while: it may be lost, and another one follow."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + PATIENCE_S
+        while True:
+            try:
+                answer, _ = await self._ask(key, request, AMEND_MS)
+            except UnavailableError:
+                if loop.time() > end_s:
+                    raise
+                await asyncio.sleep(RETRY_S)
+            else:
                 made: Json = answer
                 return made
-        raise AssertionError("the last try returns or raises")
 
     async def leap(self, creator: str, name: str) -> Json:
         """Have a job's master wait no longer for stragglers; returns up to when, and for whom.

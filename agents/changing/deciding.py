@@ -19,7 +19,7 @@ from agents.requests import JobRecord
 from overlay.contract import NEVER
 from overlay.messages import RECORD_BYTES_MAX
 
-#: Agents have so many whole intervals' time to hear of a version, and the rest of the one that runs.
+#: A version counts from this boundary ahead on: agents have the rest of an interval and a whole one to hear of it.
 AHEAD = 2
 #: A job's record with all versions that it remembers; more than enough for one.
 VERSIONS_BYTES_MAX = RECORD_BYTES_MAX * 3 // 4
@@ -51,6 +51,7 @@ def next_version(job: JobRecord, versions: Versions, request: Amend, now_ms: int
         begins=newest.begins if same else since,
         states=newest.states if same else number,
         made_ms=now_ms,
+        token=request.token,
     )
 
 

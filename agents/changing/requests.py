@@ -12,6 +12,7 @@ from overlay.messages import Interval
 
 #: What can be asked for; all but the first keep a definition that the job has, or had.
 Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]
+Token: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
@@ -38,11 +39,13 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
     """Make another version of a running job; asked of its master. The answer is the version as `described` has it.
 
     `definition`: of an update. `number`: the version whose definition a rollback brings back; None: the one before the
-    newest. `expected`: the number that the newest version has to have; None: any.
+    newest. `expected`: the number that the newest version has to have; None: any. `token`: random; asking again with
+    the same one makes no second version.
     """
 
     app: AppId
     kind: Kind
+    token: Token
     definition: Definition | None = None
     number: Number | None = None
     expected: Number | None = None

@@ -40,6 +40,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         begins: the first interval of its windows; those before have PAOs of another kind, or were reset.
         states: number of the version since which PAOs are of this kind; 0: since the job was published.
         made_ms: when.
+        token: of the request that it was made for.
     """
 
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -49,6 +50,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     begins: Interval = NEVER
     states: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
     made_ms: int = 0
+    token: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
     @property
     def is_paused(self) -> bool:

@@ -111,7 +111,7 @@ class ChangedWorld(LabelWorld):
     def change(self, kind: Kind, query: str | None = None) -> None:
         """Decide another version, so soon that some agents hear of it only when it counts."""
         definition = None if query is None else replace(self.job.definition, query=query)
-        request = Amend(self.job.definition.app_id, kind, definition)
+        request = Amend(self.job.definition.app_id, kind, "t", definition)
         version = next_version(self.job, self.versions, request, self.now_ms)
         sooner = version.since - self.rng.randrange(3)
         changed = with_version(self.job, replace(version, since=sooner), self.master.state.rollup.committed)

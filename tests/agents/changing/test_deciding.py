@@ -35,7 +35,7 @@ def changed(job: JobRecord, request: Amend, now_ms: int = NOW_MS, committed: int
 
 
 def test_a_version_counts_from_the_second_boundary_ahead() -> None:
-    job = changed(JOB, Amend(APP, "update", FILTERED))
+    job = changed(JOB, Amend(APP, "update", "t", FILTERED))
     first, second = job.history
     assert (first.number, first.since, first.states) == (1, NEVER, 0)
     assert (second.number, second.since, second.begins, second.states) == (2, 1_000 + AHEAD, 1_000 + AHEAD, 2)
@@ -45,40 +45,43 @@ def test_a_version_counts_from_the_second_boundary_ahead() -> None:
 
 def test_windows_go_on_where_paos_are_the_same_and_begin_anew_with_a_reset() -> None:
     ranked = replace(DEFINITION, query=WINDOWED.replace("ORDER BY", "HAVING n > 1 ORDER BY"))
-    job = changed(JOB, Amend(APP, "update", ranked))
+    job = changed(JOB, Amend(APP, "update", "t", ranked))
     assert (job.history[-1].begins, job.history[-1].states) == (NEVER, 0)
-    job = changed(job, Amend(APP, "reset"), NOW_MS + 60_000)
+    job = changed(job, Amend(APP, "reset", "t"), NOW_MS + 60_000)
     assert (job.history[-1].begins, job.history[-1].states) == (1_030 + AHEAD, 3)
-    job = changed(job, Amend(APP, "pause"), NOW_MS + 120_000)
+    job = changed(job, Amend(APP, "pause", "t"), NOW_MS + 120_000)
     assert (job.history[-1].begins, job.history[-1].states, job.history[-1].is_told) == (1_030 + AHEAD, 3, False)
-    assert changed(job, Amend(APP, "resume"), NOW_MS + 180_000).history[-1].is_told
+    assert changed(job, Amend(APP, "resume", "t"), NOW_MS + 180_000).history[-1].is_told
 
 
 def test_a_version_that_was_overtaken_has_no_effect() -> None:
-    both = [next_version(JOB, compiled(JOB), Amend(APP, kind), NOW_MS) for kind in ("reset", "pause")]  # type: ignore[arg-type]
+    both = [next_version(JOB, compiled(JOB), Amend(APP, kind, "t"), NOW_MS) for kind in ("reset", "pause")]  # type: ignore[arg-type]
     job = with_version(JOB, both[0], 900)
     assert job is not None and with_version(job, both[1], 900) is None
-    assert with_version(job.tombstone(NOW_MS), next_version(job, compiled(job), Amend(APP, "reset"), NOW_MS), 1) is None
+    assert (
+        with_version(job.tombstone(NOW_MS), next_version(job, compiled(job), Amend(APP, "reset", "t"), NOW_MS), 1)
+        is None
+    )
 
 
 @given(committed=st.integers(990, 1_010), later_ms=st.lists(st.integers(-5_000, 5_000), min_size=1, max_size=4))
 def test_nothing_that_is_committed_changes_and_boundaries_never_go_back(committed: int, later_ms: list[int]) -> None:
     job, since = JOB, NEVER
     for number, at_ms in enumerate(later_ms):
-        job = changed(job, Amend(APP, "reset"), NOW_MS + at_ms, committed + number)
+        job = changed(job, Amend(APP, "reset", "t"), NOW_MS + at_ms, committed + number)
         assert job.history[-1].since > committed + number and job.history[-1].since >= since
         since = job.history[-1].since
 
 
 def test_a_rollback_brings_an_earlier_definition_back() -> None:
-    job = changed(changed(JOB, Amend(APP, "update", FILTERED)), Amend(APP, "reset"))
-    back = changed(job, Amend(APP, "rollback", number=1)).history[-1]
+    job = changed(changed(JOB, Amend(APP, "update", "t", FILTERED)), Amend(APP, "reset", "t"))
+    back = changed(job, Amend(APP, "rollback", "t", number=1)).history[-1]
     assert (back.number, back.what, back.definition) == (4, "rollback", replace(DEFINITION, version=4))
-    assert changed(job, Amend(APP, "rollback")).definition.query == FILTERED.query
+    assert changed(job, Amend(APP, "rollback", "t")).definition.query == FILTERED.query
     with pytest.raises(JobError, match="remembers no version 9; there are 1, 2"):
-        changed(job, Amend(APP, "rollback", number=9))
+        changed(job, Amend(APP, "rollback", "t", number=9))
     with pytest.raises(JobError, match="was never changed: there is nothing to go back to"):
-        changed(JOB, Amend(APP, "rollback"))
+        changed(JOB, Amend(APP, "rollback", "t"))
 
 
 @pytest.mark.parametrize(
@@ -92,41 +95,45 @@ def test_a_rollback_brings_an_earlier_definition_back() -> None:
 def test_what_does_not_go_now_is_said(kinds: tuple[Kind, ...], kind: Kind, why: str) -> None:
     job = JOB
     for each in kinds:
-        job = changed(job, Amend(APP, each))
+        job = changed(job, Amend(APP, each, "t"))
     with pytest.raises(JobConflictError, match=why):
-        changed(job, Amend(APP, kind))
+        changed(job, Amend(APP, kind, "t"))
+
+
+def test_a_version_names_what_asked_for_it() -> None:
+    assert changed(JOB, Amend(APP, "reset", "once")).history[-1].token == "once"
 
 
 def test_what_was_expected_has_to_be_so() -> None:
-    assert changed(JOB, Amend(APP, "reset", expected=1)).definition.version == 2
+    assert changed(JOB, Amend(APP, "reset", "t", expected=1)).definition.version == 2
     with pytest.raises(JobConflictError, match="has version 1 now, not 3"):
-        changed(JOB, Amend(APP, "reset", expected=3))
+        changed(JOB, Amend(APP, "reset", "t", expected=3))
 
 
 @pytest.mark.parametrize(("option", "value"), [("trees", 2), ("availability", "partial")])
 def test_some_jobs_cannot_be_changed(option: str, value: object) -> None:
     job = replace(JOB, definition=replace(DEFINITION, options=replace(DEFINITION.options, **{option: value})))
     with pytest.raises(JobError, match="can"):
-        next_version(job, Versions.of(plan_of()), Amend(APP, "reset"), NOW_MS)
+        next_version(job, Versions.of(plan_of()), Amend(APP, "reset", "t"), NOW_MS)
     other = replace(DEFINITION, name="other")
     with pytest.raises(JobError, match="a definition of the same job"):
-        changed(JOB, Amend(APP, "update", other))
+        changed(JOB, Amend(APP, "update", "t", other))
     with pytest.raises(JobSpecError):
-        changed(JOB, Amend(APP, "update", replace(DEFINITION, query="SELECT nonsense FROM clicks")))
+        changed(JOB, Amend(APP, "update", "t", replace(DEFINITION, query="SELECT nonsense FROM clicks")))
 
 
 def test_the_oldest_versions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     job = JOB
     for _ in range(VERSIONS_MAX + 3):
-        job = changed(job, Amend(APP, "reset"))
+        job = changed(job, Amend(APP, "reset", "t"))
     assert [version.number for version in job.versions] == list(range(5, VERSIONS_MAX + 5))
     monkeypatch.setattr(deciding, "VERSIONS_BYTES_MAX", 2_000)
-    job = changed(job, Amend(APP, "reset"))
+    job = changed(job, Amend(APP, "reset", "t"))
     assert 1 <= len(job.versions) < 10 and job.versions[-1].number == VERSIONS_MAX + 5
 
 
 def test_the_history_says_which_events_each_version_counts() -> None:
-    job = changed(JOB, Amend(APP, "update", FILTERED))
+    job = changed(JOB, Amend(APP, "update", "t", FILTERED))
     first, second = describe_history(job, plan_of())
     boundary_ms = (1_000 + AHEAD) * 2_000
     assert (first["version"], first["what"], first["since_ms"], first["until_ms"]) == (1, "publish", None, boundary_ms)
@@ -135,7 +142,7 @@ def test_the_history_says_which_events_each_version_counts() -> None:
 
 @pytest.mark.parametrize("wrong", ["number", "order", "definition", "begins"])
 def test_a_peers_record_is_held_to_the_rules(wrong: str) -> None:
-    first, second = changed(JOB, Amend(APP, "reset")).history
+    first, second = changed(JOB, Amend(APP, "reset", "t")).history
     versions = {
         "number": (first, replace(second, number=5)),
         "order": (second, first),
