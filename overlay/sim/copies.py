@@ -159,15 +159,17 @@ class Copy(msgspec.Struct, kw_only=True):
         """Tell whether a row is of the kind that its interval is counted by."""
         return counts(self.versions, row.kind, row.interval)
 
+    def expects(self, commit: Commit) -> set[str]:
+        """Return whom the label of a commit speaks of: those expected now, and those that were when it was made."""
+        return {*commit.reported, *commit.missing, *self.rollup.roster}
+
     def late(self, commit: Commit, interval: int) -> set[str]:
         """Return whom the label of an interval names for having taken its version up too late, or not that we know.
 
-        Of those expected now, of those that were when it was committed, and of all that have ever said so: who leaves
-        takes nothing of it back.
+        Also of all that have ever said so: who leaves takes nothing of it back.
         """
         told = self.since.get(version_at(self.versions, interval).kind, {})
-        agents = {*commit.reported, *commit.missing, *self.rollup.roster, *told}
-        return late(self.versions, self.since, agents, interval)
+        return late(self.versions, self.since, {*self.expects(commit), *told}, interval)
 
     def counted(self) -> Counter[str]:
         """Return how often each item counts."""

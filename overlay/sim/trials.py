@@ -177,7 +177,7 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
     log = work.log
     outcome.failures += check_counted(log, work.due(), complete=False)
     outcome.failures += check_multicast(cluster, job, log.controls, complete=False)
-    outcome.failures += work.wrong_versions()
+    outcome.failures += work.wrong_versions(complete=False)
     await storm.heal()
     commits, reigns, began_s = len(log.commits), work.job.reigns, cluster.loop.time()
     settling = cluster.loop.create_task(work.go_on(30.0, items=False))
@@ -194,7 +194,7 @@ async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -
         outcome.failures += _unsettled(cluster, work, source) or [f"not live again: {error}; {work.rest()}"]
     outcome.failures += check_multicast(cluster, job, log.controls, complete=True)
     outcome.failures += check_counted(log, work.due(), complete=True)
-    outcome.failures += work.wrong_versions()
+    outcome.failures += work.wrong_versions(complete=True)
     outcome.failures += work.job.truth.wrong
     missing = set(work.missing()).intersection(work.names())
     outcome.failures += [f"{name} is a member, lives, and is missing from the last result" for name in sorted(missing)]

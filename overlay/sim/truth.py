@@ -91,14 +91,20 @@ class Truth:
             made = self._made.get(agent, {})
             within = [at for at in made if commit.previous < at <= commit.through]
             due += [Reduced(agent, row) for at in within for row in made[at] if not self.copy.takes(row)]
-        self.wrong += [f"after commit {commit.through}: {text}" for text in self.unnamed(due)]
+        self.wrong += [f"after commit {commit.through}: {text}" for text in self.unnamed(due, complete=True)]
 
-    def unnamed(self, stale: Iterable[Reduced]) -> Iterator[str]:
-        """Yield a sentence on each row of another kind than counts whose agent its interval's label does not name."""
-        throughs = [commit.through for commit in self.copy.commits]
+    def unnamed(self, stale: Iterable[Reduced], *, complete: bool) -> Iterator[str]:
+        """Yield a sentence on each row of another kind than counts whose agent its interval's label does not name.
+
+        `complete`: this is the end; until then labels do not speak of agents that are not expected yet.
+        """
+        commits = self.copy.commits
+        throughs = [commit.through for commit in commits]
         for agent, row in stale:
             at = bisect_left(throughs, row.interval)
-            if at < len(throughs) and agent not in self.copy.late(self.copy.commits[at], row.interval):
+            if at == len(throughs) or agent in self.copy.late(commits[at], row.interval):
+                continue
+            if complete or agent in self.copy.expects(commits[at]):
                 yield f"{row} of {agent} is of another version than its interval, and no label says so"
 
     def stale(self) -> dict[str, Reduced]:

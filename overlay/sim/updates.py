@@ -96,7 +96,7 @@ async def update(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> None
     outcome.note("agents missing from any result", len(missing), "= 0")
     outcome.note("rows left out", len(work.log.superseded), "= 0")
     outcome.failures += check_counted(work.log, work.due(), complete=False)
-    outcome.failures += work.wrong_versions()
+    outcome.failures += work.wrong_versions(complete=True)
     outcome.failures += work.job.truth.wrong
 
 

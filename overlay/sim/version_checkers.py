@@ -71,12 +71,17 @@ def check_resets(copy: Copy, versions: Sequence[Version]) -> list[str]:
 
 
 def check_changes(
-    truth: Truth, known: Mapping[str, Sequence[Version]], copies: Mapping[str, Copy], lost: Collection[str]
+    truth: Truth,
+    known: Mapping[str, Sequence[Version]],
+    copies: Mapping[str, Copy],
+    lost: Collection[str],
+    *,
+    complete: bool,
 ) -> list[str]:
     """Check all of this, of what was decided and of each member's copy; and that labels name who was late.
 
     `lost`: items that may have been lost with a disk. Of one that was in no commit, and whose agent had not said yet
-    since when it counted by the version, nobody is left who could.
+    since when it counted by the version, nobody is left who could. `complete`: see `Truth.unnamed`.
     """
     versions = truth.versions
     wrong = check_order(versions, {**known, **{f"the copy of {name}": copy.versions for name, copy in copies.items()}})
@@ -90,6 +95,7 @@ def check_changes(
         for item, made in stale.items()
         if made.agent in since.get(version_at(versions, made.row.interval).kind, {})
     }
-    wrong += truth.unnamed(made for item, made in stale.items() if item in seen | told or item not in lost)
+    owed = [made for item, made in stale.items() if item in seen | told or item not in lost]
+    wrong += truth.unnamed(owed, complete=complete)
     wrong += [f"{row} counts and was read by another version" for row in truth.copy.rows if row.item in stale]
     return wrong[:SENTENCES_MAX]

@@ -140,14 +140,14 @@ class Work:
             if each.carry or any(each.snapshots.values()) or not each.enlisted
         ]
 
-    def wrong_versions(self) -> list[str]:
+    def wrong_versions(self, *, complete: bool) -> list[str]:
         """Check the versions that agents have heard of and work by, all members' copies, and what labels say."""
         runtimes = {machine.runtime.name: machine.runtime for machine in self.cluster.machines}
         heard = {each.runtime.name: each.heard.versions for each in self.cluster.machines if each.heard is not None}
         works = {f"the worker of {name}": runtime.versions for name, runtime in runtimes.items()}
         copies = {name: runtime.group.copy for name, runtime in runtimes.items()}
         held = {name: copy for name, copy in copies.items() if copy is not None}
-        return check_changes(self.job.truth, {**heard, **works}, held, self.excused)
+        return check_changes(self.job.truth, {**heard, **works}, held, self.excused, complete=complete)
 
     def missing(self) -> set[str]:
         """Return whom the label of the last interval names: not in it, or late for its version."""
