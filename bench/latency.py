@@ -1,6 +1,6 @@
 """How long queries take over three hops while events flow, and how long applications take to read feedback.
 
-Starts agents as processes on loopback with small routing tables (k = 1), so that routes are as long as in a much larger
+Windows are of 1 to 300 s (the paper's Figure 10a). Starts agents as processes on loopback with small routing tables (k = 1), so that routes are as long as in a much larger
 overlay; only two of them have the job's source, so the others cannot know its master and must route hop by hop.
 """
 
@@ -31,11 +31,13 @@ name = "{name}"
 creator = "bench"
 query = '''
 SELECT product, count(*) AS clicks FROM clicks WHERE event = 'click' AND category = 'Video Games'
-GROUP BY product, window(ts, '10 seconds', '2 seconds') ORDER BY clicks DESC LIMIT 10
+GROUP BY product, window(ts, '{seconds} seconds', '1 second') ORDER BY clicks DESC LIMIT 10
 '''
 [options]
 feedback = 10
 """
+#: Windows, in seconds, of one job each; all slide by a second.
+WINDOWS_S = (1, 10, 60, 300)
 JOBS_MAX = 40
 
 
@@ -64,12 +66,12 @@ def overlay(folder: pathlib.Path, agents: int, rate: float) -> Iterator[list[Age
             writer.wait(20)
 
 
-async def farthest(agents: list[AgentProcess], hops: int) -> tuple[AgentProcess, str]:
-    """Publish jobs until some agent is `hops` away from a job's master; return the agent and the job."""
+async def farthest(agents: list[AgentProcess], hops: int, seconds: int) -> tuple[AgentProcess, str]:
+    """Publish jobs with a window until some agent is `hops` away from a job's master; return the agent and the job."""
     best = 0
     for number in range(JOBS_MAX):
         async with elf.connect(agents[0].url) as client:
-            job = (await client.publish(text=QUERY.format(name=f"job-{number}"))).key
+            job = (await client.publish(text=QUERY.format(name=f"window-{seconds}s-{number}", seconds=seconds))).key
         for agent in agents[2:]:
             async with elf.connect(agent.url) as client:
                 found = len((await client.query(job)).hops)
@@ -122,19 +124,25 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=20)
     parser.add_argument("--hops", type=int, default=3)
     parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--fill", type=float, default=1.0, help="share of a window's length that events flow before")
     parser.add_argument("--rate", type=float, default=500, help="events per second and log (two logs)")
     args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="elf-latency-") as name,
         overlay(pathlib.Path(name), args.agents, args.rate) as agents,
     ):
-        agent, job = asyncio.run(farthest(agents, args.hops))
-        with elf.connect(agents[0].url) as client:
-            wait_until(lambda: client.query(job).rows, "a window has closed")
-        spent, hops = asyncio.run(measure(agent, job, args.queries))
-        read, news = asyncio.run(read_feedback(agents[1], job, args.queries))
-    print(f"{args.agents} agents, {2 * args.rate:g} events/s")
-    tell(f"{args.queries} queries over {sorted(hops)} hops", spent)
+        found = {seconds: asyncio.run(farthest(agents, args.hops, seconds)) for seconds in WINDOWS_S}
+        print(f"{args.agents} agents, {2 * args.rate:g} events/s, {len(found)} jobs")
+        began_s = time.monotonic()
+        for seconds, (agent, job) in found.items():
+            # Full windows: what is asked for is made of so many seconds' panes.
+            wait_s = args.fill * seconds + 5 - (time.monotonic() - began_s)
+            time.sleep(max(0.0, wait_s))
+            with elf.connect(agents[0].url) as client:
+                wait_until(lambda client=client, job=job: client.query(job).rows, "a window has closed")
+            spent, hops = asyncio.run(measure(agent, job, args.queries))
+            tell(f"window of {seconds} s, {args.queries} queries over {sorted(hops)} hops", spent)
+        read, news = asyncio.run(read_feedback(agents[1], found[WINDOWS_S[0]][1], args.queries))
     tell(f"{args.queries} reads of feedback, {news} of them new", read)
 
 
