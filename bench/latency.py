@@ -1,7 +1,8 @@
 """How long queries take over three hops while events flow, and how long applications take to read feedback.
 
-Windows are of 1 to 300 s (the paper's Figure 10a). Starts agents as processes on loopback with small routing tables (k = 1), so that routes are as long as in a much larger
-overlay; only two of them have the job's source, so the others cannot know its master and must route hop by hop.
+Windows are of 1 to 300 s (the paper's Figure 10a). Starts agents as processes on loopback with small routing tables
+(k = 1), so that routes are as long as in a much larger overlay; only two of them have the job's source, so the others
+cannot know its master and must route hop by hop.
 """
 
 from __future__ import annotations
