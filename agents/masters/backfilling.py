@@ -57,7 +57,7 @@ def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
     first = max(state.expired + 1, newest - plan.retained, 0, version.begins)
     lacking = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
     # Agents that heard of a version too late, and have said since when they count by it.
-    uptakes = begun(state.since, state.rollup.roster, versions, first, committed)
+    uptakes = begun(state.since, dict.fromkeys(state.rollup.roster, NEVER_YET), versions, first, committed)
     lacking += [since for _, since in uptakes if since != NEVER_YET]
     return Reach(first, max(first, min(max(lacking, default=first), committed + 1)))
 

@@ -33,7 +33,7 @@ from agents.masters.news import News
 from agents.masters.owing import settled, without_expired
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
-from agents.masters.uptake import begun, with_since
+from agents.masters.uptake import begun, taking_part, with_since
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError, decode
@@ -317,6 +317,13 @@ class Master:
         first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
+    def _taking_part(self) -> dict[str, int]:
+        """Return the agents whose data may be in windows, each with the last interval that may have any."""
+        rollup, enlisted = self.state.rollup, self.state.enlisted.values()
+        retired = {agent: entry.until for agent, entry in rollup.retired.items()}
+        lost = {old: entry.counted for entry in enlisted if entry.counted is not None for old in entry.of}
+        return taking_part(rollup.roster, retired, lost)
+
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, first, last = self._history, 0, None
         version, plan = self._counted_by(span)
@@ -334,7 +341,7 @@ class Master:
         whole = since_interval(with_pauses(known, self.versions), version.begins)
         partial = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
         through = self.state.rollup.committed if last is None else last
-        partial += begun(self.state.since, roster, self.versions, first, through)
+        partial += begun(self.state.since, self._taking_part(), self.versions, first, through)
         label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)
         return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(plan, labels, roster)
 

@@ -8,7 +8,7 @@ in all, for nobody knows. OVERLAY 6.3: an agent that learned too late counts as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from agents.jobs.versions import Versions
 
@@ -27,23 +27,38 @@ def with_since(known: Since, told: Mapping[str, Mapping[int, int]], versions: Ve
     }
 
 
-def begun(since: Since, roster: Collection[str], versions: Versions, first: int, last: int) -> list[tuple[str, int]]:
+def taking_part(roster: Iterable[str], retired: Mapping[str, int | None], lost: Mapping[str, int]) -> dict[str, int]:
+    """Return the agents that a job counts or has counted, each with the last interval that may have anything of it.
+
+    Args:
+        roster: those expected now.
+        retired: those expected no more, with the last interval that had them on the roster.
+        lost: those whose disks are lost, with the last interval that anything of them was counted in.
+    """
+    gone = {agent: NEVER_YET if until is None else until for agent, until in retired.items()}
+    return {**lost, **gone, **dict.fromkeys(roster, NEVER_YET)}
+
+
+def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> list[tuple[str, int]]:
     """Return agents of which a window has not all events, each with an interval that it has all from.
 
     Args:
         since: what agents have told.
-        roster: the agents expected.
+        agents: whose data may be in it, as `taking_part` has them.
         versions: of the job.
         first: the window's first interval; where its version's windows begin later, all agents lack what is before.
         last: its last.
     """
     now = versions.at(last).version
-    found = [(agent, now.begins) for agent in roster] if first < now.begins else []
+    found = [(agent, now.begins) for agent, until in agents.items() if first < now.begins <= until]
     for version, _ in versions.all:
         # All since the PAOs are of this kind, however short they counted: the later ones build on them.
         if version.is_told and version.number >= now.states and version.since <= last:
             told, due = since.get(version.number, {}), max(first, version.since)
-            found += [(agent, at) for agent in roster if (at := told.get(agent, NEVER_YET)) > due]
+            # Also who is expected no more: what it counted by another version was left out.
+            found += [
+                (agent, at) for agent, until in agents.items() if until >= due < (at := told.get(agent, NEVER_YET))
+            ]
     return found
 
 

@@ -47,10 +47,28 @@ START_S = 60.0
 
 
 class Shop:
-    """The demo's processes: agents `web1`, `web2`, ... each with its own folder and log, and a writer for each log."""
+    """The demo's processes: agents `web1`, `web2`, ... each with its own folder and log, and a writer for each log.
 
-    def __init__(self, folder: pathlib.Path, agents: int, rate: float, seed: int) -> None:
+    Args:
+        folder: for all of them.
+        agents: how many.
+        rate: of events, per second and log.
+        seed: of the first writer; the others count on.
+        source: what the logs are called.
+        writer: the module that writes one.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        agents: int,
+        rate: float,
+        seed: int,
+        source: str = "clicks",
+        writer: str = "elf.demo.clicks",
+    ) -> None:
         self.folder, self.rate, self.seed = folder, rate, seed
+        self._source, self._writer = source, writer
         ports = _free_ports(2 * agents)
         self.overlay, self.api = ports[:agents], ports[agents:]
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -71,7 +89,7 @@ class Shop:
             name = f"web{index + 1}"
             log, data = self.folder / f"{name}.log", self.folder / name
             self._spawn(
-                "elf.demo.clicks",
+                self._writer,
                 "--live",
                 "--rate",
                 str(self.rate),
@@ -82,7 +100,9 @@ class Shop:
             )
             join = ["--join", f"127.0.0.1:{self.overlay[0]}"] if index else []
             agent = ["--name", name, "--data", str(data), "--bind", f"127.0.0.1:{overlay}", "--api", f"127.0.0.1:{api}"]
-            self._spawn("elf", "agent", "--source", f"clicks={log}", "--format", "json", *agent, *join, log=name)
+            self._spawn(
+                "elf", "agent", "--source", f"{self._source}={log}", "--format", "json", *agent, *join, log=name
+            )
 
     def stop(self) -> None:
         """End every process that was started, and wait until it is gone."""

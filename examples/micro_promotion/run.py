@@ -28,7 +28,7 @@ SERVERS = 3
 async def show(servers: Servers, window_s: int) -> None:
     """Start everything, publish the job, and say whenever a shop's coupons are others."""
     servers.start()
-    await _until_together(servers)
+    await until_together(servers)
     async with contextlib.AsyncExitStack() as stack:
         shops = [make_shop(url, all_prices()) for url in servers.urls]
         for number, shop in enumerate(shops, start=1):
@@ -50,7 +50,7 @@ async def show(servers: Servers, window_s: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _until_together(servers: Servers) -> None:
+async def until_together(servers: Servers) -> None:
     """Wait until each agent knows all others."""
     async with asyncio.timeout(START_S):
         for url in servers.urls:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agents.masters.uptake import NEVER_YET, begun, paused, with_since
+from agents.masters.uptake import NEVER_YET, begun, paused, taking_part, with_since
 from overlay.contract import NEVER
 from tests.agents.masters.backfilled import FEWER, SUMMED, history
 
 BOTH = ("w1", "w2")
+AGENTS = dict.fromkeys(BOTH, NEVER_YET)
 #: 2 counts something else from 50 on; 3 and 4 are of its PAOs, and 3 has no interval of its own.
 CHANGED = history(
     ("publish", SUMMED, NEVER, NEVER, 0),
@@ -28,21 +29,29 @@ TIMELY = {number: dict.fromkeys(BOTH, since) for number, since in ((2, 50), (6, 
 def test_who_heard_in_time_is_named_where_a_window_reaches_back_only(
     first: int, last: int, named: tuple[str, ...]
 ) -> None:
-    assert {agent for agent, _ in begun(TIMELY, BOTH, CHANGED, first, last)} == set(named)
+    assert {agent for agent, _ in begun(TIMELY, AGENTS, CHANGED, first, last)} == set(named)
 
 
 @pytest.mark.parametrize("told", [55, NEVER_YET])
 def test_who_heard_too_late_is_named_until_it_counts_whatever_version_followed_meanwhile(told: int) -> None:
     since = {**TIMELY, 2: {"w1": 50} if told == NEVER_YET else {"w1": 50, "w2": told}}
     for at in range(50, 70):
-        assert begun(since, BOTH, CHANGED, at, at) == ([("w2", told)] if at < told else [])
-    assert begun(since, BOTH, CHANGED, 70, 72) == [] and begun(since, BOTH, CHANGED, 45, 49) == []
+        assert begun(since, AGENTS, CHANGED, at, at) == ([("w2", told)] if at < told else [])
+    assert begun(since, AGENTS, CHANGED, 70, 72) == [] and begun(since, AGENTS, CHANGED, 45, 49) == []
 
 
 def test_who_goes_on_too_late_after_a_pause_is_named_from_there() -> None:
     since = {**TIMELY, 6: {"w1": 65, "w2": 62}}
-    named = {at: [agent for agent, _ in begun(since, BOTH, CHANGED, at, at)] for at in range(58, 68)}
+    named = {at: [agent for agent, _ in begun(since, AGENTS, CHANGED, at, at)] for at in range(58, 68)}
     assert named == {at: ["w1"] if 62 <= at < 65 else [] for at in named}
+
+
+def test_who_is_gone_is_named_still_in_what_it_may_have_counted_otherwise() -> None:
+    since = {**TIMELY, 2: {"w1": 50, "w2": 56}}
+    agents = taking_part(["w1"], {"w2": 53}, {"w3": 51, "w1": 3})
+    assert agents == {"w1": NEVER_YET, "w2": 53, "w3": 51}
+    named = {at: {agent for agent, _ in begun(since, agents, CHANGED, at, at)} for at in range(48, 58)}
+    assert named == {at: {agent for agent, until in (("w3", 51), ("w2", 53)) if 50 <= at <= until} for at in named}
 
 
 def test_what_is_told_of_versions_that_are_forgotten_is_forgotten() -> None:

@@ -1,0 +1,69 @@
+"""Three servers of a social network on this machine, and a hunt for the campaign in their posts.
+
+python -m examples.social_spam.run
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+import elf
+from elf.demo.tour import Shop as Servers
+from examples.micro_promotion.run import until_together
+from examples.social_spam.hunt import JOB, hunt
+
+TEXT = pathlib.Path(__file__).with_name("job.toml").read_text()
+SERVERS = 3
+
+
+async def show(servers: Servers, *, verify: bool) -> None:
+    """Start everything, hunt, show the job's history, and let Spark judge what was counted on the way."""
+    servers.start()
+    await until_together(servers)
+    async with elf.connect(servers.urls[1]) as client:
+        job = await client.publish(text=TEXT)
+        print(f"{job.key} is published: who posts most?", flush=True)
+        found = await hunt(client, JOB)
+        print(f"the campaign advertises {found.link}, by {', '.join(sorted(found.accounts))}", flush=True)
+    await asyncio.to_thread(_elf, "history", JOB, "--agent", servers.urls[2])
+    if verify:
+        archives = [word for folder in servers.archives for word in ("--archive", str(folder))]
+        await asyncio.to_thread(_elf, "verify", JOB, "--since", "1h", "--agent", servers.urls[2], *archives)
+
+
+def _elf(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "elf", *arguments], check=False)
+
+
+async def main() -> None:
+    """Run to the end, or until Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m examples.social_spam.run", description=__doc__)
+    parser.add_argument("--rate", type=float, default=200, help="posts per second and server (default 200)")
+    parser.add_argument("--no-verify", action="store_true", help="leave Spark out")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="elf-spam-", ignore_cleanup_errors=True) as folder:
+        servers = Servers(
+            pathlib.Path(folder), SERVERS, args.rate, seed=1, source="posts", writer="examples.social_spam.posts"
+        )
+        try:
+            task = asyncio.create_task(show(servers, verify=not args.no_verify))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        finally:
+            servers.stop()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except elf.ElfError as error:
+        sys.exit(str(error))

@@ -1,0 +1,97 @@
+"""The social-spam example on agents in this process: the campaign is found, and no post is lost at any change."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import pathlib
+import random
+import re
+import time
+from typing import Any
+
+import msgspec
+
+import elf
+from agents.agent import Agent
+from agents.config import SourceConfig
+from agents.http.app import make_app, serve
+from agents.service import Service
+from examples.social_spam.hunt import JOB, hunt, quoted
+from examples.social_spam.posts import CAMPAIGN, LINK, posts
+from tests.agents.test_control import configure
+from tests.overlay.cluster import wait_until
+from tests.ports import free_port
+
+WINDOW, WINDOW_MS = "500 milliseconds", 500
+FILE = pathlib.Path(__file__).parents[2] / "examples" / "social_spam" / "job.toml"
+
+
+def counted(post: dict[str, Any], query: str) -> str | None:
+    """The group that a query counts a post in, if any; an evaluation of the three queries of the example."""
+    accounts, link = re.search(r"IN \((.*?)\)", query), re.search(r"link = '(.*?)'", query)
+    if accounts is not None:
+        return post["link"] or None if quoted(post["account"]) in accounts[1].split(", ") else None
+    if link is not None:
+        return post["account"] if post["link"] == link[1] else None
+    return str(post["account"])
+
+
+async def test_the_campaign_is_found_and_no_post_is_lost(tmp_path: pathlib.Path) -> None:
+    ports, made, rng = [free_port() for _ in range(3)], list[dict[str, Any]](), random.Random(1)
+    source = {"posts": SourceConfig(columns={"account": "STRING", "link": "STRING"})}
+    text = FILE.read_text().replace("5 seconds", WINDOW).replace('"1s"', '"300ms"')
+    ended = asyncio.Event()
+    async with contextlib.AsyncExitStack() as stack:
+        agents, urls = list[Agent](), list[str]()
+        for at, port in enumerate(ports):
+            join = [f"127.0.0.1:{ports[0]}"] if at else []
+            agent = Agent(msgspec.structs.replace(configure(tmp_path, f"web{at}", port, join), sources=source))
+            await agent.start()
+            stack.push_async_callback(agent.stop)
+            app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
+            urls.append(await stack.enter_async_context(serve(app, "127.0.0.1:0")))
+            agents.append(agent)
+        await wait_until(lambda: all(len(agent.catalogue.members("posts")) == 3 for agent in agents))
+
+        async def post() -> None:
+            while not ended.is_set():
+                for agent in agents:
+                    lines = posts(rng, 60, time.time_ns() // 1_000_000)
+                    made.extend(lines)
+                    await Service(agent).ingest("posts", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+                await asyncio.sleep(0.05)
+
+        posting = asyncio.create_task(post())
+        stack.callback(ended.set)
+        client = await stack.enter_async_context(elf.connect(urls[1]))
+        await client.publish(text=text)
+        async with asyncio.timeout(120):
+            # Its first window may be one that no agent has all of.
+            found = await hunt(client, JOB, WINDOW)
+        ended.set()
+        await posting
+        assert found.link == LINK and sorted(found.accounts) == sorted(CAMPAIGN)
+
+        last_ms = max(line["ts"] for line in made) // WINDOW_MS * WINDOW_MS
+        history = await client.versions(JOB)
+        assert [version.what for version in history] == ["publish", "update", "update"]
+        first_ms = (history[1].since_ms or 0) - WINDOW_MS
+        for start_ms in range(first_ms, last_ms + 1, WINDOW_MS):
+            version = [each for each in history if (each.since_ms or 0) <= start_ms][-1]
+            groups = (counted(line, version.query) for line in made if start_ms <= line["ts"] < start_ms + WINDOW_MS)
+            expected = collections.Counter(group for group in groups if group is not None)
+            best = sorted(expected.items(), key=lambda pair: (-pair[1], pair[0]))[: 100 if version.version == 3 else 5]
+            async with asyncio.timeout(60):
+                while True:
+                    result = await client.query(JOB, f"{start_ms}/{start_ms + WINDOW_MS}")
+                    rows = [tuple(row.values()) for row in result.rows]
+                    if rows == best and result.completeness.status in ("final", "revised"):
+                        break
+                    await asyncio.sleep(0.1)
+            assert result.version == version.version
+
+
+def test_what_strangers_post_stays_a_text() -> None:
+    assert quoted("o'hara \\ x") == "'o\\'hara \\\\ x'"
