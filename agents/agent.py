@@ -346,6 +346,9 @@ class Agent:
             self.node.add_record(tree, record)
         # All before the first job is taken up, which may take a while: labels name agents.
         jobs = [job for job in map(self._learn_again, known) if job is not None]
+        for lacking, _ in self.catalogue.unusable(source):
+            # Lines are read on without it. A worker that came back would not know which; a new one says what it lacks.
+            self._checkpoints.forget(lacking.tree)
         resumed = [job for job in jobs if self._checkpoints.worker(job.tree) is not None]
         await asyncio.gather(*(self.attachments.refresh(job) for job in resumed if not job.stopped))
         for job in jobs:

@@ -88,11 +88,10 @@ class Vectorised:
             raise TypeError(f"it returned {type(answer).__name__}, not a Polars Series")
         if answer.len() != columns[0].len():
             raise TypeError(f"it returned {answer.len()} rows for {columns[0].len()}")
-        numbers = answer.dtype.is_numeric() and self.returns.dtype.is_numeric()
-        if answer.dtype != self.returns.dtype and answer.dtype != pl.Null and not numbers:
+        if not _is_near(answer.dtype, self.returns):
             raise TypeError(f"it returned a column of {answer.dtype}, not of {self.returns.value}")
-        if answer.dtype.is_float() and self.returns is not SqlType.DOUBLE:
-            raise TypeError(f"it returned a column of {answer.dtype}, not of {self.returns.value}")
+        if isinstance(answer.dtype, pl.Datetime) and answer.dtype.time_zone is not None:
+            answer = answer.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return answer.cast(self.returns.dtype)
 
 
@@ -228,6 +227,15 @@ def conform(value: Any, kind: SqlType) -> Any:
         shown = repr(value)
         raise TypeError(f"it returned {shown if len(shown) <= 60 else shown[:57] + '...'}, which is no {kind.value}")
     return found
+
+
+def _is_near(dtype: pl.DataType, kind: SqlType) -> bool:
+    """Whether a column's values can be those of a type, though its width or unit is another."""
+    if dtype.is_integer() and kind is not SqlType.BOOLEAN:
+        return kind in (SqlType.INT, SqlType.BIGINT, SqlType.DOUBLE)
+    if isinstance(dtype, pl.Datetime):
+        return kind is SqlType.TIMESTAMP
+    return dtype in (kind.dtype, pl.Null) or (dtype.is_float() and kind is SqlType.DOUBLE)
 
 
 def _types(args: Sequence[Typed]) -> tuple[SqlType, ...]:

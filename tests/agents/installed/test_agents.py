@@ -148,6 +148,62 @@ async def test_an_agent_says_that_it_lacks_a_function_until_the_job_ends(tmp_pat
         await agent.stop()
 
 
+async def test_lines_that_were_read_while_a_function_was_lacking_are_missing_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(
+        tmp_path, monkeypatch, "shouting", {"agents_shout": "agents_module:agents_shout"}, {"agents_module": MODULE}
+    )
+    keyed = "FROM clicks GROUP BY 1, window(ts, '60 seconds')"
+    config = AgentConfig(
+        agent=AgentSection(name="web1", data=str(tmp_path / "web1")),
+        overlay=OverlaySection(bind=f"127.0.0.1:{free_port()}"),
+        archive=ArchiveSection(enabled=False),
+        sources={"clicks": SourceConfig(columns=COLUMNS)},
+    )
+
+    async def run(at: int, *jobs: str) -> dict[str, Any]:
+        """Run the agent until a click more is in the window of the jobs; return the last one's."""
+        agent = Agent(config)
+        await agent.start()
+        try:
+            for name, key in {"plain": "path", "shouting": "agents_shout(path)"}.items() if at == 0 else ():
+                text = text_of(name, f"SELECT {key} AS p, count(*) AS n {keyed}")
+                await Service(agent).publish(text + 'interval = "1s"\n', "job.toml", None, None)
+            if at == 1:
+                assert any("job shop/shouting cannot run" in why for why in Service(agent).ready()[1])
+            line = json.dumps({"ts": START_MS + at, "path": "a"}) + "\n"
+            await Service(agent).ingest("clicks", line.encode())
+            deadline_s, result = time.monotonic() + 60, None
+            for name in jobs:
+                clicks = at + 1 if name == "plain" else 1
+                # Long enough for what the agent had to say after it has begun again to be in the label.
+                through_ms = time.time_ns() // 1_000_000 + 2_500 if (at, name) == (2, "shouting") else 0
+                while (
+                    result is None
+                    or sum(row["n"] for row in result["rows"]) < clicks
+                    or result["through_ms"] < through_ms
+                ):
+                    assert time.monotonic() < deadline_s, result
+                    with contextlib.suppress(ElfError):
+                        window = f"{START_MS}/{START_MS + 60_000}"
+                        result = await Service(agent).result("shop", name, window, None, None)
+                    await asyncio.sleep(0.02)
+                last, result = result, None
+            return last
+        finally:
+            await agent.stop()
+
+    first = await run(0, "plain", "shouting")
+    assert first["completeness"]["missing"] == []
+    with monkeypatch.context() as without:
+        without.setattr(loading, "_installed", loading.Installed({}, {}, {}, {}))
+        await run(1, "plain")
+    last = await run(2, "plain", "shouting")
+    label = last["completeness"]
+    assert (label["status"], label["missing"]) == ("final_incomplete", ["web1"])
+
+
 def test_a_job_is_usable_once_its_function_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "_installed", loading.Installed({}, {}, {}, {}))
     catalogue, job = Catalogue(), replace(JOB, definition=replace(JOB.definition, query=SHOUTING))

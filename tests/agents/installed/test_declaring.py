@@ -70,12 +70,25 @@ def test_a_strict_vectorised_function_sees_no_nulls(rows: list[tuple[int | None,
     ("answer", "said"),
     [([1, 2], "it returned list, not a Polars Series"), (pl.Series([1]), "it returned 1 rows for 2"),
      (pl.Series(["a", "b"]), "it returned a column of String, not of BIGINT"),
+     (pl.Series([1, 2]).cast(pl.Decimal(9, 2)), "it returned a column of Decimal.*, not of BIGINT"),
      (pl.Series([0.5, 1.0]), "it returned a column of Float64, not of BIGINT")],
 )  # fmt: skip
 def test_a_vectorised_function_returns_a_column_of_its_type_and_length(answer: Any, said: str) -> None:
     made = elf.vectorised(args=["INT"], returns="BIGINT")(lambda _: answer)
     with pytest.raises(TypeError, match=said):
         made(pl.Series([1, 2], dtype=pl.Int32))
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_times_of_other_units_and_zones_are_taken_to_utc(unit: Any, zone: str | None) -> None:
+    def shown(column: pl.Series) -> pl.Series:
+        column = column.cast(pl.Datetime(unit))
+        return column if zone is None else column.dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+
+    given = pl.Series([datetime.datetime(2026, 7, 1, 2, 30), None], dtype=SqlType.TIMESTAMP.dtype)
+    answer = elf.vectorised(args=["TIMESTAMP"], returns="TIMESTAMP")(shown)(given)
+    assert answer.equals(given) and answer.dtype == SqlType.TIMESTAMP.dtype
 
 
 def test_whole_numbers_of_other_widths_are_taken_if_they_fit() -> None:
