@@ -172,6 +172,8 @@ class Past:
 
     def mend(self, expired: int, committed: int, expected: int) -> None:
         """Put labels that say so where those of some panes are lost; see `agents.history.mending`."""
+        # The only pane of a job without window begins anew with a version; what was before is gone on purpose.
+        expired = expired if self.windowed else max(expired, self.begins - 1)
         for hole in holes(self.labels.all(), expired, committed):
             for label in stand_ins(hole, self.store.intervals(self.app, Kind.PANE), expected):
                 key = label.through if self.windowed else 0
