@@ -6,20 +6,22 @@ A job that is changed while it runs has intervals of different versions, whose P
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
 import polars as pl
 
 from agents.jobs.versions import Versions
-from cbt import INTERVAL, PaoDecodeError, decode, encode
+from cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
 from overlay.decoding import read_msgpack
 
 #: Which kind of PAOs, as `agents.jobs.versions.Version.states` has it.
 States = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+#: Blocks at a time: agents nearer to the leaves than a new version hand on what they cannot merge.
+BLOCKS_MAX = 1 << 12
 #: Blocks of kinds of PAOs other than the first.
-Blocks = Annotated[tuple[tuple[States, bytes], ...], msgspec.Meta(max_length=1 << 12)]
+Blocks = Annotated[tuple[tuple[States, bytes], ...], msgspec.Meta(max_length=BLOCKS_MAX)]
 #: How lz4 frames begin, so also blocks.
 _BLOCK = b"\x04\x22\x4d\x18"
 
@@ -78,12 +80,25 @@ class Paos:
         )
 
 
-def decoded(blocks: Iterable[tuple[int, bytes]], versions: Versions) -> Paos:
+def check_blocks(blocks: Sequence[tuple[int, bytes]]) -> None:
+    """Refuse blocks that together take more memory than a single one may, before any is decompressed.
+
+    Raises:
+        PaoDecodeError: they do, or there are too many, or one is no block.
+    """
+    if len(blocks) > BLOCKS_MAX:
+        raise PaoDecodeError(f"{len(blocks)} blocks are more than go together ({BLOCKS_MAX})")
+    if len(blocks) > 1 and (size := sum(claimed_bytes(block) for _, block in blocks)) > BLOCK_BYTES_MAX:
+        raise PaoDecodeError(f"{len(blocks)} blocks of {size} bytes are over the limit of {BLOCK_BYTES_MAX}")
+
+
+def decoded(blocks: Sequence[tuple[int, bytes]], versions: Versions) -> Paos:
     """Decode blocks, each of one kind; those of no version that is remembered are left out.
 
     Raises:
-        PaoDecodeError: one is not what that kind is.
+        PaoDecodeError: one is not what that kind is, or together they are too large.
     """
+    check_blocks(blocks)
     plans = ((states, block, versions.plan_of(states)) for states, block in blocks)
     return Paos((states, decode(block, plan.schema)) for states, block, plan in plans if plan is not None)
 

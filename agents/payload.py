@@ -13,7 +13,7 @@ import polars as pl
 
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
-from agents.paos import Blocks, Paos, decoded
+from agents.paos import Blocks, Paos, check_blocks, decoded
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
 from overlay.messages import Interval
@@ -51,6 +51,11 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         settles = dict(self.settles)
         for agent, runs in other.settles.items():
             settles[agent] = (*settles.get(agent, ()), *runs)
+        # An agent tells all that it has to tell each time: of two that are merged in either order the later has more.
+        since = {
+            agent: {**self.since.get(agent, {}), **other.since.get(agent, {})}
+            for agent in {**self.since, **other.since}
+        }
         return Notes(
             late=min(self.late + other.late, COUNT_MAX),
             shed=min(self.shed + other.shed, COUNT_MAX),
@@ -58,7 +63,7 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             partial_before={**self.partial_before, **other.partial_before},
             settles=settles,
             lost={**self.lost, **other.lost},
-            since={**self.since, **other.since},
+            since=since,
         )
 
 
@@ -68,6 +73,10 @@ class _Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     notes: Notes
     block: bytes
     others: Blocks = ()
+
+    def blocks(self) -> list[tuple[int, bytes]]:
+        """Return all blocks, each with its kind."""
+        return [*([(0, self.block)] if self.block else ()), *self.others]
 
 
 def pack(notes: Notes, rows: pl.DataFrame | Paos) -> bytes | None:
@@ -110,14 +119,14 @@ def unpack_all(payload: bytes, versions: Versions) -> tuple[Notes, Paos]:
         PaoDecodeError: the bytes are not such a payload.
     """
     wire = _read(payload)
-    first = [(0, wire.block)] if wire.block else []
-    return wire.notes, decoded([*first, *wire.others], versions)
+    return wire.notes, decoded(wire.blocks(), versions)
 
 
 def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
     """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`.
 
-    PAOs of versions that are not known here go on as they are: whoever is nearer to the root may know them.
+    PAOs of versions that are not known here go on as they are: whoever is nearer to the root may know them. Too many of
+    these raise `PaoDecodeError`, too.
     """
     versions, notes = Versions.of(job), Notes()
     frames: dict[int, list[pl.DataFrame]] = {}
@@ -125,7 +134,9 @@ def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
     for payload in payloads:
         wire = _read(payload)
         notes += wire.notes
-        for states, block in ([(0, wire.block)] if wire.block else []) + [*wire.others]:
+        blocks = wire.blocks()
+        check_blocks(blocks)
+        for states, block in blocks:
             plan = versions.plan_of(states)
             if plan is None:
                 unknown.append((states, block))
@@ -137,8 +148,10 @@ def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
         # States of our own making always merge.
         raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
     first = merged.pop(0, None)
-    others = [(states, encode(frame)) for states, frame in merged.items()]
-    return _encode(notes, b"" if first is None else encode(first), [*others, *unknown])
+    others = [*((states, encode(frame)) for states, frame in merged.items()), *unknown]
+    # Or nobody nearer to the root would read any of it.
+    check_blocks(others)
+    return _encode(notes, b"" if first is None else encode(first), others)
 
 
 def _schema(versions: Versions, states: int) -> PaoSchema:

@@ -3,18 +3,20 @@
 Paper: section 2.1 (CBTs). This package knows nothing of agents, jobs, networks or clocks.
 """
 
-from cbt.codec import PaoDecodeError, decode, encode
+from cbt.codec import BLOCK_BYTES_MAX, PaoDecodeError, claimed_bytes, decode, encode
 from cbt.partitions import partitions_of, split
 from cbt.schema import INTERVAL, PaoSchema
 from cbt.settings import TreeSettings
 from cbt.tree import BufferTree
 
 __all__ = [
+    "BLOCK_BYTES_MAX",
     "INTERVAL",
     "BufferTree",
     "PaoDecodeError",
     "PaoSchema",
     "TreeSettings",
+    "claimed_bytes",
     "decode",
     "encode",
     "partitions_of",

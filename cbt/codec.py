@@ -103,6 +103,18 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
         raise PaoDecodeError(f"not a PAO block: {error}") from None
 
 
+def claimed_bytes(data: bytes) -> int:
+    """Return how many bytes a block says it takes once it is decompressed; `decode` holds it to that.
+
+    Raises:
+        PaoDecodeError: it does not begin as a block does.
+    """
+    try:
+        return int(lz4.frame.get_frame_info(data)["content_size"])
+    except (RuntimeError, ValueError) as error:
+        raise PaoDecodeError(f"not a PAO block: {error}") from None
+
+
 def decompressed(data: bytes, bytes_max: int = BLOCK_BYTES_MAX) -> bytes:
     """Return what an lz4 frame holds.
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents import paos
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, merge, pack, unpack_all
-from cbt import INTERVAL, PaoDecodeError
+from cbt import INTERVAL, PaoDecodeError, claimed_bytes, encode
 from tests.agents.plans import events, plan_of
 
 PLANS = {
@@ -84,3 +86,35 @@ def test_who_does_not_know_a_version_passes_its_paos_on() -> None:
 def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(PaoDecodeError):
         decode_open(data, VERSIONS)
+
+
+def test_blocks_that_are_too_much_together_are_refused_before_they_are_decompressed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A block of one value repeated is a thousandth of what it decompresses to: thousands of them are a bomb."""
+    ((_, frame),) = paos_of([(2, 9, 6)]).parts
+    block = encode(frame)
+    size = claimed_bytes(block)
+    monkeypatch.setattr(paos, "BLOCK_BYTES_MAX", 3 * size)
+    fits, bomb = (msgspec.msgpack.encode((Notes(), b"", [(2, block)] * count)) for count in (3, 4))
+    assert unpack_all(fits, VERSIONS)[1].height == 27
+    assert unpack_all(merge([fits, fits], VERSIONS), VERSIONS)[1].height == 9
+    monkeypatch.setattr("cbt.codec.decompressed", None)
+    for refused in (lambda: unpack_all(bomb, VERSIONS), lambda: merge([bomb], VERSIONS)):
+        with pytest.raises(PaoDecodeError, match=r"4 blocks of \d+ bytes are over the limit"):
+            refused()
+
+
+def test_a_merge_that_nobody_could_read_is_refused_and_not_handed_on() -> None:
+    """Or whoever sends many blocks of unknown kinds takes those that it is merged with down with it."""
+    block = encode(PLANS[2].schema.empty())
+    half = msgspec.msgpack.encode((Notes(), b"", [(kind, block) for kind in range(9, 9 + paos.BLOCKS_MAX // 2 + 1)]))
+    assert unpack_all(merge([half], VERSIONS), VERSIONS)[1].height == 0
+    with pytest.raises(PaoDecodeError, match="more than go together"):
+        merge([half, half], VERSIONS)
+
+
+@given(st.permutations([Notes(since={"w1": {2: 5}}), Notes(since={"w1": {2: 5, 3: 9}}), Notes(since={"w2": {3: 8}})]))
+def test_what_agents_tell_of_versions_is_kept_whatever_is_merged_first(notes: list[Notes]) -> None:
+    """An agent tells it until it was counted once: what is lost here is never told again."""
+    assert (notes[0] + notes[1] + notes[2]).since == {"w1": {2: 5, 3: 9}, "w2": {3: 8}}

@@ -6,8 +6,11 @@ import functools
 
 import lz4.frame
 import msgspec
+import polars as pl
 
 from agents.jobs.definition import Definition
+from agents.jobs.versions import Compiled, Version, Versions
+from agents.paos import Paos, encode_open
 from agents.payload import Notes, pack, unpack
 from agents.worker import Worker
 from cbt import PaoSchema
@@ -27,6 +30,15 @@ SCHEMA: PaoSchema = PLAN.schema
 NUMBERS = plan_of(
     "SELECT product, count(*) AS n, avg(cents) AS mean, min(cents) AS low, approx_count_distinct(cents) AS about, "
     "bool_or(cents > 1) AS any_dear FROM clicks GROUP BY product, window(ts, '4 seconds')"
+)
+
+
+#: The same job, changed to PAOs of another kind.
+CHANGED = Versions(
+    [
+        Compiled(Version(number=1, definition=PLAN.definition), PLAN),
+        Compiled(Version(number=2, definition=NUMBERS.definition, what="update", since=5, begins=5, states=2), NUMBERS),
+    ]
 )
 
 
@@ -82,3 +94,20 @@ def placed_bodies() -> list[bytes]:
             assert placed is not None
             found.append(lz4.frame.decompress(encode_placed(placed[0])[1:]))
     return found
+
+
+@functools.cache
+def changed_payloads() -> list[bytes]:
+    """Return payloads of a changed job, of one kind of PAOs and of both."""
+    notes = Notes(late=2, since={"w1": {2: 5}}, lost={"w1": ((1, 2),)})
+    return [pack(said, _both(count)) or b"" for count in (1, 3, 20) for said in (notes, Notes())]
+
+
+def open_blocks() -> list[bytes]:
+    """Return what workers of a changed job have open."""
+    return [encode_open(_both(count), CHANGED) for count in (1, 3, 20)]
+
+
+def _both(count: int) -> Paos:
+    rows = events([(1_000 * i, f"p{i % 4}", i) for i in range(count)])
+    return Paos([(0, PLAN.reduce(rows.filter(pl.lit(count != 3)))), (2, NUMBERS.reduce(rows))])

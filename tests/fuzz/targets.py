@@ -25,7 +25,9 @@ from agents.catalogue import Catalogue, job_record, member_record
 from agents.errors import ElfError
 from agents.group.commands import Command, decode_command, encode_command
 from agents.jobs.definition import Definition
-from agents.jobs.versions import Version
+from agents.jobs.versions import Version, Versions
+from agents.masters.uptake import begun, with_since
+from agents.paos import decode_open, encode_open
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
 from cbt.placed import MARK, Placing, decode_placed, encode_placed
@@ -47,7 +49,19 @@ from overlay.sim.loop import SimLoop
 from tests.fuzz import groups
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
-from tests.fuzz.pao_examples import NUMBERS, PLAN, SCHEMA, blocks, bodies, definitions, payloads, placed_bodies
+from tests.fuzz.pao_examples import (
+    CHANGED,
+    NUMBERS,
+    PLAN,
+    SCHEMA,
+    blocks,
+    bodies,
+    changed_payloads,
+    definitions,
+    open_blocks,
+    payloads,
+    placed_bodies,
+)
 
 SECRET = Secret([b"k" * KEY_BYTES])
 NOW_MS = 1_700_000_000_000
@@ -294,6 +308,8 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("placed block, good compression", _placed, placed_bodies(), (PaoDecodeError,), 0.2),
         Target("payload", lambda data: payload.unpack(data, SCHEMA), payloads(), (PaoDecodeError,), 0.2),
         Target("payloads to merge", _merge, bodies(), (PaoDecodeError,), 0.1),
+        Target("payloads of a changed job", _of_changed, changed_payloads(), (PaoDecodeError,), 0.1),
+        Target("what a worker has open", _open, open_blocks(), (PaoDecodeError,), 0.1),
     ]
 
 
@@ -322,6 +338,19 @@ def _placed(body: bytes) -> None:
     assert (again.order, again.height, again.count) == (placed.order, placed.height, placed.count)
     if placed.height < 1 << 16:
         Placing(NUMBERS.schema, placed).add(placed)
+
+
+def _of_changed(data: bytes) -> None:
+    """A payload of several kinds, as a forwarder and then the master take it."""
+    for versions in (Versions(CHANGED.all[:1]), CHANGED):
+        merged = payload.merge([data, changed_payloads()[0]], versions)
+        notes, _ = payload.unpack_all(merged, versions)
+        begun(with_since({}, notes.since, versions), ("w1", "w2"), versions, 0, 100)
+
+
+def _open(data: bytes) -> None:
+    again = decode_open(data, CHANGED)
+    assert decode_open(encode_open(again, CHANGED), CHANGED).height == again.height
 
 
 def _merge(body: bytes) -> None:

@@ -18,8 +18,10 @@ CUMULATIVES = {
     "updated": history(("publish", TOTAL, NEVER, NEVER, 0), ("update", OTHER, 5, 5, 2)),
     "ranked": history(("publish", TOTAL, NEVER, NEVER, 0), ("update", RANKED, 5, NEVER, 0)),
     "reset": history(("publish", TOTAL, NEVER, NEVER, 0), ("pause", TOTAL, 3, NEVER, 0), ("reset", TOTAL, 5, 5, 3)),
-    "paused": history(("publish", TOTAL, NEVER, NEVER, 0), ("pause", TOTAL, 3, NEVER, 0), ("resume", TOTAL, 5, NEVER, 0)),
-}  # fmt: skip
+    "paused": history(
+        ("publish", TOTAL, NEVER, NEVER, 0), ("pause", TOTAL, 3, NEVER, 0), ("resume", TOTAL, 5, NEVER, 0)
+    ),
+}
 
 
 def answer(job: Job) -> Json:
