@@ -209,8 +209,6 @@ class Worker:
         if closed <= floor:
             return []
         throughs = {interval for interval in self._open if floor < interval < closed} | {closed}
-        # What is sealed now in one snapshot is of one kind: the master takes each into panes of its own.
-        throughs |= {first - 1 for first in self.versions.boundaries(floor, closed)}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
         snapshots = []

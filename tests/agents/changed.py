@@ -113,7 +113,8 @@ class ChangedWorld(LabelWorld):
         definition = None if query is None else replace(self.job.definition, query=query)
         request = Amend(self.job.definition.app_id, kind, "t", definition)
         version = next_version(self.job, self.versions, request, self.now_ms)
-        sooner = version.since - self.rng.randrange(3)
+        # Up to before the last commit: it then begins behind that.
+        sooner = version.since - self.rng.randrange(7)
         changed = with_version(self.job, replace(version, since=sooner), self.master.state.rollup.committed)
         assert changed is not None
         self.job, self.changes = changed, self.changes + 1

@@ -1,0 +1,130 @@
+"""What a commit brings finds the panes of its intervals, also where versions of the job change within its run."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from agents.jobs.versions import Compiled, Version, Versions
+from agents.masters.master import Master
+from agents.masters.results import Span
+from agents.paos import Paos
+from agents.payload import Notes, pack
+from agents.store.database import Database
+from agents.store.panes import Panes
+from overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from overlay.group.messages import Place
+from tests.agents.plans import CUMULATIVE, events, plan_of
+
+OLD = plan_of()
+NEW = plan_of("SELECT product, max(cents) AS most FROM clicks GROUP BY product, window(ts, '4 seconds', '2 seconds')")
+#: 2 counts from 15 on; from 18 on nothing is counted, and from 20 on by 2 again.
+VERSIONS = Versions(
+    [
+        Compiled(Version(number=1, definition=OLD.definition), OLD),
+        Compiled(Version(number=2, definition=NEW.definition, what="update", since=15, begins=15, states=2), NEW),
+        Compiled(Version(number=3, definition=NEW.definition, what="pause", since=18, begins=15, states=2), NEW),
+        Compiled(Version(number=4, definition=NEW.definition, what="resume", since=20, begins=15, states=2), NEW),
+    ]
+)
+Row = tuple[int, str, int]
+
+
+class Told:
+    """A master of one agent, which has told that it counts by each version in time."""
+
+    def __init__(self, versions: Versions, store: Panes) -> None:
+        store.create(versions.newest.plan.definition.app_id, b"job", b"")
+        self.versions, self.store, self.master = versions, store, Master(versions, store, None)
+
+    def commit(self, through: int, *rows: Row) -> None:
+        """Commit rows (interval, product, cents), each as the version of its interval makes PAOs of it."""
+        state, interval_ms = self.master.state, OLD.interval_ms
+        parts = [
+            (found.version.states, found.plan.reduce(events([(interval * interval_ms, product, cents)])))
+            for interval, product, cents in rows
+            for found in [self.versions.at(interval)]
+        ]
+        since = {version.number: version.since for version, _ in self.versions.all if version.is_told}
+        payload = pack(Notes(since={"w1": since}), Paos(parts))
+        rollup = RollupState(through, {"w1": RosterEntry(admitted=NEVER)})
+        commit = Commit(state.rollup.committed, through, payload, ("w1",), (), rollup)
+        self.master.commit(commit, Place(1, state.applied.index + 1))
+
+    def restart(self) -> None:
+        """Begin again with what is on disk."""
+        self.master = Master(self.versions, self.store, self.store.masters()[0][2])
+
+    def ask(self, interval: int, last: int | None = None) -> tuple[list[object], str, int]:
+        """Rows, status and void intervals of a window."""
+        end = interval if last is None else last
+        span = Span(interval * OLD.interval_ms, (end + 1) * OLD.interval_ms)
+        result = self.master.result(span, None, None, str)
+        known = result.completeness
+        return [tuple(row.values()) for row in result.rows], known["status"], known["void"]
+
+
+@pytest.fixture
+def store(tmp_path: pathlib.Path) -> Iterator[Panes]:
+    database = Database(tmp_path / "state.db")
+    yield Panes(database)
+    database.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_run_over_changes_becomes_panes_of_one_version_each(store: Panes, restarts: bool) -> None:
+    told = Told(VERSIONS, store)
+    told.commit(12, (12, "a", 1))
+    told.commit(22, (13, "a", 3), (14, "b", 5), (16, "a", 7), (22, "a", 9))
+    assert [(label.previous, label.through) for label in told.master.labels.all()][1:] == [
+        (12, 14),
+        (14, 17),
+        (17, 19),
+        (19, 22),
+    ]
+    told.commit(23, (14, "b", 6), (17, "a", 8), (21, "c", 4))
+    if restarts:
+        told.restart()
+        told.commit(24, (24, "a", 1))
+    assert told.ask(13) == ([("a", 1, 3)], "revised", 0)
+    assert told.ask(13, 14) == ([("b", 2, 11), ("a", 1, 3)], "revised", 0)
+    assert told.ask(15, 17) == ([("a", 8)], "revised", 0)
+    assert told.ask(14, 15) == ([], "final_incomplete", 0), "it reaches back beyond where its version begins"
+    assert told.ask(18) == ([], "final_incomplete", 2), "the pane of the pause"
+    assert told.ask(17, 22) == ([("a", 9), ("c", 4)], "final_incomplete", 2)
+    assert told.ask(20, 22) == ([("a", 9), ("c", 4)], "revised", 0)
+
+
+def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Panes) -> None:
+    old = plan_of(CUMULATIVE, options='interval = "2s"')
+    new = plan_of(CUMULATIVE.replace("FROM clicks", "FROM clicks WHERE cents > 2"), options='interval = "2s"')
+
+    def version(number: int, what: str, since: int) -> Compiled:
+        made = Version(number=number, definition=new.definition, what=what, since=since, begins=5, states=2)  # type: ignore[arg-type]
+        return Compiled(made, new)
+
+    versions = Versions(
+        [
+            Compiled(Version(number=1, definition=old.definition), old),
+            version(2, "update", 5),
+            version(3, "pause", 7),
+            version(4, "resume", 9),
+        ]
+    )
+    told = Told(versions, store)
+
+    def total() -> tuple[Sequence[object], int]:
+        result = told.master.result(None, None, None, str)
+        return [tuple(row.values()) for row in result.rows], result.completeness["void"]
+
+    told.commit(4, (3, "a", 1), (4, "b", 9))
+    assert total() == ([("a", 1), ("b", 1)], 0)
+    told.commit(6, (4, "late", 9), (5, "a", 1), (6, "a", 3))
+    assert total() == ([("a", 1)], 0)
+    assert told.master.state.too_late == 1
+    told.commit(8)
+    told.restart()
+    told.commit(10, (10, "a", 4), (6, "c", 9))
+    assert total() == ([("a", 2), ("c", 1)], 2)
