@@ -369,3 +369,5 @@ def _check_versions(newest: Definition, versions: Sequence[Version]) -> None:
     for before, after in itertools.pairwise(versions):
         if not (before.number < after.number and before.since <= after.since and before.begins <= after.begins):
             raise ValueError("the versions are out of order")
+        if after.states not in (before.states, after.number):
+            raise ValueError("a version has PAOs of a kind that is neither its own nor that of the version before")

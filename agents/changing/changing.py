@@ -169,6 +169,6 @@ def _with_intervals(definition: Definition, interval_ms: int) -> Definition:
     if chosen is None and plan.interval_ms % interval_ms == 0:
         return replace(definition, options=replace(definition.options, interval_ms=interval_ms))
     raise JobSpecError(
-        f"the job's intervals are {interval_ms} ms long, and the new window needs {plan.interval_ms} ms",
+        f"the job's intervals are {interval_ms} ms long, and would be {plan.interval_ms} ms",
         hint=f"use multiples of {interval_ms} ms, or stop the job and publish it anew",
     )

@@ -281,7 +281,12 @@ class Copies:
                     await self._rename(copy, msgspec.structs.replace(job, **known))
                 await asyncio.to_thread(master.note, place)
             case Turn(version=version):
-                changed = with_version(copy.job, version, master.state.rollup.committed)
+                try:
+                    changed = with_version(copy.job, version, master.state.rollup.committed)
+                except ValueError as error:
+                    # Every copy refuses the same; who tried it again and again would apply nothing that comes after.
+                    log.error("job %s: a version is none of this job's: %s", copy.job.definition.key, error)
+                    changed = None
                 if changed is not None:
                     versions = await asyncio.to_thread(compile_versions, changed.history, master.versions)
                     await self._rename(copy, changed)

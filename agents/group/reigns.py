@@ -91,6 +91,10 @@ class Reigns:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)
             case Turn() if app in self.rooted:
                 job = copy.job
+                # An agent without the job's source hears of a change here only.
+                self._node.join_tree(
+                    job.tree, member=False, root=job.master, leap_after_ms=_patience_ms(copy), reign=job.stamp_ms
+                )
                 # By the job's own tree first, which all its agents are in.
                 self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
                 self._begin(app, self._tell_all(copy))
@@ -159,7 +163,7 @@ class Reigns:
             member=False,
             root=self._node.contact,
             state=master.state.rollup,
-            leap_after_ms=master.plan.leap_after_ms,
+            leap_after_ms=_patience_ms(copy),
             control=self._controls.rooted(job.tree),
             reign=job.stamp_ms,
         )
@@ -219,3 +223,8 @@ class Reigns:
             work.remove(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("work for a job failed", exc_info=task.exception())
+
+
+def _patience_ms(copy: Copy) -> int:
+    """How long a job's root waits for silent agents: as of its newest version, at once."""
+    return copy.master.versions.newest.plan.leap_after_ms

@@ -132,16 +132,26 @@ def compile_versions(versions: Sequence[Version], known: Versions | None = None)
     """Compile the versions of a job; those that are `known` already are taken from there.
 
     Raises:
-        JobSpecError: one of them cannot run on this release.
+        JobSpecError: one of them cannot run on this release, or after the one before.
     """
     plans: Mapping[int, Compiled] = {each.version.number: each for each in known.all} if known is not None else {}
-    compiled = []
+    compiled: list[Compiled] = []
     for version in versions:
         there = plans.get(version.number)
         same = there is not None and there.version.definition == version.definition
         plan = there.plan if there is not None and same else compile_job(version.definition, version.definition.types)
+        if compiled:
+            _check_successor(compiled[-1], version, plan)
         compiled.append(Compiled(version, plan))
     return Versions(compiled)
+
+
+def _check_successor(before: Compiled, version: Version, plan: Plan) -> None:
+    """Refuse a version whose intervals, or PAOs, are not what it says: no event would fit in what is open."""
+    if plan.interval_ms != before.plan.interval_ms or (plan.window is None) != (before.plan.window is None):
+        raise JobSpecError(f"version {version.number} has other intervals than the version before")
+    if version.states == before.version.states and plan.schema.columns != before.plan.schema.columns:
+        raise JobSpecError(f"version {version.number} says it has the PAOs of the version before, and has others")
 
 
 def has_same_states(old: Plan, new: Plan) -> bool:
@@ -174,7 +184,11 @@ def check_change(old: Plan, new: Plan) -> None:
     for option in ("trees", "semantics", "availability", "replicas"):
         was, would_be = getattr(before.options, option), getattr(after.options, option)
         if was != would_be:
-            raise _refused(f"{option} is {was}, and would be {would_be}")
+            raise _refused(f"{option} is {_said(was)}, and would be {_said(would_be)}")
+
+
+def _said(value: str | int | None) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _refused(why: str) -> JobSpecError:

@@ -34,7 +34,7 @@ def update(
         ),
     ] = None,
     expected: Annotated[
-        int | None, typer.Option("--expect", metavar="N", help="Fail unless the newest version is this one.")
+        int | None, typer.Option("--expect", metavar="N", min=0, help="Fail unless the newest version is this one.")
     ] = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
@@ -55,7 +55,7 @@ def update(
 def rollback(
     name: JobName,
     version: Annotated[
-        int | None, typer.Option("--to", metavar="N", help="The version to go back to; default: the one before.")
+        int | None, typer.Option("--to", metavar="N", min=0, help="The version to go back to; default: the one before.")
     ] = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,

@@ -161,6 +161,35 @@ def test_questions_that_nobody_can_answer_are_no_requests(request_: AnyRequest) 
         decode_request(encode(request_))
 
 
+@pytest.mark.parametrize(
+    ("change", "sound"),
+    [
+        ({}, True),
+        ({"states": 0}, True),
+        ({"states": 1}, False),
+        ({"states": 7}, False),
+        ({"number": 1}, False),
+        ({"since": 4}, False),
+        ({"since": (1 << 62) + 1}, False),
+        ({"begins": -(1 << 62) - 1}, False),
+    ],
+)
+def test_versions_that_disagree_make_the_bytes_no_record(change: dict[str, int], sound: bool) -> None:
+    newest = msgspec.structs.replace(JOB.definition, version=JOB.definition.version + 1)
+    versions = (
+        Version(number=JOB.definition.version, definition=JOB.definition),
+        Version(number=newest.version, definition=newest, since=5, begins=5, states=newest.version),
+    )
+    job = msgspec.to_builtins(msgspec.structs.replace(JOB, definition=newest, versions=versions))
+    job["versions"][1].update(change)
+    body = msgspec.msgpack.encode(job)
+    if sound:
+        assert JobRecord.decode(body).versions[1].since == 5
+    else:
+        with pytest.raises(msgspec.DecodeError):
+            JobRecord.decode(body)
+
+
 def test_a_version_without_a_sound_definition_makes_the_bytes_no_record() -> None:
     version = Version(number=JOB.definition.version, definition=JOB.definition)
     sound = msgspec.to_builtins(msgspec.structs.replace(JOB, versions=(version,)))

@@ -83,13 +83,31 @@ def test_paos_are_the_same_where_only_the_master_works_otherwise(change: tuple[s
         (WINDOWED.replace("'2 seconds'", "'1 second'"), "", "its intervals are 2000 ms long, and would be 1000 ms"),
         (WINDOWED, "trees = 2", "trees is 1, and would be 2"),
         (WINDOWED, 'semantics = "at-most-once"', "semantics is exactly-once, and would be at-most-once"),
-        (WINDOWED, "replicas = 2", "replicas is None, and would be 2"),
+        (WINDOWED, "replicas = 2", "replicas is not set, and would be 2"),
     ],
 )
 def test_what_agents_cannot_follow_is_refused(query: str, options: str, why: str) -> None:
     with pytest.raises(JobSpecError, match=f"a running job cannot change so: {why} .stop it and publish it anew"):
         check_change(PLAN, plan_of(query, options=options))
     check_change(PLAN, plan_of(WINDOWED, lateness_ms=500, options='straggler = "drop"'))
+
+
+@pytest.mark.parametrize(
+    ("query", "states", "why"),
+    [
+        (WINDOWED.replace("sum(cents)", "max(cents)"), 0, "says it has the PAOs"),
+        (WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"), 2, "has other intervals"),
+        (CUMULATIVE, 2, "has other intervals"),
+    ],
+)
+def test_versions_that_disagree_are_refused(query: str, states: int, why: str) -> None:
+    """Else each event fails, and is looked for alone, for as long as the job runs."""
+    first = replace(PLAN.definition, columns={"product": "STRING", "cents": "BIGINT"})
+    second = replace(first, query=query, version=2)
+    made = [Version(number=1, definition=first), Version(number=2, definition=second, since=3, states=states)]
+    with pytest.raises(JobSpecError, match=f"version 2 {why}"):
+        compile_versions(made)
+    assert len(compile_versions([made[0], replace(made[1], definition=replace(first, version=2))]).all) == 2
 
 
 def test_what_is_compiled_already_is_taken_from_there() -> None:

@@ -1,0 +1,82 @@
+"""What a member of a job's root group makes of a version that was decided."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from msgspec.structs import replace
+
+from agents.group.commands import Turn, encode_command
+from agents.group.copies import Copies, Copy
+from agents.group.reigns import Reigns
+from agents.jobs.versions import Version, compile_versions
+from agents.masters.master import Master
+from agents.requests import JobRecord
+from agents.store.database import Database
+from agents.store.panes import Panes
+from overlay.group.messages import Kind, Place
+from overlay.ids import Contact
+from tests.agents.plans import plan_of
+
+HERE = Contact.at("127.0.0.1", 9)
+DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
+JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=9, published_ms=7, instance="i", stamp_ms=7)
+PATIENT = replace(DEFINITION, version=2, options=replace(DEFINITION.options, leap_after_ms=60_000))
+
+
+@pytest.fixture
+def copies(tmp_path: Any) -> Any:
+    database = Database(tmp_path / "state.db")
+    store = Panes(database)
+    store.create(DEFINITION.app_id, JOB.encode(), b"")
+    kept = Copies("w1", MagicMock(contact=HERE), store, MagicMock(), MagicMock(), lambda job: None)
+    copy = Copy(JOB, Master(compile_versions(JOB.history), store, None))
+    kept._copies[DEFINITION.app_id], kept.apps[JOB.tree] = copy, DEFINITION.app_id
+    yield kept
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        Version(number=2, definition=replace(PATIENT, name="other"), since=5, begins=5, states=2),
+        Version(number=2, definition=replace(PATIENT, version=3), since=5, begins=5, states=2),
+        Version(number=2, definition=PATIENT, since=5, begins=5, states=7),
+        Version(number=7, definition=replace(PATIENT, version=7), since=5, begins=5, states=7),
+    ],
+    ids=["another job", "other number within", "unknown kind", "not the next"],
+)
+def test_a_version_that_is_not_the_next_of_this_job_counts_nothing_and_stops_nothing(
+    copies: Copies, version: Version
+) -> None:
+    async def play() -> None:
+        await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(version)))
+        sound = Version(number=2, definition=PATIENT, since=5, begins=5)
+        await copies.on_apply(JOB.tree, Place(1, 9), Kind.COMMAND, encode_command(Turn(sound)))
+
+    asyncio.run(play())
+    copy = copies.get(DEFINITION.app_id)
+    assert copy is not None and copy.master.state.applied == Place(1, 9)
+    assert [(each.number, each.since) for each in copy.job.history] == [(1, copy.job.history[0].since), (2, 5)]
+    assert copy.master.versions.newest.plan.leap_after_ms == 60_000
+
+
+def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says(copies: Copies) -> None:
+    node = MagicMock(contact=HERE)
+
+    async def spread(job: JobRecord) -> bool:
+        return True
+
+    async def play() -> None:
+        reigns = Reigns(node, copies, MagicMock(), lambda job: None, spread, lambda: 8)
+        reigns.rooted[DEFINITION.app_id] = asyncio.Event()
+        copies.changed = reigns.on_changed
+        sound = Version(number=2, definition=PATIENT, since=5, begins=5)
+        await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(sound)))
+        await reigns.stop()
+
+    asyncio.run(play())
+    assert [call.kwargs["leap_after_ms"] for call in node.join_tree.call_args_list] == [60_000]
