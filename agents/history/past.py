@@ -140,7 +140,8 @@ class Past:
 
     def entries(self, change: Change) -> dict[int, Entry]:
         """Return what is to be kept beside the frames of the panes that a change touches."""
-        for key in self._damaged.intersection(change.labels):
+        damaged = set() if self._is_anew(change) else self._damaged
+        for key in damaged.intersection(change.labels):
             change.labels[key] = replace(change.labels[key], damaged=1)
         found: dict[int, Entry] = {}
         for key, label in change.labels.items():
@@ -151,8 +152,14 @@ class Past:
                 found[key] = self._entry(key, label, frame)
         return found
 
+    def _is_anew(self, change: Change) -> bool:
+        """Whether the only pane of a job without window begins anew: what it lacked before, it lacks no more."""
+        return change.turn is not None and not self.windowed
+
     def changed(self, change: Change, entries: dict[int, Entry]) -> None:
         """Take into memory what has become durable."""
+        if self._is_anew(change):
+            self._damaged.clear()
         self.labels.replace(change.labels, change.gone)
         for key in change.gone:
             self.rows.pop(key, None)

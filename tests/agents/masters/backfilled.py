@@ -17,7 +17,7 @@ from agents.masters.results import Json, Span
 from agents.paos import Paos
 from agents.payload import Notes, pack
 from agents.store.database import Database
-from agents.store.panes import Panes
+from agents.store.panes import Kind, Panes
 from cbt import encode
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from overlay.group.messages import Place
@@ -83,6 +83,11 @@ class Job:
     def restart(self) -> None:
         ((_, _, state),) = self.store.masters()
         self.master = Master(self.versions, self.store, state)
+
+    def lose(self, kind: Kind) -> None:
+        """Damage the disk: all blocks of a kind are gone."""
+        with self._database.transaction() as sql:
+            sql.execute("DELETE FROM history WHERE kind = ?", (kind,))
 
     def ask(self, first: int, last: int) -> Json:
         result = self.master.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)

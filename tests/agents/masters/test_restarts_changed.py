@@ -7,6 +7,7 @@ import pathlib
 import pytest
 
 from agents.masters.results import Json
+from agents.store.panes import Kind
 from overlay.contract import NEVER
 from tests.agents.masters.backfilled import FEWER, SUMMED, Job, history
 from tests.agents.plans import CUMULATIVE, plan_of
@@ -43,6 +44,22 @@ def test_a_job_without_window(tmp_path: pathlib.Path, name: str, step: int) -> N
             assert before["gaps"] == 0
             job.restart()
             assert answer(job) == before
+
+
+def test_a_reset_total_lacks_nothing_of_what_a_disk_has_lost_before(tmp_path: pathlib.Path) -> None:
+    told = {agent: {3: 5} for agent in ("w1", "w2")}
+    with Job(tmp_path, CUMULATIVES["reset"]) as job:
+        job.commit(2, [(1, "a")], None)
+        job.lose(Kind.LABEL)
+        job.restart()
+        assert answer(job)["gaps"] == 1
+        job.commit(4, [], None)
+        assert answer(job)["gaps"] == 1
+        for through in (6, 7):
+            job.commit(through, [(through, "a")], None, told)
+            assert answer(job)["gaps"] == 0 and answer(job)["missing"] == []
+            job.restart()
+            assert answer(job)["gaps"] == 0
 
 
 def test_a_job_with_windows(tmp_path: pathlib.Path) -> None:
