@@ -30,7 +30,7 @@ def test_a_job_is_updated_from_a_file_or_in_part(agent: Agent, tmp_path: Path) -
         ((), "give either FILE, or --query or --set"),
         (("job.toml", "--query", "SELECT 1"), "give either FILE, or --query or --set"),
         (("--set", "lateness"), "--set 'lateness' is not OPTION=VALUE, such as lateness=5s"),
-        (("--set", "lateness=5s", "--expect", "-1"), "-1 is not in the range"),
+        (("--set", "lateness=5s", "--expect", "-1"), "Invalid value for '--expect'"),
     ],
 )
 def test_what_is_to_change_has_to_be_clear(agent: Agent, arguments: tuple[str, ...], why: str) -> None:
