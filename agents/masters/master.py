@@ -74,10 +74,7 @@ class Master:
         self.app = self.versions.newest.plan.definition.app_id
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
         self._history = History(self.versions, store, self.state.rollup.committed)
-        # A total that began anew with a version has nothing of before.
-        before = NEVER if self.plan.window is not None else self._history.current.begins - 1
-        expired = max(self.state.expired, before)
-        self._history.mend(expired, self.state.rollup.committed, len(self.state.rollup.roster))
+        self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
         self._news = News(self.plan, self._history.labels, self.state.edition)
