@@ -26,7 +26,7 @@ from agents.errors import ElfError
 from agents.group.commands import Command, decode_command, encode_command
 from agents.jobs.definition import Definition
 from agents.jobs.versions import Version, Versions
-from agents.masters.uptake import begun, with_since
+from agents.masters.uptake import NEVER_YET, begun, with_since
 from agents.paos import decode_open, encode_open
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
@@ -345,7 +345,7 @@ def _of_changed(data: bytes) -> None:
     for versions in (Versions(CHANGED.all[:1]), CHANGED):
         merged = payload.merge([data, changed_payloads()[0]], versions)
         notes, _ = payload.unpack_all(merged, versions)
-        begun(with_since({}, notes.since, versions), ("w1", "w2"), versions, 0, 100)
+        begun(with_since({}, notes.since, versions), {"w1": 50, "w2": NEVER_YET}, versions, 0, 100)
 
 
 def _open(data: bytes) -> None:
