@@ -169,8 +169,10 @@ class Followed:
         state = (status.st_size, status.st_mtime_ns)
         if state == self._unchanged and not half_line:
             return b""
+        # After the size, and once: what comes to be allowed meanwhile is for the next read.
+        limit = None if self._limit is None else self._limit()
         while True:
-            text = self._text(reader, bytes_max)
+            text = self._text(reader, bytes_max, limit)
             if not self.compressed:
                 self.size = max(self.size, status.st_size)
             lines, used = self._whole_lines(text, bytes_max, half_line)
@@ -184,14 +186,14 @@ class Followed:
             if not used:
                 if reader.damage:
                     raise DamagedError(reader.damage)
-                if self._limit is None or self._limit() >= status.st_size:
+                if limit is None or limit >= status.st_size:
                     self._unchanged = state
                 return b""
 
-    def _text(self, reader: Reader, count: int) -> bytes:
+    def _text(self, reader: Reader, count: int, limit: int | None) -> bytes:
         """Read from the offset on, then check that what lies before it is unchanged."""
-        if self._limit is not None:
-            count = max(0, min(count, self._limit() - self.offset))
+        if limit is not None:
+            count = max(0, min(count, limit - self.offset))
         text = reader.read_at(self.offset, self._whole(reader, count))
         before = self._before or b""
         if not self.compressed and reader.read_at(self.offset - len(before), len(before)) != before:

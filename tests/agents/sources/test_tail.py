@@ -390,6 +390,15 @@ def test_a_short_log_or_one_with_another_beginning_was_written_anew(log: Path) -
         log.unlink()
 
 
+def test_a_limit_that_rises_during_a_read_leaves_nothing_unread(log: Path) -> None:
+    """A push becomes durable at any moment; after the last one nothing else would make us look at the file again."""
+    text = append(log, lines(4))
+    limits = iter((0,))
+    tail = make(log, limits={str(log): lambda: next(limits, 104)})
+    assert b"".join(drain(tail) for _ in range(2)) == text
+    tail.close()
+
+
 def test_of_a_file_of_our_own_nothing_beyond_its_limit_is_read_and_nothing_twice(log: Path) -> None:
     text, limit = append(log, lines(4)), 0
     tail = make(log, limits={str(log): lambda: limit})
