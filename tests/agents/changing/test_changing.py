@@ -87,11 +87,12 @@ class Shop:
             version = next(row for row in history if row["version"] == result["version"])
             assert (version["since_ms"] or 0) <= start_ms < (version["until_ms"] or 1 << 60)
             rows = {row["product"]: row["n"] for row in result["rows"]}
-            if version["what"] == "pause" or result["completeness"]["status"] == "final_incomplete":
+            expected = {} if version["what"] == "pause" else self.expected(start_ms, version)
+            assert all(n <= expected.get(product, 0) for product, n in rows.items()), f"too much: {result}, {expected}"
+            if rows == expected or result["completeness"]["status"] == "final_incomplete":
                 return result
-            if rows == self.expected(start_ms, version):
-                return result
-            assert time.monotonic() < deadline, (start_ms, version, result, self.expected(start_ms, version))
+            if time.monotonic() > deadline:
+                pytest.fail(f"{result} is not {expected}; {version}")
             await asyncio.sleep(0.1)
 
 
@@ -161,12 +162,14 @@ async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path) 
         for start_ms in range(begun_ms, last_ms, INTERVAL_MS):
             result = await shop.settled(agents[2], start_ms, history)
             version = next(row for row in history if row["version"] == result["version"])
-            seen.add(result["version"])
             known = result["completeness"]
             if version["what"] == "pause":
                 assert result["rows"] == [] and known["void"] and known["status"] == "final_incomplete"
-                continue
-            assert known["status"] in ("final", "revised"), (start_ms, version, known)
+                seen.add(result["version"])
+            elif known["status"] == "final_incomplete":
+                assert known["missing"] or known["gaps"], "a busy machine: somebody was too late"
+            else:
+                seen.add(result["version"])
         assert {1, 2, 4, 5, 7} <= seen, "3 and 6 may not have had an interval"
 
 
