@@ -12,9 +12,6 @@ import asyncio
 import contextlib
 import pathlib
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +24,7 @@ from rich.text import Text
 import elf
 from agents.errors import ElfError
 from elf.cli.output import result_table
+from elf.demo.servers import Servers, until_stopped
 
 JOB = "shop/micro-promotion"
 JOB_TEXT = """
@@ -42,105 +40,12 @@ ORDER BY clicks DESC, product LIMIT 10
 [options]
 lateness = "6s"   # the shop's clocks and buffers put events up to 5 s out of order
 """
-#: An agent starts in a second or two; a slow machine gets this long.
-START_S = 60.0
-
-
-class Shop:
-    """The demo's processes: agents `web1`, `web2`, ... each with its own folder and log, and a writer for each log.
-
-    Args:
-        folder: for all of them.
-        agents: how many.
-        rate: of events, per second and log.
-        seed: of the first writer; the others count on.
-        source: what the logs are called.
-        writer: the module that writes one.
-    """
-
-    def __init__(
-        self,
-        folder: pathlib.Path,
-        agents: int,
-        rate: float,
-        seed: int,
-        source: str = "clicks",
-        writer: str = "elf.demo.clicks",
-    ) -> None:
-        self.folder, self.rate, self.seed = folder, rate, seed
-        self._source, self._writer = source, writer
-        ports = _free_ports(2 * agents)
-        self.overlay, self.api = ports[:agents], ports[agents:]
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def urls(self) -> list[str]:
-        """The agents' APIs."""
-        return [f"http://127.0.0.1:{port}" for port in self.api]
-
-    @property
-    def archives(self) -> list[pathlib.Path]:
-        """The agents' archives."""
-        return [self.folder / f"web{number}" / "archive" for number in range(1, len(self.api) + 1)]
-
-    def start(self) -> None:
-        """Start writers and agents."""
-        for index, (overlay, api) in enumerate(zip(self.overlay, self.api, strict=True)):
-            name = f"web{index + 1}"
-            log, data = self.folder / f"{name}.log", self.folder / name
-            self._spawn(
-                self._writer,
-                "--live",
-                "--rate",
-                str(self.rate),
-                "--seed",
-                str(self.seed + index),
-                "--out",
-                str(log),
-            )
-            join = ["--join", f"127.0.0.1:{self.overlay[0]}"] if index else []
-            agent = ["--name", name, "--data", str(data), "--bind", f"127.0.0.1:{overlay}", "--api", f"127.0.0.1:{api}"]
-            self._spawn(
-                "elf", "agent", "--source", f"{self._source}={log}", "--format", "json", *agent, *join, log=name
-            )
-
-    def stop(self) -> None:
-        """End every process that was started, and wait until it is gone."""
-        for process in self._processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self._processes:
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def failed(self) -> str | None:
-        """Return what a process that ended by itself had to say."""
-        for process in self._processes:
-            if process.poll() is not None:
-                command = " ".join(str(word) for word in list(process.args)[2:])  # type: ignore[arg-type]
-                logs = "\n".join(path.read_text()[-1_000:] for path in sorted(self.folder.glob("*.err")))
-                return f"this process ended with exit code {process.returncode}: {command}\n{logs}"
-        return None
-
-    def _spawn(self, module: str, *arguments: str, log: str | None = None) -> None:
-        messages = (self.folder / f"{log}.err").open("wb") if log else subprocess.DEVNULL
-        # A session of its own: Ctrl-C reaches the demo alone, which then ends its processes in order.
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=messages,
-            start_new_session=True,
-        )
-        self._processes.append(process)
 
 
 class Tour:
     """What the demo shows."""
 
-    def __init__(self, shop: Shop, window_s: int, slide_s: int, console: Console) -> None:
+    def __init__(self, shop: Servers, window_s: int, slide_s: int, console: Console) -> None:
         self.shop, self.window_s, self.slide_s, self.console = shop, window_s, slide_s, console
         self.notes: list[str] = []
         self.live = False
@@ -149,9 +54,7 @@ class Tour:
     async def run(self) -> None:
         """Start the shop, publish, watch, ask elsewhere, verify; then go on watching."""
         self.shop.start()
-        for url in self.shop.urls:
-            async with elf.connect(url) as client:
-                await self._wait_members(client)
+        await self.shop.wait_together()
         self._note(f"{len(self.shop.urls)} agents have found each other")
         async with elf.connect(self.shop.urls[0]) as client:
             job = await client.publish(text=JOB_TEXT.format(window=self.window_s, slide=self.slide_s))
@@ -198,17 +101,6 @@ class Tour:
             return f"Spark agrees with the window {shown}: every cell is the same"
         return f"Spark differs from the window {shown}:\n{report.text()}"
 
-    async def _wait_members(self, client: elf.AsyncClient) -> None:
-        """Wait until an agent answers and knows all others."""
-        async with asyncio.timeout(START_S):
-            while True:
-                if failure := self.shop.failed():
-                    raise ElfError(failure)
-                with contextlib.suppress(ElfError):
-                    if len(await client.members()) == len(self.shop.urls):
-                        return
-                await asyncio.sleep(0.1)
-
     @contextlib.contextmanager
     def _live(self) -> Iterator[Live | None]:
         if not self.console.is_terminal:
@@ -247,10 +139,10 @@ def main() -> int:
     if args.window % args.slide or min(args.window, args.slide, args.agents) < 1 or args.rate <= 0:
         parser.error("--window must be a multiple of --slide, and all figures positive")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="elf-demo-"))
-    shop = Shop(folder, args.agents, args.rate, args.seed)
+    shop = Servers(folder, args.agents, args.rate, args.seed)
     tour = Tour(shop, args.window, args.slide, Console(highlight=False))
     try:
-        asyncio.run(_until_stopped(tour, args.seconds))
+        asyncio.run(until_stopped(tour.run(), args.seconds))
     except ElfError as error:
         print(error, file=sys.stderr)
         return 1
@@ -260,33 +152,6 @@ def main() -> int:
         shop.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return 1 if tour.verified is False else 0
-
-
-async def _until_stopped(tour: Tour, seconds: float | None) -> None:
-    """Run the tour until Ctrl-C, SIGTERM or the time is up."""
-    task = asyncio.create_task(tour.run())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-    if seconds is not None:
-        asyncio.get_running_loop().call_later(seconds, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports of loopback that are free now, for TCP and UDP."""
-    with contextlib.ExitStack() as stack:
-        ports: list[int] = []
-        while len(ports) < count:
-            tcp, udp = (
-                stack.enter_context(socket.socket(socket.AF_INET, kind))
-                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM)
-            )
-            tcp.bind(("127.0.0.1", 0))
-            with contextlib.suppress(OSError):
-                udp.bind(tcp.getsockname())
-                ports.append(tcp.getsockname()[1])
-        return ports
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import pathlib
-import signal
 import sys
 import tempfile
 import time
@@ -17,8 +16,7 @@ import time
 from aiohttp import web
 
 import elf
-from elf.demo.tour import START_S
-from elf.demo.tour import Shop as Servers
+from elf.demo.servers import Servers, until_stopped
 from examples.micro_promotion.shop import COUPONS, all_prices, make_shop
 
 JOB = pathlib.Path(__file__).with_name("job.toml").read_text()
@@ -28,7 +26,7 @@ SERVERS = 3
 async def show(servers: Servers, window_s: int) -> None:
     """Start everything, publish the job, and say whenever a shop's coupons are others."""
     servers.start()
-    await until_together(servers)
+    await servers.wait_together()
     async with contextlib.AsyncExitStack() as stack:
         shops = [make_shop(url, all_prices()) for url in servers.urls]
         for number, shop in enumerate(shops, start=1):
@@ -50,20 +48,6 @@ async def show(servers: Servers, window_s: int) -> None:
             await asyncio.sleep(0.1)
 
 
-async def until_together(servers: Servers) -> None:
-    """Wait until each agent knows all others."""
-    async with asyncio.timeout(START_S):
-        for url in servers.urls:
-            async with elf.connect(url) as client:
-                known = 0
-                while known < len(servers.urls):
-                    if failure := servers.failed():
-                        raise elf.ElfError(failure)
-                    await asyncio.sleep(0.1)
-                    with contextlib.suppress(elf.ElfError):
-                        known = len(await client.members())
-
-
 async def main() -> None:
     """Run until Ctrl-C, or for --seconds."""
     parser = argparse.ArgumentParser(prog="python -m examples.micro_promotion.run", description=__doc__)
@@ -74,11 +58,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="elf-shop-", ignore_cleanup_errors=True) as folder:
         servers = Servers(pathlib.Path(folder), SERVERS, args.rate, seed=1)
         try:
-            task = asyncio.create_task(show(servers, args.window))
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-                await asyncio.wait_for(task, args.seconds)
+            await until_stopped(show(servers, args.window), args.seconds)
         finally:
             servers.stop()
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
 
 import elf
-from elf.demo.tour import Shop as Servers
-from examples.micro_promotion.run import until_together
+from elf.demo.servers import Servers, until_stopped
 from examples.social_spam.hunt import JOB, hunt
 
 TEXT = pathlib.Path(__file__).with_name("job.toml").read_text()
@@ -26,7 +23,7 @@ SERVERS = 3
 async def show(servers: Servers, *, verify: bool) -> None:
     """Start everything, hunt, show the job's history, and let Spark judge what was counted on the way."""
     servers.start()
-    await until_together(servers)
+    await servers.wait_together()
     async with elf.connect(servers.urls[1]) as client:
         job = await client.publish(text=TEXT)
         print(f"{job.key} is published: who posts most?", flush=True)
@@ -53,11 +50,7 @@ async def main() -> None:
             pathlib.Path(folder), SERVERS, args.rate, seed=1, source="posts", writer="examples.social_spam.posts"
         )
         try:
-            task = asyncio.create_task(show(servers, verify=not args.no_verify))
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await until_stopped(show(servers, verify=not args.no_verify))
         finally:
             servers.stop()
 
