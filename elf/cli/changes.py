@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 from agents.errors import BadRequestError
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.mistakes import explained
-from elf.cli.output import console, print_json, printable, table_of, wants_json
+from elf.cli.output import console, describe_time, print_json, printable, table_of, wants_json
 
 if TYPE_CHECKING:
     from elf.client import Version
@@ -98,7 +97,7 @@ def leap(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile =
         print_json(leapt)
     else:
         names = ", ".join(map(printable, leapt.agents))
-        print(f"{printable(name)} goes on to {_time(leapt.through_ms, '')} without {names}")
+        print(f"{printable(name)} goes on to {describe_time(leapt.through_ms)} without {names}")
 
 
 def history(
@@ -136,7 +135,7 @@ def _show(name: str, version: Version, as_json: bool) -> None:
 
 
 def _time(at_ms: int | None, otherwise: str) -> str:
-    return otherwise if at_ms is None else f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return otherwise if at_ms is None else describe_time(at_ms)
 
 
 def _cut(query: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
 from elf.cli.mistakes import explained, read_text
-from elf.cli.output import console, print_json, printable, wants_json
+from elf.cli.output import console, describe_time, print_json, printable, wants_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,7 +66,7 @@ def _head(found: Json) -> list[tuple[str, str]]:
     if found["state"] is not None:
         rows.append(("state", f"{found['state']}, version {found['version']}, master {found['master']}"))
     for each in found["versions"] or ():
-        since = "" if each["since_ms"] is None else f", for events from {_time(each['since_ms'])} on"
+        since = "" if each["since_ms"] is None else f", for events from {describe_time(each['since_ms'])} on"
         rows.append(("versions", f"{each['version']} by {each['what']}{since}"))
     return rows
 
@@ -148,10 +147,6 @@ def _bytes(count: int) -> str:
             return f"{count:,} {unit}"
         count //= 1024
     return f"{count:,} MiB"
-
-
-def _time(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def add_commands(app: typer.Typer) -> None:

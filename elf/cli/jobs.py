@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from elf.cli.exits import NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import (
     console,
+    describe_time,
     print_json,
     printable,
     result_table,
@@ -181,8 +181,7 @@ def retire(
 def _describe_gap(gap: Gap) -> str:
     if gap.missing_since_ms is None:
         return "never had its data"
-    since = datetime.fromtimestamp(gap.missing_since_ms / 1000, UTC)
-    return f"has its data up to {since:%Y-%m-%d %H:%M:%S} UTC"
+    return f"has its data up to {describe_time(gap.missing_since_ms)}"
 
 
 def draw_tree(tree: Tree) -> Drawing:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -104,6 +105,14 @@ def describe_window(result: Result) -> str:
     start, end = result.window.start, result.window.end
     last = f"{end:%H:%M:%S}" if end.date() == start.date() else f"{end:%Y-%m-%d %H:%M:%S}"
     return f"{start:%Y-%m-%d %H:%M:%S} to {last} UTC"
+
+
+def describe_time(at_ms: int) -> str:
+    """Write a time for people, to the second; one that calendars do not know as the number that it is."""
+    try:
+        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"
 
 
 def describe_completeness(known: Completeness) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elf.cli.output import describe_completeness
+from elf.cli.output import describe_completeness, describe_time
 from elf.client.results import Completeness
 
 
@@ -28,3 +28,8 @@ def test_the_line_below_a_result_says_whose_it_is_and_what_is_missing(known: Com
 def test_names_cannot_rewrite_the_screen() -> None:
     known = Completeness(expected=2, reported=1, missing=["\x1b[2J"], status="partial", side="\x1b[2J")
     assert "\x1b" not in describe_completeness(known)
+
+
+def test_a_time_that_no_calendar_knows_is_shown_all_the_same() -> None:
+    assert describe_time(60_000) == "1970-01-01 00:01:00 UTC"
+    assert describe_time(1 << 62) == f"{1 << 62} ms"
