@@ -100,26 +100,14 @@ def _read(payload: bytes) -> _Wire:
         raise PaoDecodeError(f"not a payload: {error}") from None
 
 
-def unpack(payload: bytes, schema: PaoSchema) -> tuple[Notes, pl.DataFrame]:
-    """Decode a payload of a job with this schema that was never changed.
-
-    Raises:
-        PaoDecodeError: the bytes are not such a payload.
-    """
-    wire = _read(payload)
-    if wire.others:
-        raise PaoDecodeError("not a payload of a job that was never changed")
-    return wire.notes, decode(wire.block, schema)
-
-
-def unpack_all(payload: bytes, versions: Versions) -> tuple[Notes, Paos]:
+def unpack(payload: bytes, job: Versions | Plan) -> tuple[Notes, Paos]:
     """Decode a payload of a job; PAOs of no version that is remembered are left out.
 
     Raises:
         PaoDecodeError: the bytes are not such a payload.
     """
     wire = _read(payload)
-    return wire.notes, decoded(wire.blocks(), versions)
+    return wire.notes, decoded(wire.blocks(), Versions.of(job))
 
 
 def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:

@@ -19,7 +19,7 @@ from agents.jobs.types import SqlType
 from agents.jobs.versions import Reign, Versions
 from agents.open_intervals import OpenIntervals, parted
 from agents.paos import Paos, decode_open, encode_open
-from agents.payload import Notes, unpack_all
+from agents.payload import Notes, unpack
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
@@ -277,7 +277,7 @@ class Worker:
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
-                notes, paos = unpack_all(snapshot.payload, self.versions)
+                notes, paos = unpack(snapshot.payload, self.versions)
                 self._open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
                 late, gaps = late + notes.late, (*gaps, *notes.gaps)
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))

@@ -77,8 +77,8 @@ def _take(worker: Worker, watermark_ms: int, panes: dict[int, list[pl.DataFrame]
     """Seal what the watermark closed, and file it as the master does: by interval."""
     for snapshot in worker.seal(watermark_ms):
         if snapshot.payload is not None:
-            _, frame = unpack(snapshot.payload, worker.plan.schema)
-            for (interval,), part in frame.partition_by(INTERVAL, as_dict=True).items():
+            _, paos = unpack(snapshot.payload, worker.plan)
+            for (interval,), part in paos.by_states()[0].partition_by(INTERVAL, as_dict=True).items():
                 panes.setdefault(int(interval), []).append(part)
 
 

@@ -14,7 +14,7 @@ from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.masters.results import Runs
 from agents.paos import Paos
-from agents.payload import Notes, unpack_all
+from agents.payload import Notes, unpack
 from cbt import INTERVAL
 from overlay.contract import Commit
 
@@ -38,7 +38,7 @@ def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None
     if not commit.payload:
         return Notes(), None
     versions = Versions.of(job)
-    notes, paos = unpack_all(commit.payload, versions)
+    notes, paos = unpack(commit.payload, versions)
     if not {*notes.partial_before, *notes.lost, *notes.since}.issubset(commit.reported):
         partial = {agent: first for agent, first in notes.partial_before.items() if agent in commit.reported}
         lost = {agent: runs for agent, runs in notes.lost.items() if agent in commit.reported}

@@ -8,7 +8,7 @@ from agents.group.commands import Enlisted
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.paos import Paos, decode_open, encode_open
-from agents.payload import unpack_all
+from agents.payload import unpack
 from agents.store.checkpoints import Progress, WorkerState
 from cbt import INTERVAL
 from overlay.contract import NEVER
@@ -40,7 +40,7 @@ def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> Wor
     owed = progress.owed if whole else ()
     for snapshot in state.sealed:
         if snapshot.through > counted and snapshot.payload is not None:
-            notes, paos = unpack_all(snapshot.payload, versions)
+            notes, paos = unpack(snapshot.payload, versions)
             parts += paos.parts
             late, gaps = late + notes.late, (*gaps, *notes.gaps)
             owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed

@@ -7,6 +7,7 @@ import polars as pl
 from agents.jobs.definition import load_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
+from agents.payload import Notes, unpack
 
 COLUMNS = {"product": SqlType.STRING, "cents": SqlType.BIGINT}
 WINDOWED = """
@@ -26,3 +27,9 @@ def events(rows: Sequence[tuple[int, str | None, int | None]]) -> pl.DataFrame:
     """Build an event frame from (ts_ms, product, cents)."""
     schema = {"ts": pl.Int64, "product": pl.String, "cents": pl.Int64}
     return pl.DataFrame(list(rows), schema=schema, orient="row").with_columns(pl.col("ts").cast(pl.Datetime("ms")))
+
+
+def opened(payload: bytes, plan: Plan) -> tuple[Notes, pl.DataFrame]:
+    """Decode a payload of a job that was never changed: its PAOs are of one kind."""
+    notes, paos = unpack(payload, plan)
+    return notes, paos.by_states().get(0, plan.schema.empty())

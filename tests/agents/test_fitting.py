@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from agents import fitting
 from agents.fitting import fit
 from agents.paos import Paos
-from agents.payload import Notes, unpack
+from agents.payload import Notes
 from agents.worker import Worker
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import events, plan_of
+from tests.agents.plans import events, opened, plan_of
 
 PLAN = plan_of()
 
@@ -25,7 +25,7 @@ def rows_of(counts: dict[int, int]) -> Paos:
     for interval, count in counts.items():
         worker.insert(events([(2_000 * interval, f"{interval}-{number}", 1) for number in range(count)]))
     (*snapshots,) = worker.seal(10**9)
-    found = {snapshot.through: unpack(snapshot.payload, PLAN.schema)[1] for snapshot in snapshots if snapshot.payload}
+    found = {snapshot.through: opened(snapshot.payload, PLAN)[1] for snapshot in snapshots if snapshot.payload}
     return Paos([(0, pl.concat([*frames, *(found[interval] for interval, count in counts.items() if count)]))])
 
 
@@ -34,7 +34,7 @@ def test_what_fits_goes_at_once() -> None:
     fitted = fit(Notes(late=3), "w1", ((0, 4),), rows, 2)
     assert fitted.payload is not None and fitted.rest.height == 0
     assert (fitted.owed, fitted.gaps) == ((), ())
-    notes, frame = unpack(fitted.payload, PLAN.schema)
+    notes, frame = opened(fitted.payload, PLAN)
     assert (notes.settles, notes.late, frame.height) == ({"w1": ((0, 4),)}, 3, 5)
     assert fit(Notes(), "w1", (), rows.head(0), 0).payload is None
 
@@ -60,9 +60,7 @@ def test_all_rows_leave_in_order_and_no_interval_is_settled_before(
             assert fitted.payload is None or len(fitted.payload) <= bytes_max or fitted.rest.height == rows.height
             if fitted.rest.height == rows.height and rows.height:
                 return  # not even a single row fits beside the notes
-            notes, frame = (
-                (Notes(), PLAN.schema.empty()) if fitted.payload is None else unpack(fitted.payload, PLAN.schema)
-            )
+            notes, frame = (Notes(), PLAN.schema.empty()) if fitted.payload is None else opened(fitted.payload, PLAN)
             seen += frame["k0"].to_list()
             waiting = set(fitted.rest.intervals)
             brought = {each for after, through in notes.settles.get("w1", ()) for each in range(after + 1, through + 1)}
@@ -91,7 +89,7 @@ def test_an_agent_that_was_away_for_long_brings_all_of_it_with_several_snapshots
         worker.insert(events([(interval * 2_000, f"{interval}", 1)]))
         for snapshot in worker.seal(2_000 * (interval + 1)):
             assert snapshot.payload is not None and len(snapshot.payload) <= 2_000
-            notes, frame = unpack(snapshot.payload, PLAN.schema)
+            notes, frame = opened(snapshot.payload, PLAN)
             assert f"{snapshot.through}" in set(frame["k0"]) and not notes.gaps
             seen.update(frame["k0"])
             for after, through in notes.settles.get("w1", ()):
@@ -111,6 +109,6 @@ def test_what_was_committed_without_an_agent_is_late_for_it_though_it_never_seal
     snapshots = [snapshot for interval in range(10, 20) for snapshot in worker.seal(2_000 * (interval + 1))]
     payloads = [snapshot.payload for snapshot in snapshots if snapshot.payload is not None]
     assert len(payloads) > 1 and max(map(len, payloads)) <= 900
-    notes, frames = zip(*(unpack(payload, PLAN.schema) for payload in payloads), strict=True)
+    notes, frames = zip(*(opened(payload, PLAN) for payload in payloads), strict=True)
     assert not any(each.gaps for each in notes) and not worker.progress.owed
     assert sorted(pl.concat(frames)["k0"]) == sorted(f"{interval}-{n}" for interval in range(10) for n in range(20))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents import paos
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.paos import Paos, decode_open, encode_open
-from agents.payload import Notes, merge, pack, unpack_all
+from agents.payload import Notes, merge, pack, unpack
 from cbt import INTERVAL, PaoDecodeError, claimed_bytes, encode
 from tests.agents.plans import events, plan_of
 
@@ -65,7 +65,7 @@ def test_what_is_open_comes_back_from_its_bytes(parts: list[tuple[int, int, int]
 def test_payloads_of_several_kinds_merge(one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]) -> None:
     packed = [pack(Notes(late=1), paos_of(parts)) for parts in (one, other)]
     payloads = [each for each in packed if each is not None]
-    notes, merged = unpack_all(merge(payloads, VERSIONS), VERSIONS)
+    notes, merged = unpack(merge(payloads, VERSIONS), VERSIONS)
     assert notes.late == 2
     both = paos_of(one + other).merged(VERSIONS)
     assert {states: sorted(frame.rows()) for states, frame in merged.by_states().items() if frame.height} == {
@@ -77,8 +77,8 @@ def test_who_does_not_know_a_version_passes_its_paos_on() -> None:
     old = Versions(VERSIONS.all[:1])
     payload = pack(Notes(), paos_of([(0, 2, 1), (2, 3, 6)])) or b""
     merged = merge([merge([payload, payload], old)], old)
-    assert {states: frame.height for states, frame in unpack_all(merged, old)[1].by_states().items()} == {0: 2}
-    found = unpack_all(merge([merged], VERSIONS), VERSIONS)[1].by_states()
+    assert {states: frame.height for states, frame in unpack(merged, old)[1].by_states().items()} == {0: 2}
+    found = unpack(merge([merged], VERSIONS), VERSIONS)[1].by_states()
     assert {states: frame.height for states, frame in found.items()} == {0: 2, 2: 3}
 
 
@@ -97,10 +97,10 @@ def test_blocks_that_are_too_much_together_are_refused_before_they_are_decompres
     size = claimed_bytes(block)
     monkeypatch.setattr(paos, "BLOCK_BYTES_MAX", 3 * size)
     fits, bomb = (msgspec.msgpack.encode((Notes(), b"", [(2, block)] * count)) for count in (3, 4))
-    assert unpack_all(fits, VERSIONS)[1].height == 27
-    assert unpack_all(merge([fits, fits], VERSIONS), VERSIONS)[1].height == 9
+    assert unpack(fits, VERSIONS)[1].height == 27
+    assert unpack(merge([fits, fits], VERSIONS), VERSIONS)[1].height == 9
     monkeypatch.setattr("cbt.codec.decompressed", None)
-    for refused in (lambda: unpack_all(bomb, VERSIONS), lambda: merge([bomb], VERSIONS)):
+    for refused in (lambda: unpack(bomb, VERSIONS), lambda: merge([bomb], VERSIONS)):
         with pytest.raises(PaoDecodeError, match=r"4 blocks of \d+ bytes are over the limit"):
             refused()
 
@@ -109,7 +109,7 @@ def test_a_merge_that_nobody_could_read_is_refused_and_not_handed_on() -> None:
     """Or whoever sends many blocks of unknown kinds takes those that it is merged with down with it."""
     block = encode(PLANS[2].schema.empty())
     half = msgspec.msgpack.encode((Notes(), b"", [(kind, block) for kind in range(9, 9 + paos.BLOCKS_MAX // 2 + 1)]))
-    assert unpack_all(merge([half], VERSIONS), VERSIONS)[1].height == 0
+    assert unpack(merge([half], VERSIONS), VERSIONS)[1].height == 0
     with pytest.raises(PaoDecodeError, match="more than go together"):
         merge([half, half], VERSIONS)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import Plan
-from agents.payload import Notes, unpack
+from agents.payload import Notes
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
@@ -22,7 +22,7 @@ from agents.store.database import Database
 from agents.worker import Worker
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import COLUMNS, plan_of
+from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")
 START_MS = 1_767_225_600_000
@@ -51,7 +51,7 @@ class Root:
         if not missing:
             _, through, payload = draw.choice(covering)
             if through == point and payload is not None:
-                notes, frame = unpack(payload, self.plan.schema)
+                notes, frame = opened(payload, self.plan)
                 self.note(notes)
                 for row in frame.to_dicts():
                     assert row[INTERVAL] <= point

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.jobs.plan import Plan
-from agents.payload import Notes, unpack
+from agents.payload import Notes
 from agents.store.checkpoints import Progress, Snapshot
 from agents.worker import DROPPED_MAX, Worker
 from cbt import INTERVAL, BufferTree
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import events, plan_of
+from tests.agents.plans import events, opened, plan_of
 
 PLAN = plan_of()
 
@@ -21,7 +21,7 @@ def rows_of(snapshots: list[Snapshot]) -> collections.Counter[tuple[int, str]]:
     total: collections.Counter[tuple[int, str]] = collections.Counter()
     for snapshot in snapshots:
         if snapshot.payload is not None:
-            for row in unpack(snapshot.payload, PLAN.schema)[1].to_dicts():
+            for row in opened(snapshot.payload, PLAN)[1].to_dicts():
                 total[row[INTERVAL], row["k0"]] += row["a0_n"]
     return total
 
@@ -51,7 +51,7 @@ def test_a_late_event_rides_in_the_next_snapshot_and_is_counted() -> None:
     worker.insert(events([(500, "a", 1), (2_500, "a", 1)]))
     (snapshot,) = worker.seal(4_000)
     assert snapshot.payload is not None
-    notes, frame = unpack(snapshot.payload, PLAN.schema)
+    notes, frame = opened(snapshot.payload, PLAN)
     assert notes.late == 1
     assert sorted(frame[INTERVAL]) == [0, 1]
 
@@ -65,7 +65,7 @@ def test_a_snapshot_that_missed_its_commit_is_carried_and_says_so() -> None:
     (carried,) = worker.seal(10_000)
     assert carried.through == 4
     assert rows_of([carried]) == {(0, "a"): 1}
-    assert unpack(carried.payload or b"", PLAN.schema)[0] == Notes(settles={"w1": ((NEVER, 3),)})
+    assert opened(carried.payload or b"", PLAN)[0] == Notes(settles={"w1": ((NEVER, 3),)})
 
 
 def test_a_verdict_that_says_again_what_was_heeded_settles_nothing_of_it_twice() -> None:
@@ -75,11 +75,11 @@ def test_a_verdict_that_says_again_what_was_heeded_settles_nothing_of_it_twice()
     first, second = worker.seal(4_000)
     worker.settle(Verdict(previous=NEVER, through=0, missing=True), [first])
     (third,) = worker.seal(6_000)
-    assert unpack(third.payload or b"", PLAN.schema)[0].settles == {"w1": ((NEVER, 0),)}
+    assert opened(third.payload or b"", PLAN)[0].settles == {"w1": ((NEVER, 0),)}
     worker = Worker.restore(PLAN, "w1", worker.state())
     worker.settle(Verdict(previous=NEVER, through=1, missing=True), [second])
     (fourth,) = worker.seal(8_000)
-    assert unpack(fourth.payload or b"", PLAN.schema)[0].settles == {"w1": ((0, 1),)}, "the third has the rest"
+    assert opened(fourth.payload or b"", PLAN)[0].settles == {"w1": ((0, 1),)}, "the third has the rest"
     assert rows_of([third]) == {(0, "a"): 1} and rows_of([fourth]) == {(1, "b"): 1}
 
 
@@ -91,7 +91,7 @@ def test_what_labels_have_to_say_goes_with_the_first_interval_that_is_sealed() -
     worker.insert(events([(11_000, "a", 1)]))
     sealed = worker.seal(14_000)
     assert [each.through for each in sealed] == [1, 5, 6]
-    assert [unpack(each.payload, PLAN.schema)[0].gaps for each in sealed if each.payload] == [((2, 4),), ()]
+    assert [opened(each.payload, PLAN)[0].gaps for each in sealed if each.payload] == [((2, 4),), ()]
     worker.insert(events([(500, "late", 1), (19_000, "a", 1)]))
     assert [each.through for each in worker.seal(22_000)] == [7, 9, 10], "late rows, too"
     assert [each.through for each in worker.seal(30_000)] == [14], "and else nothing"
@@ -106,7 +106,7 @@ def test_what_a_crash_has_lost_is_told_by_a_snapshot_that_no_other_can_be_taken_
     worker = Worker.restore(plan, "w1", worker.state())
     worker.resume(5_000)
     told = worker.seal(6_000)
-    assert [unpack(each.payload or b"", plan.schema)[0].lost for each in told] == [{"w1": ((-1, 1),)}] * len(told)
+    assert [opened(each.payload or b"", plan)[0].lost for each in told] == [{"w1": ((-1, 1),)}] * len(told)
     worker.settle(Verdict(NEVER, told[-1].through, missing=False), ())
     assert worker.progress.lost, "before it fell it may have sealed that interval, too, and the root may have that"
     (again,) = worker.seal(8_000)
@@ -119,7 +119,7 @@ def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     worker.begin(partial_before=7)
     worker.insert(events([(14_000, "a", 1)]))
     (snapshot,) = worker.seal(16_000)
-    assert unpack(snapshot.payload or b"", PLAN.schema)[0].partial_before == {"w1": 7}
+    assert opened(snapshot.payload or b"", PLAN)[0].partial_before == {"w1": 7}
     worker.settle(Verdict(previous=NEVER, through=7, missing=False), ())
     (snapshot,) = worker.seal(18_000)
     assert snapshot.payload is None
@@ -170,7 +170,7 @@ def test_a_job_that_drops_stragglers_drops_the_run_and_nothing_else() -> None:
     worker.insert(events([(2_600, "b", 1), (7_999, "c", 1), (600, "late", 1), (8_000, "d", 1)]))
     (snapshot,) = worker.seal(10_000)
     assert rows_of([snapshot]) == {(0, "late"): 2, (4, "d"): 2}
-    notes, _ = unpack(snapshot.payload or b"", PLAN.schema)
+    notes, _ = opened(snapshot.payload or b"", PLAN)
     assert notes.late == 2
     assert notes.settles == {}, "nothing came of what the labels name"
 

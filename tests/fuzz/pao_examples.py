@@ -68,7 +68,7 @@ def payloads() -> list[bytes]:
             if snapshot.payload is not None:
                 found.append(snapshot.payload)
                 notes = Notes(late=2, gaps=((1, 2),), partial_before={"w1": 3}, settles={"w2": ((1, 4),)})
-                found.append(pack(notes, unpack(snapshot.payload, SCHEMA)[1]) or b"")
+                found.append(pack(notes, unpack(snapshot.payload, PLAN)[1]) or b"")
     return found
 
 

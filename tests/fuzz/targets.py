@@ -306,7 +306,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("block", lambda data: decode_block(data, SCHEMA), blocks(), (PaoDecodeError,), 0.2),
         Target("block, good compression", _block, bodies(), (PaoDecodeError,), 0.2),
         Target("placed block, good compression", _placed, placed_bodies(), (PaoDecodeError,), 0.2),
-        Target("payload", lambda data: payload.unpack(data, SCHEMA), payloads(), (PaoDecodeError,), 0.2),
+        Target("payload", lambda data: payload.unpack(data, PLAN), payloads(), (PaoDecodeError,), 0.2),
         Target("payloads to merge", _merge, bodies(), (PaoDecodeError,), 0.1),
         Target("payloads of a changed job", _of_changed, changed_payloads(), (PaoDecodeError,), 0.1),
         Target("what a worker has open", _open, open_blocks(), (PaoDecodeError,), 0.1),
@@ -344,7 +344,7 @@ def _of_changed(data: bytes) -> None:
     """A payload of several kinds, as a forwarder and then the master take it."""
     for versions in (Versions(CHANGED.all[:1]), CHANGED):
         merged = payload.merge([data, changed_payloads()[0]], versions)
-        notes, _ = payload.unpack_all(merged, versions)
+        notes, _ = payload.unpack(merged, versions)
         begun(with_since({}, notes.since, versions), {"w1": 50, "w2": NEVER_YET}, versions, 0, 100)
 
 

@@ -11,7 +11,6 @@ from agents.archive.archive import Archive
 from agents.intake.intake import Intake
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
-from agents.payload import unpack
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
@@ -19,7 +18,7 @@ from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.worker import Worker
 from overlay.contract import Verdict
-from tests.agents.plans import COLUMNS, plan_of
+from tests.agents.plans import COLUMNS, opened, plan_of
 from tests.overlay.cluster import wait_until
 
 PLAN = plan_of()
@@ -50,7 +49,7 @@ class SlowTree:
 
     def rows(self) -> int:
         payloads = [one.snapshot.payload for one in self.sealed if one.snapshot.payload is not None]
-        return sum(sum(unpack(payload, PLAN.schema)[1]["a0_n"]) for payload in payloads)
+        return sum(sum(opened(payload, PLAN)[1]["a0_n"]) for payload in payloads)
 
 
 async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(

@@ -11,7 +11,6 @@ import pytest
 
 import agents.clock
 from agents.intake.pump import Pump, Sealed
-from agents.payload import unpack
 from agents.sources.counters import Counters
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
@@ -21,7 +20,7 @@ from agents.store.database import Database
 from agents.worker import Worker
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import COLUMNS, plan_of
+from tests.agents.plans import COLUMNS, opened, plan_of
 
 PLAN = plan_of()
 #: Times in these tests count from here; a whole number of intervals after 1970.
@@ -88,7 +87,7 @@ class Site:
         total: collections.Counter[tuple[int, str]] = collections.Counter()
         for one in self.sealed:
             if one.snapshot.payload is not None:
-                for row in unpack(one.snapshot.payload, PLAN.schema)[1].to_dicts():
+                for row in opened(one.snapshot.payload, PLAN)[1].to_dicts():
                     total[row[INTERVAL] - BASE_MS // 2_000, row["k0"]] += row["a0_n"]
         return dict(total)
 
@@ -185,7 +184,7 @@ def test_a_truncated_log_marks_all_intervals_that_may_have_lost_lines(site: Site
     site.clock.now_ms += 10_000
     site.sealed.clear()
     site.run()
-    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload]
     base, now = BASE_MS // 2_000, NOW_MS // 2_000
     assert [gap for note in notes for gap in note.gaps] == [(base + now - 10, base + now + 5)]
 
@@ -198,7 +197,7 @@ def test_the_watermark_waits_for_the_log_that_is_furthest_behind(site: Site) -> 
     site.run()
     rows = site.rows()
     assert all(rows[interval, name] == 50 for interval in range(100) for name in "ab")
-    late = sum(unpack(one.snapshot.payload, PLAN.schema)[0].late for one in site.sealed if one.snapshot.payload)
+    late = sum(opened(one.snapshot.payload, PLAN)[0].late for one in site.sealed if one.snapshot.payload)
     assert late == 0
 
 
@@ -285,7 +284,7 @@ def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_throug
     for _ in range(4):
         pass_ms(2 * interval_ms)
     assert sealed[1:] == [sealed[1] + more for more in range(5)], "snapshots go on leaving"
-    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload is not None]
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
     assert sum(note.late for note in notes) == 1
     ((since, until),) = (gap for note in notes for gap in note.gaps)
     assert since <= (BASE_MS + NOW_MS + 20_000) // interval_ms
@@ -321,7 +320,7 @@ def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(
     site.run()
     interval = NOW_MS // 2_000
     assert site.rows() == {(interval, "b"): 1, (interval, "gone"): 1, (interval, "c"): 1}
-    notes = [unpack(one.snapshot.payload, PLAN.schema)[0] for one in site.sealed if one.snapshot.payload]
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload]
     first = BASE_MS // 2_000 + interval
     assert [gap for each in notes for gap in each.gaps] == [(first, first + 4)], "from what is copied until now"
 

@@ -15,11 +15,11 @@ from agents.errors import ConfigError
 from agents.intake.source_setup import make_pump, make_redactor
 from agents.jobs.definition import load_definition
 from agents.jobs.plan import compile_job
-from agents.payload import unpack
 from agents.sources.access_log import AccessLog
 from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.worker import Worker
+from tests.agents.plans import opened
 
 LINES = [
     '203.0.113.77 - ann [01/Jan/2026:00:00:01 +0000] "GET /a?token=s3cr3t&x=1 HTTP/1.1" 200 5 "-" "curl"',
@@ -55,7 +55,7 @@ def run(
     assert pump.counters.balanced and pump.counters.read == len(LINES)
     database.close()
     payloads = [one.snapshot.payload for one in sealed if one.snapshot.payload is not None]
-    return [row for payload in payloads for row in unpack(payload, plan.schema)[1].to_dicts()]
+    return [row for payload in payloads for row in opened(payload, plan)[1].to_dicts()]
 
 
 def written(folder: pathlib.Path) -> bytes:

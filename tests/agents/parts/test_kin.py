@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from agents.intake.poison import insert_whatever
 from agents.jobs.plan import Plan
 from agents.parts.kin import Kin, takers
-from agents.payload import unpack
 from agents.worker import Worker
 from cbt import BufferTree
 from overlay.contract import Verdict
-from tests.agents.plans import WINDOWED, events, plan_of
+from tests.agents.plans import WINDOWED, events, opened, plan_of
 
 TREES = 3
 WIDE = WINDOWED.replace("sum(cents) AS cents", "sum(cents) AS cents, approx_count_distinct(cents) AS different")
@@ -45,7 +44,7 @@ def rows_of(worker: Worker) -> collections.Counter[tuple[object, ...]]:
     found: collections.Counter[tuple[object, ...]] = collections.Counter()
     for snapshot in worker.seal(10**9):
         if snapshot.payload is not None:
-            found.update(unpack(snapshot.payload, worker.plan.schema)[1].rows())
+            found.update(opened(snapshot.payload, worker.plan)[1].rows())
     return found
 
 

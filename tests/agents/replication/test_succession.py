@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agents.errors import UnavailableError
 from agents.group.commands import Enlisted
 from agents.intake.pump import SourceProgress
-from agents.payload import Notes, unpack
+from agents.payload import Notes
 from agents.replication.inherited import taken_over
 from agents.replication.keeping import KeepCheckpoint, Recall
 from agents.replication.succession import Succession, is_all_there
@@ -28,7 +28,7 @@ from agents.worker import Worker
 from cbt import INTERVAL
 from cbt import encode as encode_paos
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import events, plan_of
+from tests.agents.plans import events, opened, plan_of
 from tests.agents.replication.neighbours import Neighbourhood, job_of
 
 PLAN = plan_of()
@@ -41,7 +41,7 @@ def contents(snapshots: Sequence[Snapshot]) -> tuple[Rows, Notes]:
     notes = Notes()
     for snapshot in snapshots:
         if snapshot.payload is not None:
-            more, frame = unpack(snapshot.payload, PLAN.schema)
+            more, frame = opened(snapshot.payload, PLAN)
             notes += more
             for row in frame.to_dicts():
                 rows[row[INTERVAL], row["k0"]] += row["a0_n"]
