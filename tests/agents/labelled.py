@@ -22,7 +22,7 @@ from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Roster
 from overlay.effects import Committed, Notified
 from overlay.group.messages import Place
 from overlay.messages import Claim
-from tests.agents.plans import events
+from tests.agents.plans import events, opened
 from tests.overlay.harness import APP, Machine, World
 from tests.overlay.moving import MovingMachine
 
@@ -239,6 +239,17 @@ class LabelWorld(World):
         assert self.root is not None
         self.rng.choice(self.machines).follow(self.root)
 
+    def disturb(self) -> None:
+        """Let news of the tree go round, and now and then let something fail, or the root move."""
+        if self.rng.random() < 0.02:
+            self.spread_news()
+        if self.rng.random() < 0.001:
+            self.cut(*self.rng.sample(range(len(self.machines)), 2))
+        if self.rng.random() < 0.002:
+            self.crash(self.rng.choice(self.machines))
+        if self.rng.random() < 0.001:
+            self.move_root()
+
     def take(self, commit: Commit) -> None:
         """Let the master take a commit in, and hold all its labels to what was read."""
         master = self.master
@@ -247,7 +258,7 @@ class LabelWorld(World):
         if commit.previous != before:
             return
         if commit.payload is not None:
-            _, rows = payload.unpack(commit.payload, self.plan.schema)
+            _, rows = opened(commit.payload, self.plan)
             again = self.counted.intersection(rows["k0"])
             assert not again, f"counted twice: {again}"
             self.counted.update(rows["k0"])

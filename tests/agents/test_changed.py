@@ -44,14 +44,7 @@ def play(world: ChangedWorld, steps: int, pumps: float = 0.05) -> None:
             query = QUERY.format(more=rng.choice(MORE), where=where) if kind == "update" else None
             world.change(kind, query)
             paused = kind == "pause"
-        if rng.random() < 0.02:
-            world.spread_news()
-        if rng.random() < 0.001:
-            world.cut(*rng.sample(range(len(world.machines)), 2))
-        if rng.random() < 0.002:
-            world.crash(rng.choice(world.machines))
-        if rng.random() < 0.001:
-            world.move_root()
+        world.disturb()
 
 
 @pytest.mark.parametrize(("seed", "pumps"), [(0, 0.05), (1, 0.05), (2, 0.05), (3, 0.01), (4, 0.01)])

@@ -40,14 +40,7 @@ def play(plan: Plan, store: Panes, seed: int, *, steps: int = 5_000, busy: float
             machine.write(world.now_ms - lag_ms)
         if machine.app is not None and rng.random() < 0.05:
             machine.pump(rng.choice((2, 100)))
-        if rng.random() < 0.02:
-            world.spread_news()
-        if rng.random() < 0.001:
-            world.cut(*rng.sample(range(len(world.machines)), 2))
-        if rng.random() < 0.002:
-            world.crash(rng.choice(world.machines))
-        if rng.random() < 0.001:
-            world.move_root()
+        world.disturb()
     return world
 
 
