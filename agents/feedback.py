@@ -94,6 +94,8 @@ class Feedback:
         while True:
             try:
                 master = await self._masters.changed(app, edition, WAIT_MS)
+                if not self._masters.job(app).definition.options.feedback:
+                    return  # the job was changed, and wants none any more
                 if master is not None:
                     edition = master.edition
                     await self._tell(app, edition)
