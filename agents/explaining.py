@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from agents.errors import ElfError, UnavailableError
-from agents.jobs.definition import Definition, Options, check_definition
 from agents.jobs.explaining import explain_plan
 from agents.jobs.plan import compile_job
+from agents.masters.listing import definition_of
 from agents.masters.results import Json
 from agents.parts.gathering import Answer
 from agents.replies import value_of
@@ -44,15 +44,8 @@ class _Version(msgspec.Struct, frozen=True):
 
 
 class _Described(msgspec.Struct, frozen=True):
-    creator: str
-    name: str
-    source: str
-    query: str
-    columns: dict[str, str]
     state: str
-    version: int
     master: str
-    options: Options = Options()
     panes: _Panes = _Panes()
     versions: list[_Version] = []
     parts: list[_Part] = []
@@ -113,15 +106,15 @@ class Explaining:
             UnavailableError: its master cannot be asked now, or tells what is no job.
         """
         value, _ = await self._described(creator, name)
+        definition = definition_of(value)
         try:
             job = msgspec.convert(value, _Described)
-            definition = _definition(job)
-        except (msgspec.ValidationError, ElfError) as error:
+        except msgspec.ValidationError as error:
             raise UnavailableError(f"the master of {creator}/{name} tells what is no job: {error}") from None
         plan = await asyncio.to_thread(compile_job, definition, definition.types)
         explained = explain_plan(plan)
         inspected, drawn = await asyncio.gather(
-            self._inspect(job.source, app_id(name, creator)), self._tree(creator, name), return_exceptions=True
+            self._inspect(definition.source, app_id(name, creator)), self._tree(creator, name), return_exceptions=True
         )
         for answer in (inspected, drawn):
             if isinstance(answer, BaseException) and not isinstance(answer, ElfError | OverlayError):
@@ -137,10 +130,10 @@ class Explaining:
             "unknown": unknown,
             "state": job.state,
             "master": job.master,
-            "version": job.version,
+            "version": definition.version,
             "versions": msgspec.to_builtins(job.versions),
             "sharing": None if told is None else msgspec.to_builtins(told.sharing),
-            "tree": None if isinstance(drawn, BaseException) else shape_of(drawn["nodes"], job.options.trees),
+            "tree": None if isinstance(drawn, BaseException) else shape_of(drawn["nodes"], definition.options.trees),
             "cost": _cost(job, told),
         }
 
@@ -174,20 +167,6 @@ def shape_of(nodes: Sequence[Mapping[str, Any]], trees: int) -> Json:
         "unreachable": sum(node["role"] == "unreachable" for node in nodes),
         "trees": trees,
     }
-
-
-def _definition(job: _Described) -> Definition:
-    definition = Definition(
-        name=job.name,
-        creator=job.creator,
-        source=job.source,
-        query=job.query,
-        columns=job.columns,
-        options=job.options,
-        version=job.version,
-    )
-    check_definition(definition)
-    return definition
 
 
 def _cost(job: _Described, told: _Inspected | None) -> Json:

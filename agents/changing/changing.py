@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from agents.changing.requests import Amend, Kind, Leap, Number
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
-from agents.jobs.definition import Definition, Options, changed_options, load_definition
+from agents.jobs.definition import Definition, changed_options, load_definition
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
+from agents.masters.listing import definition_of
 from agents.masters.results import Json
 from agents.requests import Describe
 from overlay.ids import app_id
@@ -81,9 +82,10 @@ class Changing:
             definition, expected = None, wanted.expected
             if wanted.change == "update":
                 described, _ = await self._ask(key, Describe(app), AMEND_MS)
-                definition = await self._updated(creator, name, described, wanted)
+                current = definition_of(described)
+                definition = await self._updated(current, wanted)
                 # What is left as it was is of this version.
-                expected = described["version"] if expected is None and wanted.definition is None else expected
+                expected = current.version if expected is None and wanted.definition is None else expected
             try:
                 answer = await self._amend(key, Amend(app, wanted.change, token, definition, wanted.version, expected))
             except JobConflictError:
@@ -119,15 +121,15 @@ class Changing:
         leapt: Json = answer
         return leapt
 
-    async def _updated(self, creator: str, name: str, described: Json, wanted: Wanted) -> Definition:
+    async def _updated(self, current: Definition, wanted: Wanted) -> Definition:
         """Return the definition that an update asks for, typed, with intervals as the job has them."""
-        current = _current(described)
         if wanted.definition is not None:
             if wanted.query is not None or wanted.options:
                 raise JobError("give either a whole definition, or a query and options")
-            new = load_definition(wanted.definition, filename=wanted.filename, name=name, creator=creator)
-            if new.creator != creator:
-                raise JobError(f"the file is of job {new.key}, not of {creator}/{name}")
+            named = {"name": current.name, "creator": current.creator}
+            new = load_definition(wanted.definition, filename=wanted.filename, **named)
+            if new.creator != current.creator:
+                raise JobError(f"the file is of job {new.key}, not of {current.key}")
         elif wanted.query is None and not wanted.options:
             raise JobError("an update needs a new definition, a query or options")
         else:
@@ -141,19 +143,7 @@ class Changing:
         # Types stay as they were frozen, whatever logs have shown since.
         kept = dict(known[each.lower()] for each in columns_read(new.query) if each.lower() in known)
         new = await self._typing.typed(replace(new, columns=kept))
-        return _with_intervals(new, described["interval_ms"])
-
-
-def _current(described: Json) -> Definition:
-    return Definition(
-        name=described["name"],
-        creator=described["creator"],
-        source=described["source"],
-        query=described["query"],
-        columns=described["columns"],
-        options=msgspec.convert(described["options"], Options),
-        version=described["version"],
-    )
+        return _with_intervals(new, compile_job(current, current.types).interval_ms)
 
 
 def _with_intervals(definition: Definition, interval_ms: int) -> Definition:

@@ -1,7 +1,13 @@
-"""A job as a row of lists, and what of it tells one publication from another. Pure."""
+"""A job as a row of lists and back again, and what of it tells one publication from another. Pure."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from agents.errors import JobSpecError, UnavailableError
+from agents.jobs.definition import Definition, Options, check_definition
 from agents.masters.results import Json
 from agents.requests import JobRecord
 
@@ -29,3 +35,36 @@ def content_of(job: JobRecord) -> object:
     """Return what makes a publication of a job the same as another."""
     definition = job.definition
     return definition.source, definition.query, definition.columns, definition.options
+
+
+class _Described(msgspec.Struct, frozen=True):
+    creator: str
+    name: str
+    source: str
+    query: str
+    columns: dict[str, str]
+    options: Options
+    version: int
+
+
+def definition_of(row: Any) -> Definition:
+    """Return the definition that a master's description of its job tells: `summary`, with its options.
+
+    Raises:
+        UnavailableError: it is no description of a job; from a peer it may be anything.
+    """
+    try:
+        told = msgspec.convert(row, _Described)
+        definition = Definition(
+            name=told.name,
+            creator=told.creator,
+            source=told.source,
+            query=told.query,
+            columns=told.columns,
+            options=told.options,
+            version=told.version,
+        )
+        check_definition(definition)
+    except (msgspec.ValidationError, JobSpecError) as error:
+        raise UnavailableError(f"a master describes what is no job: {error}") from None
+    return definition
