@@ -64,10 +64,10 @@ class Catalogue:
         if known is not None and known.stamp_ms > job.stamp_ms:
             return
         self._forget_unusable(app, job.stamp_ms)
+        before = self._versions.get(job.tree)
         try:
-            compiled = compile_versions(job.history, self._versions.get(job.tree))
+            compiled = compile_versions(job.history, before)
         except JobError as error:
-            before = self._versions.get(job.tree)
             if not job.stopped or before is None:
                 if app not in self._unusable and len(self._unusable) < UNUSABLE_MAX:
                     self._unusable[app] = job, str(error)

@@ -6,16 +6,14 @@ Bodies are msgpack, decoded into these types and nothing else; bytes that fit no
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from agents.changing.requests import Amend, Leap
-from agents.errors import JobSpecError
-from agents.jobs.definition import TREES_MAX, Definition, check_definition
-from agents.jobs.versions import VERSIONS_MAX, Version
+from agents.jobs.definition import TREES_MAX, Definition
+from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from agents.parts.requests import Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
@@ -53,7 +51,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_reachable(self.master.address)
-        _check_versions(self.definition, self.versions)
+        check_versions(self.definition, self.versions)
 
     @property
     def master(self) -> Contact:
@@ -350,24 +348,3 @@ def _check_reachable(address: str) -> None:
     if len(address) > ADDRESS_LENGTH_MAX:
         raise ValueError(f"an address of {len(address)} characters is over the limit of {ADDRESS_LENGTH_MAX}")
     check_address(address)
-
-
-def _check_versions(newest: Definition, versions: Sequence[Version]) -> None:
-    """Refuse versions that are out of order or of another job; raises ValueError."""
-    if not versions:
-        return
-    for version in versions:
-        try:
-            check_definition(version.definition)
-        except JobSpecError as error:
-            raise ValueError(f"a version has no definition: {error}") from None
-        key = version.definition.app_id, version.definition.source, version.definition.version
-        if key != (newest.app_id, newest.source, version.number) or not version.since >= version.begins:
-            raise ValueError("a version is of another job, or counts what is before it")
-    if versions[-1].definition != newest:
-        raise ValueError("the newest version is not the job's definition")
-    for before, after in itertools.pairwise(versions):
-        if not (before.number < after.number and before.since <= after.since and before.begins <= after.begins):
-            raise ValueError("the versions are out of order")
-        if after.states not in (before.states, after.number):
-            raise ValueError("a version has PAOs of a kind that is neither its own nor that of the version before")

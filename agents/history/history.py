@@ -38,11 +38,11 @@ class History:
         self._serve()
         self.labels = past.labels
 
-    def _serve(self) -> None:
-        """Take up what serves the windows of the current version."""
+    def _serve(self, *, fresh: bool = False) -> None:
+        """Take up what serves the windows of the current version; `fresh`: on disk is only what served former ones."""
         past = self._past
-        self._summing = Summing(past) if past.summed else None
-        self._premerging = Premerging(past) if past.windowed and not past.summed else None
+        self._summing = Summing(past, fresh=fresh) if past.summed else None
+        self._premerging = Premerging(past, fresh=fresh) if past.windowed and not past.summed else None
 
     @property
     def current(self) -> Version:
@@ -112,10 +112,7 @@ class History:
             past.frames.forget(place)
         change.dropped |= served
         past.current = turn
-        if past.summed:
-            self._summing, self._premerging = Summing(past, fresh=True), None
-        else:
-            self._summing, self._premerging = None, Premerging(past, fresh=True) if past.windowed else None
+        self._serve(fresh=True)
 
     def _write(self, state: bytes, change: Change) -> None:
         past, serving = self._past, self._summing or self._premerging

@@ -9,13 +9,14 @@ version, for there is nothing that both kinds of PAOs add up to: `states` tells 
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
+from agents.jobs.definition import Definition, check_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.scopes import canonical
 from overlay.contract import NEVER
@@ -61,6 +62,31 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     def is_told(self) -> bool:
         """Whether agents have to say from which interval on they count by it: what they did before is of no use."""
         return self.since != NEVER and (self.states == self.number or self.what == "resume")
+
+
+def check_versions(newest: Definition, versions: Sequence[Version]) -> None:
+    """Refuse versions that a peer says a job has, of which `newest` is the last definition; none is right, too.
+
+    Raises:
+        ValueError: they are out of order, or of another job.
+    """
+    if not versions:
+        return
+    for version in versions:
+        try:
+            check_definition(version.definition)
+        except JobSpecError as error:
+            raise ValueError(f"a version has no definition: {error}") from None
+        key = version.definition.app_id, version.definition.source, version.definition.version
+        if key != (newest.app_id, newest.source, version.number) or not version.since >= version.begins:
+            raise ValueError("a version is of another job, or counts what is before it")
+    if versions[-1].definition != newest:
+        raise ValueError("the newest version is not the job's definition")
+    for before, after in itertools.pairwise(versions):
+        if not (before.number < after.number and before.since <= after.since and before.begins <= after.begins):
+            raise ValueError("the versions are out of order")
+        if after.states not in (before.states, after.number):
+            raise ValueError("a version has PAOs of a kind that is neither its own nor that of the version before")
 
 
 class Compiled(NamedTuple):
