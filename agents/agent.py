@@ -19,6 +19,7 @@ from agents import payload
 from agents.answers import Answers
 from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
+from agents.asking import Asking
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
@@ -101,6 +102,9 @@ class Agent:
             self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
         )
         self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._checkpoints, self._spawn)
+        self.asking = Asking(
+            self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)
+        )
         held = HeldCopies(self.database)
         self.holder = Holder(self.agent_id, self.node, self.catalogue, held, self._spawn, self.now_ms)
         self.answers = Answers(

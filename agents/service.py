@@ -5,34 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from agents.asking import ASK_MAX
 from agents.changing.changing import Changing, Wanted
-from agents.errors import ElfError, JobError, UnknownSourceError
+from agents.errors import JobError, UnknownSourceError
 from agents.explaining import Explaining
-from agents.following import Following
 from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
 from agents.masters.listing import summary
 from agents.metrics import render_metrics
-from agents.parts.gathering import Gathering, parted_job
+from agents.parts.gathering import parted_job
 from agents.parts.requests import LoadIntervals
 from agents.parts.whole_jobs import WholeJobs
-from agents.publishing.locating import JobRequest, Locator
-from agents.replies import value_of
-from agents.requests import AnyRequest, Describe, Introduce, ListJobs, Query, ViewTree, contact_at, encode
+from agents.publishing.locating import JobRequest
+from agents.requests import Describe, Introduce, Query, ViewTree, contact_at
 from agents.retiring import Retiring
-from agents.sides.words import Seek, encode_question
-from overlay.errors import OverlayError
-from overlay.ids import Contact, app_id, partition_id
+from overlay.ids import app_id, partition_id
 
 if TYPE_CHECKING:
     from agents.agent import Agent
 
-#: Agents asked at a time for what they know; more would only repeat it.
-ASK_MAX = 64
-ASK_MS = 1_000
 #: Merging a few thousand intervals takes a second, and as long on each copy.
 LOAD_MS = 25_000
 #: A source that has lines waiting and reads none for this long is not ready.
@@ -44,15 +38,11 @@ class Service:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._locator = Locator(
-            agent.node, agent.catalogue, agent.masters, self._rows, agent.sides.root_of, self._sides_of
-        )
-        self._gathering = Gathering(self._ask, agent.catalogue)
-        self._following = Following(self._ask, self._gathering)
-        self._changing = Changing(self._ask, agent.publisher)
-        self._parts = WholeJobs(self._ask, agent.copies, agent.masters, self._rows)
+        self._asking = asking = agent.asking
+        self._changing = Changing(asking.ask, agent.publisher)
+        self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
         self._explaining = Explaining(
-            agent.node, agent.config.sources, self._parts.described, self.tree, self._ask_self
+            agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
         )
         self._retiring = Retiring(
             agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
@@ -67,10 +57,6 @@ class Service:
     async def jobs(self) -> list[Json]:
         """List the jobs that this agent or one it knows has heard of."""
         return await self._parts.jobs()
-
-    async def _rows(self) -> list[Json]:
-        """List the jobs and all their parts."""
-        return newest(await self._ask_all(ListJobs()))
 
     async def job(self, creator: str, name: str) -> Json:
         """Describe one job."""
@@ -97,7 +83,7 @@ class Service:
         """Load intervals into a job, or into one of its parts, at its master."""
         key, app = f"{creator}/{name}", partition_id(app_id(name, creator), loaded.part)
         request = LoadIntervals(app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
-        value, _ = await self._ask(f"{key}#{loaded.part}" if loaded.part else key, request, LOAD_MS)
+        value, _ = await self._asking.ask(f"{key}#{loaded.part}" if loaded.part else key, request, LOAD_MS)
         answer: Json = value
         return answer
 
@@ -108,13 +94,13 @@ class Service:
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Fetch one result from the job's master, or from those of all its parts."""
         app = app_id(name, creator)
-        job = self._gathering.known(app)
+        job = self._asking.gathering.known(app)
         if job is None:
             value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
             job = parted_job(value)
             if job is None:
                 return {**value, "hops": hops}
-        result, _ = await self._gathering.result(job, window, key, limit)
+        result, _ = await self._asking.gathering.result(job, window, key, limit)
         return result
 
     def feedback(self, creator: str, name: str) -> Told:
@@ -123,7 +109,7 @@ class Service:
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job."""
-        following = self._following.results(app_id(name, creator), f"{creator}/{name}", position)
+        following = self._asking.following.results(app_id(name, creator), f"{creator}/{name}", position)
         async with contextlib.aclosing(following) as results:
             async for each in results:
                 yield each
@@ -135,12 +121,12 @@ class Service:
             raise JobError(f"{creator}/{name} has no tree {part}; it has {described['trees']}, counted from 0")
         app = partition_id(app_id(name, creator), part)
         if part:
-            described, _ = await self._ask(f"{creator}/{name}#{part}", Describe(app))
+            described, _ = await self._asking.ask(f"{creator}/{name}#{part}", Describe(app))
         nodes: list[Json] = []
         level: list[tuple[str, str | None]] = [(described["master"], None)]
         seen: set[str] = set()
         while level and len(nodes) < ASK_MAX * 16:
-            views = await asyncio.gather(*(self._ask_one(address, ViewTree(app)) for address, _ in level))
+            views = await asyncio.gather(*(self._asking.ask_one(address, ViewTree(app)) for address, _ in level))
             below: list[tuple[str, str | None]] = []
             for (address, parent), view in zip(level, views, strict=True):
                 seen.add(address)
@@ -166,7 +152,7 @@ class Service:
         """List this agent and those it knows."""
         me = self._agent.node.contact.address
         found = []
-        for member in await self._ask_all(Introduce()):
+        for member in await self._asking.ask_all(Introduce()):
             contact = contact_at(member["address"])
             found.append(
                 {
@@ -223,49 +209,4 @@ class Service:
     async def _ask_master(
         self, creator: str, name: str, request: JobRequest, timeout_ms: int = 5_000
     ) -> tuple[Any, list[str]]:
-        return await self._ask(f"{creator}/{name}", request, timeout_ms)
-
-    async def _ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
-        return await self._locator.ask(key, request, timeout_ms)
-
-    async def _sides_of(self, app: bytes) -> list[Contact]:
-        """Return the provisional masters of a job that the agents we know know of, ourselves included."""
-        answers = await self._ask_all(encode_question(Seek(app)))
-        found: list[Contact] = []
-        for address in dict.fromkeys(answer for answer in answers if isinstance(answer, str)):
-            with contextlib.suppress(ValueError):
-                found.append(contact_at(address))
-        return found
-
-    async def _ask_all(self, request: AnyRequest) -> list[Any]:
-        """Ask this agent and those it knows; those that do not answer in time are left out."""
-        contacts = [self._agent.node.contact, *self._agent.node.contacts()[: ASK_MAX - 1]]
-        values = await asyncio.gather(*(self._ask_one(contact.address, request) for contact in contacts))
-        return [value for value in values if value is not None]
-
-    async def _ask_self(self, request: AnyRequest) -> Any:
-        answer = await self._agent.answers.answer(self._agent.node.contact.id, encode(request))
-        assert isinstance(answer, bytes)
-        return value_of(answer)
-
-    async def _ask_one(self, address: str, request: AnyRequest) -> Any:
-        node = self._agent.node
-        try:
-            if address == node.contact.address:
-                return await self._ask_self(request)
-            return value_of(await node.ask(contact_at(address), encode(request), ASK_MS))
-        except (OverlayError, ElfError):
-            return None
-
-
-def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
-    """Merge the agents' lists of jobs, by creator and name: of a job's rows, that of its newest publication counts.
-
-    Whoever has not heard yet that a job was published anew still names the master it had before.
-    """
-    found: dict[str, Json] = {}
-    for row in (row for rows in answers for row in rows):
-        known = found.get(row["app_id"])
-        if known is None or row["published_ms"] > known["published_ms"]:
-            found[row["app_id"]] = row
-    return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
+        return await self._asking.ask(f"{creator}/{name}", request, timeout_ms)

@@ -27,7 +27,7 @@ PURE = [
     "overlay/dht/table.py", "overlay/dht/hints.py", "overlay/dht/lookup.py", "overlay/dht/pace.py",
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/payload.py", "agents/masters/results.py", "agents/catalogue.py",
-    "agents/requests.py", "agents/replies.py",
+    "agents/requests.py", "agents/replies.py", "agents/result.py",
     "agents/parts/requests.py", "agents/parts/parts.py", "agents/parts/due.py",
     "agents/replication/keeping.py", "agents/replication/inherited.py",
     "agents/publishing/holds.py", "agents/history/labels.py", "agents/history/totals.py", "agents/history/merged.py",

@@ -11,7 +11,7 @@ import polars as pl
 
 from agents.errors import JobError
 from agents.installed.declaring import Scalar, Vectorised
-from agents.installed.loading import brief
+from agents.installed.entry_points import brief
 
 
 class FunctionError(JobError):

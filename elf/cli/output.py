@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-    from elf.client.results import Completeness, Result
+    from agents.result import Completeness, Result
 
 #: C0, DEL and C1, then the marks that change the direction of text.
 _CONTROL_RANGES = ((0, 0x20), (0x7F, 0xA0), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A))

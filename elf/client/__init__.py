@@ -1,20 +1,9 @@
 """The application's side of the HTTP API: one client, blocking or asynchronous, and the records it returns."""
 
+from agents.result import Column, Completeness, Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
-from elf.client.results import (
-    Column,
-    Completeness,
-    Job,
-    Leap,
-    Member,
-    Result,
-    Retirement,
-    Tree,
-    TreeNode,
-    Version,
-    Window,
-)
+from elf.client.results import Job, Leap, Member, Retirement, Tree, TreeNode, Version
 
 __all__ = [
     "DEFAULT_URL",

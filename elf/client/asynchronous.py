@@ -20,10 +20,11 @@ import aiohttp
 import msgspec
 
 from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
+from agents.result import Result, Window
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
-from elf.client.results import Intervals, Job, Leap, Member, Result, Retirement, Tree, Version, Window
+from elf.client.results import Intervals, Job, Leap, Member, Retirement, Tree, Version
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from agents.result import Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Intervals, Job, Leap, Member, Result, Retirement, Tree, Version, Window
+from elf.client.results import Intervals, Job, Leap, Member, Retirement, Tree, Version
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents.installed.declaring import Aggregate, Declared, Vectorised
-from agents.installed.loading import GROUP, Origin, brief, find_aggregate, find_function, installed
+from agents.installed.entry_points import Origin, brief
+from agents.installed.loading import GROUP, find_aggregate, find_function, installed
 from agents.jobs.types import SqlType
 from elf.offline.session import OfflineError
 

@@ -22,8 +22,8 @@ from agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobEr
 from agents.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
 from agents.http.app import make_app, serve
 from agents.jobs.definition import load_definition
+from agents.result import Result
 from agents.service import Service
-from elf.client.results import Result
 from overlay.contract import Record
 from overlay.control.records import RecordMap
 from overlay.messages import RECORD_BYTES_MAX

@@ -144,7 +144,7 @@ async def test_an_agent_that_does_not_know_the_job_learns_from_its_master_that_t
         await publish(agents)
         truth = await push(agents[0], many(200, 50))
         service = Service(agents[1])
-        monkeypatch.setattr(service._gathering, "known", lambda app: None)
+        monkeypatch.setattr(service._asking.gathering, "known", lambda app: None)
         await wait_for_truth(agents, truth)
         (start_ms,) = {at_ms for at_ms, _ in truth}
         result = await service.result("shop", "sold", f"{start_ms}/{start_ms + 2_000}", None, None)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from agents.result import Completeness
 from elf.cli.output import describe_completeness, describe_time
-from elf.client.results import Completeness
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.client.results import Result
+from agents.result import Result
 from tests.agents.http.fake_service import make_result
 from tests.elf.fake_agent import Agent
 

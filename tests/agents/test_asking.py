@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from agents.service import newest
+from agents.asking import newest
 
 
 def row(name: str, master: str, published_ms: int) -> dict[str, object]:

@@ -1,0 +1,101 @@
+"""Asking others on behalf of one agent: the masters of jobs wherever they are, and all agents that are known."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from agents.catalogue import Catalogue
+from agents.errors import ElfError
+from agents.following import Following
+from agents.masters.masters import Masters
+from agents.masters.results import Json
+from agents.parts.gathering import Gathering
+from agents.publishing.locating import JobRequest, Locator
+from agents.replies import value_of
+from agents.requests import AnyRequest, ListJobs, contact_at, encode
+from agents.sides.sides import Sides
+from agents.sides.words import Seek, encode_question
+from overlay.errors import OverlayError
+from overlay.ids import Contact
+from overlay.node import OverlayNode
+
+#: Agents asked at a time for what they know; more would only repeat it.
+ASK_MAX = 64
+ASK_MS = 1_000
+
+AnswerHere = Callable[[bytes, bytes], Awaitable[bytes | Contact | None]]
+
+
+class Asking:
+    """Asks for one agent.
+
+    Args:
+        node: the overlay.
+        catalogue: jobs and members known here.
+        masters: jobs mastered here.
+        sides: jobs that are answered for one side only.
+        answer: this agent's own answer to a request to a key.
+    """
+
+    def __init__(
+        self, node: OverlayNode, catalogue: Catalogue, masters: Masters, sides: Sides, answer: AnswerHere
+    ) -> None:
+        self._node, self._answer = node, answer
+        self._locator = Locator(node, catalogue, masters, self.rows, sides.root_of, self._sides_of)
+        #: Results of jobs with several trees, and results as they come.
+        self.gathering = Gathering(self.ask, catalogue)
+        self.following = Following(self.ask, self.gathering)
+
+    async def ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
+        """Ask a job's master; see `Locator.ask`."""
+        return await self._locator.ask(key, request, timeout_ms)
+
+    async def rows(self) -> list[Json]:
+        """List the jobs of all agents we know, and all their parts."""
+        return newest(await self.ask_all(ListJobs()))
+
+    async def ask_all(self, request: AnyRequest) -> list[Any]:
+        """Ask this agent and those it knows; those that do not answer in time are left out."""
+        contacts = [self._node.contact, *self._node.contacts()[: ASK_MAX - 1]]
+        values = await asyncio.gather(*(self.ask_one(contact.address, request) for contact in contacts))
+        return [value for value in values if value is not None]
+
+    async def ask_one(self, address: str, request: AnyRequest) -> Any:
+        """Ask one agent; None if it does not answer in time."""
+        try:
+            if address == self._node.contact.address:
+                return await self.ask_self(request)
+            return value_of(await self._node.ask(contact_at(address), encode(request), ASK_MS))
+        except (OverlayError, ElfError):
+            return None
+
+    async def ask_self(self, request: AnyRequest) -> Any:
+        """Ask this very agent."""
+        answer = await self._answer(self._node.contact.id, encode(request))
+        assert isinstance(answer, bytes)
+        return value_of(answer)
+
+    async def _sides_of(self, app: bytes) -> list[Contact]:
+        """Return the provisional masters of a job that the agents we know know of, ourselves included."""
+        answers = await self.ask_all(encode_question(Seek(app)))
+        found: list[Contact] = []
+        for address in dict.fromkeys(answer for answer in answers if isinstance(answer, str)):
+            with contextlib.suppress(ValueError):
+                found.append(contact_at(address))
+        return found
+
+
+def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
+    """Merge the agents' lists of jobs, by creator and name: of a job's rows, that of its newest publication counts.
+
+    Whoever has not heard yet that a job was published anew still names the master it had before.
+    """
+    found: dict[str, Json] = {}
+    for row in (row for rows in answers for row in rows):
+        known = found.get(row["app_id"])
+        if known is None or row["published_ms"] > known["published_ms"]:
+            found[row["app_id"]] = row
+    return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
