@@ -33,6 +33,7 @@ from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.intake.intake import Intake
 from agents.intake.source_setup import archive_folder, make_pump, open_mirror
+from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from agents.own_sources import OwnSources
 from agents.publishing.publishing import Publisher
@@ -89,7 +90,6 @@ class Agent:
         )
         self.copies.changed = self._on_decided
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
-        self.feedback = Feedback(self.node, self.masters, self.catalogue)
         self.intakes: dict[str, Intake] = {}
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
@@ -105,6 +105,8 @@ class Agent:
         self.asking = Asking(
             self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)
         )
+        results = JobResults(self.masters, self.asking.gathering)
+        self.feedback = Feedback(self.node, self.masters, results, self.catalogue)
         held = HeldCopies(self.database)
         self.holder = Holder(self.agent_id, self.node, self.catalogue, held, self._spawn, self.now_ms)
         self.answers = Answers(
@@ -112,6 +114,7 @@ class Agent:
             self.node,
             self.catalogue,
             self.masters,
+            results,
             self.sides,
             self._pages,
             OwnSources(self).answer,

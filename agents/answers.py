@@ -17,8 +17,9 @@ import polars as pl
 from agents.catalogue import Catalogue
 from agents.changing.amending import amend, leap
 from agents.changing.requests import Amend, Leap
-from agents.errors import ElfError, UnavailableError
+from agents.errors import ElfError, JobError, UnavailableError
 from agents.group.fetching import Pages
+from agents.joining.results import JobResults
 from agents.masters.listing import summary
 from agents.masters.loading import load
 from agents.masters.masters import Masters
@@ -75,6 +76,7 @@ class Answers:
         node: the overlay.
         catalogue: jobs and members known here.
         masters: jobs mastered here.
+        results: answers for these.
         sides: jobs that are answered for one side only.
         pages: copies that members of root groups read from here.
         describe_source: answers about this agent's own sources.
@@ -90,6 +92,7 @@ class Answers:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
+        results: JobResults,
         sides: Sides,
         pages: Pages,
         describe_source: SourceAnswer,
@@ -100,6 +103,7 @@ class Answers:
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
+        self._results = results
         self._sides, self._pages, self._holder, self._now_ms = sides, pages, holder, now_ms
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
@@ -199,9 +203,11 @@ class Answers:
             case Watch():
                 return await watch(self._masters, request, max(0, min(request.wait_ms, FOLLOW_MS_MAX)))
             case Query(app, window, key, limit):
-                return await self._masters.query(app, window, key, limit)
+                return await self._results.query(app, window, key, limit)
             case Follow(app, edition, after_ms, wait_ms):
-                return await self._masters.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
+                return await self._results.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
+            case Share(app=app) | Watch(app=app) | LoadIntervals(app=app) if self._results.joins(app):
+                raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
             case Enlist(app, instance, agent_id, address):
                 if self._masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")

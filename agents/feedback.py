@@ -19,6 +19,7 @@ import polars as pl
 from agents.catalogue import Catalogue
 from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.http.service import Json, Told
+from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from overlay.contract import Record
 from overlay.messages import RECORD_BYTES_MAX
@@ -39,11 +40,12 @@ class Feedback:
     Args:
         node: the overlay.
         masters: the jobs of which this agent is the master.
+        results: answers for these.
         catalogue: the jobs it knows.
     """
 
-    def __init__(self, node: OverlayNode, masters: Masters, catalogue: Catalogue) -> None:
-        self._node, self._masters, self._catalogue = node, masters, catalogue
+    def __init__(self, node: OverlayNode, masters: Masters, results: JobResults, catalogue: Catalogue) -> None:
+        self._node, self._masters, self._results, self._catalogue = node, masters, results, catalogue
         self._following: dict[bytes, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -110,7 +112,7 @@ class Feedback:
 
     async def _tell(self, app: bytes, edition: int) -> None:
         rows = self._masters.job(app).definition.options.feedback
-        body = packed(await self._masters.query(app, "latest", None, rows))
+        body = packed(await self._results.newest(app, rows))
         # The job may have been stopped and published again meanwhile.
         tree = self._masters.job(app).tree
         told = self._told(tree)

@@ -129,6 +129,8 @@ def _types(
     definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[str]
 ) -> dict[str, SqlType]:
     """Find the type of every column the query reads: given, declared by the job, fixed by the format, or inferred."""
+    if definition.joined is not None:
+        raise JobError("a job over other jobs has no lines of its own: publish it beside them")
     known = {**(parser.columns or {}), **definition.types, **given}
     read = columns_read(definition.query)
     lowered = {name.lower() for name in known}

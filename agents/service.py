@@ -14,6 +14,7 @@ from agents.errors import JobError, UnknownSourceError
 from agents.explaining import Explaining
 from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
+from agents.joining.looking_up import look_up
 from agents.masters.listing import summary
 from agents.metrics import render_metrics
 from agents.parts.gathering import parted_job
@@ -51,6 +52,7 @@ class Service:
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
         """Publish a job from the text of its file."""
         definition = load_definition(text, filename=filename, name=name, creator=creator)
+        definition = await look_up(definition, self._asking.ask)
         job = await self._agent.publisher.publish(definition, self._agent.now_ms())
         return summary(job)
 

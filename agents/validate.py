@@ -18,9 +18,9 @@ import msgspec
 
 from agents.config import AgentConfig, SourceConfig, split_address
 from agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
-from agents.jobs.definition import Definition, load_definition, query_place
+from agents.jobs.definition import Definition, check_query, load_definition, query_place
 from agents.jobs.plan import compile_job
-from agents.jobs.query import columns_read, parse_query
+from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.privacy.redaction import unknown_columns
 from agents.sources.format import make_format
@@ -115,7 +115,7 @@ def check_job(text: str, file: str) -> tuple[Finding, ...]:
         return (_syntax_finding(error, text, file),)
     try:
         if isinstance(query, str):
-            parse_query(query)
+            check_query(query)
     except JobSpecError as error:
         return (query_finding(error, text, file),)
     try:
@@ -128,6 +128,8 @@ def check_job(text: str, file: str) -> tuple[Finding, ...]:
 
 def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     """Compile with every type in turn for the columns of unknown type; an error they all share is the job's own."""
+    if definition.joined is not None:
+        return None
     mistakes: dict[str, JobSpecError] = {}
     for guess in SqlType:
         try:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from agents.changing.requests import Amend, Kind, Leap, Number
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, changed_options, load_definition
+from agents.jobs.joins import reads_jobs
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
 from agents.masters.listing import definition_of
@@ -123,6 +124,8 @@ class Changing:
 
     async def _updated(self, current: Definition, wanted: Wanted) -> Definition:
         """Return the definition that an update asks for, typed, with intervals as the job has them."""
+        if current.joined is not None:
+            raise JobError(f"{current.key} reads other jobs; change those, or stop it and publish it anew")
         if wanted.definition is not None:
             if wanted.query is not None or wanted.options:
                 raise JobError("give either a whole definition, or a query and options")
@@ -135,6 +138,8 @@ class Changing:
         else:
             options = changed_options(current.options, wanted.options)
             new = replace(current, query=current.query if wanted.query is None else wanted.query, options=options)
+        if reads_jobs(new.text):
+            raise JobSpecError("a running job cannot become one over other jobs", hint="publish that as another job")
         source = parse_query(new.query).source
         if source != current.source:
             message = f"the job reads {current.source!r}, and the new query {source!r}"

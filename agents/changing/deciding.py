@@ -57,6 +57,8 @@ def next_version(job: JobRecord, versions: Versions, request: Amend, now_ms: int
 
 def _check_kind(job: JobRecord, newest: Version, request: Amend) -> None:
     options, key = job.definition.options, job.definition.key
+    if job.definition.joined is not None:
+        raise JobError(f"job {key} reads other jobs, and has nothing of its own to {request.kind}: change those")
     if options.trees > 1:
         raise JobError(f"job {key} has {options.trees} trees, and only a job of one tree can be changed while it runs")
     if options.availability != "exact":

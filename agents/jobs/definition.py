@@ -15,6 +15,7 @@ import msgspec
 from agents.errors import JobSpecError, did_you_mean, nearest
 from agents.jobs.dialect import QUERY_BYTES_MAX
 from agents.jobs.durations import DURATION_MS_MAX, parse_duration_ms
+from agents.jobs.joins import Joined, check_joined, parse_joins, reads_jobs
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
 from overlay.ids import app_id, partition_id
@@ -100,12 +101,14 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     Attributes:
         name: unique for its creator.
         creator: whose job it is.
-        source: the source it reads, as the query names it.
-        query: the SQL text.
+        source: the source it reads, as the query names it; of a job over other jobs, that of the first of these, or
+            nothing before they are looked up.
+        query: the SQL text that its agents run.
         columns: raw column -> DDL type; empty until resolved at publish.
         options: how it runs.
         version: rises with every change of the definition.
         part: which of the job's trees this is about, 0 <= part < options.trees; 0 is what people name.
+        joined: what the master makes of other jobs' results; None for a job over a source.
     """
 
     name: str
@@ -116,6 +119,12 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     options: Options = Options()
     version: int = 1
     part: int = 0
+    joined: Joined | None = None
+
+    @property
+    def text(self) -> str:
+        """The query as people wrote it."""
+        return self.query if self.joined is None else self.joined.query
 
     @property
     def app_id(self) -> bytes:
@@ -162,18 +171,23 @@ def load_definition(
     query = place.text(fields, "query")
     if query is None:
         raise JobSpecError("the job has no query", hint='add query = """SELECT ..."""')
+    joined = check_query(query)
     source = place.text(fields, "source")
-    parsed = parse_query(query)
-    if source is not None and source != parsed.source:
-        raise place.error("source", f"source is {source!r}, but the query reads {parsed.source!r}")
+    reads = "" if joined is not None else parse_query(query).source
+    if source is not None and source != reads:
+        found = repr(reads) if reads else "other jobs"
+        raise place.error("source", f"source is {source!r}, but the query reads {found}")
     definition = Definition(
         name=name or place.text(fields, "name") or "",
         creator=place.text(fields, "creator") or creator or CREATOR_DEFAULT,
-        source=parsed.source,
-        query=query,
+        source=reads,
+        query=query if joined is None else "",
+        joined=joined,
         columns=_columns(place, fields.get("columns", {})),
         options=_options(place, fields.get("options", {})),
     )
+    if joined is not None:
+        _check_joining(definition.options, place)
     for field in ("name", "creator"):
         if not NAME.fullmatch(getattr(definition, field)):
             raise place.error(
@@ -182,6 +196,19 @@ def load_definition(
                 "1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit",
             )
     return definition
+
+
+def check_query(query: str) -> Joined | None:
+    """Check the form of a query; return what it is over other jobs, which are not looked up yet, None over a source.
+
+    Raises:
+        JobSpecError: it is neither, or has what such a query cannot have.
+    """
+    if reads_jobs(query):
+        parse_joins(query)
+        return Joined(query=query)
+    parse_query(query)
+    return None
 
 
 def query_place(text: str) -> tuple[int, int]:
@@ -209,6 +236,8 @@ def check_definition(definition: Definition) -> None:
         raise JobSpecError(f"not a job definition: of {definition.options.trees} trees there is none {definition.part}")
     try:
         _ = definition.types
+        if definition.joined is not None:
+            check_joined(definition.joined)
     except ValueError as error:
         raise JobSpecError(f"not a job definition: {error}") from None
 
@@ -255,6 +284,13 @@ def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) 
     if options.feedback and options.trees > 1:
         raise place.error("feedback", "feedback needs a job of one tree", section="options")
     return options
+
+
+def _check_joining(options: Options, place: _Places) -> None:
+    """Refuse options that a job over other jobs cannot keep: it has no keys of its own, and no data."""
+    for option, usual in (("trees", 1), ("availability", "exact"), ("emit_every", None), ("interval", None)):
+        if getattr(options, _DURATIONS.get(option, option)) != usual:
+            raise place.error(option, f"a job over other jobs has no {option}: those jobs have", section="options")
 
 
 def _columns(place: _Places, table: object) -> dict[str, str]:

@@ -17,7 +17,7 @@ from sqlglot import exp
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition
 from agents.jobs.plan import Plan, compile_job
-from agents.jobs.query import Query, columns_read, parse_query
+from agents.jobs.query import columns_read, parse_query
 from agents.jobs.steps import steps_of
 from agents.jobs.types import SqlType
 
@@ -33,7 +33,8 @@ def explain_plan(plan: Plan) -> Json:
     """Describe a compiled job.
 
     Returns:
-        job, source, query, options, columns read (name, type), prefilter (texts that every wanted line contains),
+        job, source, query, joins (other jobs that it reads), options, columns read (name, type), prefilter (texts that
+        every wanted line contains),
         filter, keys (column, expression, type), aggregates (column, expression, aggregate, inverse, and the PAO columns
         states and slots), windows (how they are made: `difference`, `merged`, `pane` or `total`), window, interval_ms,
         lateness_ms, leap_after_ms, retain_ms, straggler, copies (at neighbours), having, order, limit, output, steps
@@ -48,6 +49,8 @@ def explain_definition(definition: Definition) -> Json:
     Raises:
         JobSpecError: the job cannot run as written, or nothing can be told without the missing types.
     """
+    if definition.joined is not None and not definition.joined.uses:
+        raise JobSpecError("what the jobs that it reads give is known once it is published", hint="elf explain NAME")
     declared = {name.lower(): kind for name, kind in definition.columns.items()}
     missing = [name for name in columns_read(definition.query) if name.lower() not in declared]
     plans = _plans_of_any_type(definition, missing) if missing else [compile_job(definition, definition.types)]
@@ -72,11 +75,12 @@ def _finished(facts: Json, missing: Sequence[str]) -> Json:
 
 def _facts(plan: Plan) -> Json:
     definition, query = plan.definition, parse_query(plan.definition.query)
-    options = definition.options
+    options, shown = definition.options, query if plan.joined is None else plan.joined.query
     return {
         "job": f"{definition.creator}/{definition.name}",
         "source": plan.source,
-        "query": definition.query,
+        "query": definition.text,
+        "joins": [] if definition.joined is None else [use.job for use in definition.joined.uses],
         "options": msgspec.to_builtins(options),
         "columns": _columns(plan),
         "prefilter": list(plan.literals),
@@ -91,7 +95,9 @@ def _facts(plan: Plan) -> Json:
         "retain_ms": None if plan.window is None else plan.retained * plan.interval_ms,
         "straggler": options.straggler,
         "copies": options.holders,
-        **_result(query),
+        "having": None if query.having is None else written(query.having),
+        "order": [written(node) for node in shown.order],
+        "limit": shown.limit,
         "output": [{"name": name, "type": kind.ddl} for name, kind in plan.output],
     }
 
@@ -128,14 +134,6 @@ def _windows(plan: Plan) -> str:
     if plan.window.size_ms == plan.interval_ms:
         return "pane"
     return "difference" if plan.schema.invertible else "merged"
-
-
-def _result(query: Query) -> Json:
-    return {
-        "having": None if query.having is None else written(query.having),
-        "order": [written(node) for node in query.order],
-        "limit": query.limit,
-    }
 
 
 def written(node: exp.Expr) -> str:

@@ -16,17 +16,17 @@ from sqlglot import exp
 
 from agents.errors import JobError, JobSpecError
 from agents.jobs.aggregates import Aggregated
-from agents.jobs.coercion import decimal_refused
+from agents.jobs.combining import Combining, compile_joined
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.growth import check_growth
 from agents.jobs.operators import condition
 from agents.jobs.prefilter import literals_of
-from agents.jobs.query import TIME_COLUMN, Item, Query, Window, aggregate_call, is_window_field, parse_query
+from agents.jobs.query import TIME_COLUMN, Query, Window, aggregate_call, is_window_field, parse_query
 from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, canonical
+from agents.jobs.sorting import Order, by_position, output_value, sort_rows
 from agents.jobs.types import ArrayType, SqlType
-from agents.jobs.values import Untyped, Value
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import creator, finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
@@ -40,14 +40,6 @@ LEAP_MS_MIN, LEAP_MS_MAX = 5_000, 10_000
 RETAIN_MS = 86_400_000
 #: Keys and slots of one PAO row: the tree notes which are null in one word.
 _KEY_COLUMNS_MAX = 64
-
-
-class Order(msgspec.Struct, frozen=True, eq=False):
-    """One sort key of the result, as columns that `finish` computes."""
-
-    expr: pl.Expr
-    descending: bool
-    nulls_last: bool
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
@@ -86,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     _results: tuple[pl.Expr, ...]
     _order: tuple[Order, ...]
     _limit: int | None
+    #: What the master makes of other jobs' results, for its own are none; None for a job over a source.
+    joined: Combining | None = None
 
     @property
     def leap_after_ms(self) -> int:
@@ -175,12 +169,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
     def _sorted(self, frame: pl.LazyFrame, limit: int | None) -> pl.LazyFrame:
         names, sorts = self._names
-        frame = frame.sort(
-            *sorts,
-            *names,
-            descending=[order.descending for order in self._order] + [False] * len(names),
-            nulls_last=[order.nulls_last for order in self._order] + [False] * len(names),
-        )
+        frame = sort_rows(frame, self._order, sorts, names)
         limits = [most for most in (self._limit, limit) if most is not None]
         return frame.head(min(limits)) if limits else frame
 
@@ -200,6 +189,8 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
         query = parse_query(definition.query)
         check_growth(query.select)
         plan = _compile(definition, query, columns)
+        if definition.joined is not None:
+            plan = _joining(plan, compile_joined(definition.joined))
         _try_out(plan)
     except RecursionError:
         raise JobSpecError("the query is nested too deeply", line=1, column=1) from None
@@ -218,7 +209,7 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
             query.select, f"trees = {definition.options.trees} spreads keys over trees, and here are none", hint
         )
     groups = GroupScope(query, rows, keys)
-    results = [_output_value(item, compile_expression(item.node, groups)) for item in query.items]
+    results = [output_value(item, compile_expression(item.node, groups)) for item in query.items]
     groups.outputs = "last"
     having = condition(compile_expression(query.having, groups)) if query.having is not None else None
     groups.outputs = "first"
@@ -255,6 +246,12 @@ def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType
     )
 
 
+def _joining(clock: Plan, joined: Combining) -> Plan:
+    """Return the plan of a job over other jobs: no rows of its own, of the types of those that it makes of theirs."""
+    nothing = tuple(pl.lit(None, dtype=kind.dtype) for _, kind in joined.output)
+    return msgspec.structs.replace(clock, output=joined.output, _results=nothing, joined=joined)
+
+
 def _schema(query: Query, keys: tuple[Key, ...], aggregates: Sequence[tuple[str, Aggregated]]) -> PaoSchema:
     schema = PaoSchema(
         keys=tuple((key.column, key.type.dtype) for key in keys),
@@ -286,7 +283,7 @@ def _keys(query: Query, rows: RowScope) -> tuple[Key, ...]:
 
 def _group_node(written: exp.Expr, query: Query, rows: RowScope) -> exp.Expr:
     """What a GROUP BY entry stands for: an output column by position or name, or the expression itself."""
-    node = _by_position(written, query, "GROUP BY")
+    node = by_position(written, query.items, "GROUP BY")
     if node is None and isinstance(written, exp.Column) and not written.table and not rows.has(written.name):
         node = next((item.node for item in query.items if item.name.lower() == written.name.lower()), None)
     if node is None:
@@ -297,34 +294,15 @@ def _group_node(written: exp.Expr, query: Query, rows: RowScope) -> exp.Expr:
     return node
 
 
-def _by_position(node: exp.Expr, query: Query, clause: str) -> exp.Expr | None:
-    if not isinstance(node, exp.Literal) or node.is_string or not node.name.isdecimal():
-        return None
-    position = int(node.name)
-    if not 1 <= position <= len(query.items):
-        raise refused(node, f"{clause} position {position} is not in the select list", f"1 to {len(query.items)}")
-    return query.items[position - 1].node
-
-
 def _order(query: Query, scope: GroupScope, node: exp.Ordered) -> Order:
-    chosen = _by_position(node.this, query, "ORDER BY")
+    chosen = by_position(node.this, query.items, "ORDER BY")
     if chosen is not None:
         before, scope.outputs = scope.outputs, "hidden"
         value = compile_expression(chosen, scope)
         scope.outputs = before
     else:
         value = compile_expression(node.this, scope)
-    descending = bool(node.args.get("desc"))
-    nulls_first = node.args.get("nulls_first")
-    return Order(value.expr, descending, nulls_last=descending if nulls_first is None else not nulls_first)
-
-
-def _output_value(item: Item, value: Value) -> tuple[pl.Expr, SqlType | ArrayType]:
-    if value.type is Untyped.DECIMAL:
-        raise decimal_refused(value)
-    if value.type is Untyped.NULL:
-        raise refused(item.node, "this output column is always NULL", "CAST(NULL AS STRING) gives it a type")
-    return value.expr, value.type
+    return Order.of(node, value.expr)
 
 
 def _normalised(key: Key) -> pl.Expr:

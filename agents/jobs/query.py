@@ -6,6 +6,7 @@ the parts run (see `plan`). DESIGN section 4.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
@@ -25,6 +26,8 @@ AGGREGATES = (
 
 _CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit"}
 _CLAUSE_NAMES = {
+    "group": "GROUP BY",
+    "having": "HAVING",
     "joins": "JOIN",
     "distinct": "SELECT DISTINCT",
     "with_": "WITH",
@@ -38,7 +41,8 @@ _CLAUSE_NAMES = {
     "hint": "a hint",
     "into": "INTO",
 }
-_ITEMS_MAX = 200
+#: Output columns of a query.
+OUTPUTS_MAX = 200
 
 
 class Window(NamedTuple):
@@ -92,25 +96,30 @@ def parse_query(text: str) -> Query:
     tree = parse_statement(text)
     if not isinstance(tree, exp.Select):
         raise refused(tree, f"a job is one SELECT statement, not {tree.key.upper()}")
-    for clause, part in tree.args.items():
-        if part and clause not in _CLAUSES:
-            name = _CLAUSE_NAMES.get(clause, clause.strip("_").upper())
-            at = part[0] if isinstance(part, list) else part
-            raise refused(at if isinstance(at, exp.Expr) else tree, f"{name} is not in the job language")
+    check_clauses(tree, _CLAUSES, "the job language")
     source, qualifiers = _source(tree)
     groups, window = _groups(tree)
     return Query(
         select=tree,
         source=source,
         qualifiers=qualifiers,
-        items=_items(tree),
-        where=_condition(tree, "where"),
+        items=items_of(tree),
+        where=condition_of(tree, "where"),
         groups=groups,
         window=window,
-        having=_condition(tree, "having"),
-        order=_order(tree),
-        limit=_limit(tree),
+        having=condition_of(tree, "having"),
+        order=order_of(tree),
+        limit=limit_of(tree),
     )
+
+
+def check_clauses(tree: exp.Select, known: Collection[str], where: str) -> None:
+    """Refuse clauses other than those that are known; `where` says in what they are not."""
+    for clause, part in tree.args.items():
+        if part and clause not in known:
+            name = _CLAUSE_NAMES.get(clause, clause.strip("_").upper())
+            at = part[0] if isinstance(part, list) else part
+            raise refused(at if isinstance(at, exp.Expr) else tree, f"{name} is not in {where}")
 
 
 def columns_read(query: str | Query) -> dict[str, exp.Expr]:
@@ -172,7 +181,7 @@ def _source(tree: exp.Select) -> tuple[str, frozenset[str]]:
         raise refused(tree, "the query reads no source", "add FROM with the source's name")
     table = origin.this
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
-        raise refused(origin, "FROM takes one source by name", "subqueries and table functions are not in the language")
+        raise refused(origin, "FROM takes one source by name", "or job('creator/name'), another job's results")
     extra = [part for name, part in table.args.items() if part and name not in ("this", "alias")]
     if extra:
         raise refused(table, "FROM takes one source by name", "no database, join, sample or pivot")
@@ -182,9 +191,10 @@ def _source(tree: exp.Select) -> tuple[str, frozenset[str]]:
     return table.name, frozenset({table.name.lower(), *([table.alias.lower()] if table.alias else [])})
 
 
-def _items(tree: exp.Select) -> tuple[Item, ...]:
-    if len(tree.expressions) > _ITEMS_MAX:
-        raise refused(tree.expressions[_ITEMS_MAX], f"more than {_ITEMS_MAX} output columns")
+def items_of(tree: exp.Select) -> tuple[Item, ...]:
+    """Return the output columns."""
+    if len(tree.expressions) > OUTPUTS_MAX:
+        raise refused(tree.expressions[OUTPUTS_MAX], f"more than {OUTPUTS_MAX} output columns")
     items: list[Item] = []
     for node in tree.expressions:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -207,7 +217,8 @@ def _natural_name(node: exp.Expr) -> str:
     )
 
 
-def _condition(tree: exp.Select, clause: str) -> exp.Expr | None:
+def condition_of(tree: exp.Select, clause: str) -> exp.Expr | None:
+    """Return the condition of WHERE or HAVING."""
     part = tree.args.get(clause)
     return part.this if part is not None else None
 
@@ -248,7 +259,8 @@ def _length_ms(node: exp.Expr) -> int:
         raise refused(node, str(error)) from None
 
 
-def _order(tree: exp.Select) -> tuple[exp.Ordered, ...]:
+def order_of(tree: exp.Select) -> tuple[exp.Ordered, ...]:
+    """Return the sort keys as written."""
     order = tree.args.get("order")
     if order is None:
         return ()
@@ -258,7 +270,8 @@ def _order(tree: exp.Select) -> tuple[exp.Ordered, ...]:
     return tuple(order.expressions)
 
 
-def _limit(tree: exp.Select) -> int | None:
+def limit_of(tree: exp.Select) -> int | None:
+    """Return the most rows of a result."""
     limit = tree.args.get("limit")
     if limit is None:
         return None

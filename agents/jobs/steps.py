@@ -26,6 +26,9 @@ def steps_of(facts: Json) -> dict[str, list[str]]:
 
 
 def _agents(facts: Json) -> list[str]:
+    if facts["joins"]:
+        late = duration(facts["lateness_ms"])
+        return [f"keep no event of {facts['source']}: close each interval {late} after its end, empty, to keep time"]
     names = [column["name"] for column in facts["columns"]]
     found = []
     if facts["prefilter"]:
@@ -60,6 +63,9 @@ def _master(facts: Json) -> list[str]:
         size, slide = facts["window"]["size_ms"], facts["window"]["slide_ms"]
         made = _WINDOWS.get(facts["windows"] or "")
         found.append(f"commit each interval as a pane, and keep it for {duration(facts['retain_ms'])}")
+        if facts["joins"]:
+            found.append(f"ask the masters of {_listed(facts['joins'])} for the same window, and join their rows")
+            made = None
         found.append(f"answer windows of {duration(size)} every {duration(slide)}" + (f", {made}" if made else ""))
     clauses = [("HAVING", facts["having"]), ("ORDER BY", ", ".join(facts["order"])), ("LIMIT", facts["limit"])]
     shown = " ".join(f"{word} {value}" for word, value in clauses if value not in (None, ""))

@@ -85,3 +85,11 @@ class ArrayType(msgspec.Struct, frozen=True):
     def value(self) -> str:
         """The name in messages."""
         return self.ddl
+
+
+def parse_type(name: str) -> SqlType | ArrayType:
+    """Read the type of an output column as `ddl` writes it; raises ValueError."""
+    word = name.strip().upper()
+    if word.startswith("ARRAY<") and word.endswith(">"):
+        return ArrayType(SqlType.parse(word[len("ARRAY<") : -1]))
+    return SqlType.parse(word)

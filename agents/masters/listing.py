@@ -8,6 +8,7 @@ import msgspec
 
 from agents.errors import JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, Options, check_definition
+from agents.jobs.joins import Joined, clock_query
 from agents.masters.results import Json
 from agents.requests import JobRecord
 
@@ -20,7 +21,8 @@ def summary(job: JobRecord) -> Json:
         "name": definition.name,
         "app_id": definition.app_id.hex(),
         "source": definition.source,
-        "query": definition.query,
+        "query": definition.text,
+        "joined": None if definition.joined is None else msgspec.to_builtins(definition.joined),
         "columns": definition.columns,
         "master": job.master.address,
         "state": "stopped" if job.stopped else "paused" if job.history[-1].is_paused else "running",
@@ -34,7 +36,7 @@ def summary(job: JobRecord) -> Json:
 def content_of(job: JobRecord) -> object:
     """Return what makes a publication of a job the same as another."""
     definition = job.definition
-    return definition.source, definition.query, definition.columns, definition.options
+    return definition.source, definition.text, definition.columns, definition.options
 
 
 class _Described(msgspec.Struct, frozen=True):
@@ -45,6 +47,7 @@ class _Described(msgspec.Struct, frozen=True):
     columns: dict[str, str]
     options: Options
     version: int
+    joined: Joined | None = None
 
 
 def definition_of(row: Any) -> Definition:
@@ -64,6 +67,9 @@ def definition_of(row: Any) -> Definition:
             options=told.options,
             version=told.version,
         )
+        if told.joined is not None and told.joined.uses:
+            query = clock_query(told.source, told.joined.uses[0].window)
+            definition = msgspec.structs.replace(definition, query=query, joined=told.joined)
         check_definition(definition)
     except (msgspec.ValidationError, JobSpecError) as error:
         raise UnavailableError(f"a master describes what is no job: {error}") from None

@@ -14,11 +14,12 @@ import msgspec
 
 from agents.catalogue import Catalogue
 from agents.errors import UnavailableError, UnknownJobError
-from agents.jobs.definition import check_definition
+from agents.jobs.definition import Definition, check_definition
 from agents.jobs.plan import Plan, compile_job
-from agents.masters.results import Json, Span, result_of
+from agents.masters.results import Json, Span
+from agents.parts.gathered import Gathered, definition_of
 from agents.parts.requests import Share
-from agents.parts.shares import Shared, common_span, joined_label, least_through, part_of_key, shape_of, unpack_rows
+from agents.parts.shares import Shared, common_span, part_of_key
 from agents.publishing.locating import JobRequest
 from agents.requests import JobRecord
 
@@ -66,7 +67,7 @@ class Gathering:
 
     def __init__(self, ask: Ask, catalogue: Catalogue) -> None:
         self._ask, self._catalogue = ask, catalogue
-        self._plans: dict[bytes, Plan] = {}
+        self._plans: dict[tuple[bytes, int], Plan] = {}
 
     def known(self, app: bytes) -> JobRecord | None:
         """Return a running job with several trees, if it is known here."""
@@ -89,12 +90,37 @@ class Gathering:
             UnavailableError: a part has no master now, or it cannot be reached.
             JobError: there is no such window, or no more.
         """
+        shares, hops = await self._agreed(job, window, key, limit)
+        gathered = await self._put_together(shares, limit)
+        return {**gathered.render(), "hops": hops}, shares
+
+    async def gathered(self, key: str, app: bytes, span: Span) -> Gathered:
+        """Return what a job, of one or several trees, says of a window; errors as `result`.
+
+        Args:
+            key: the job as people write it.
+            app: its part 0.
+            span: the window.
+        """
+        job = self.known(app)
+        if job is None:
+            share = Share(app, "latest", (span.start_ms, span.end_ms))
+            shared = _shared((await self._ask(key, share, ASK_MS))[0])
+            if shared.job.definition.options.trees == 1:
+                return await self._put_together([shared], None)
+            job = shared.job
+        return await self._put_together((await self._agreed(job, span, None, None))[0], None)
+
+    async def _agreed(
+        self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
+    ) -> tuple[list[Shared], list[str]]:
+        """Ask the parts until all are of one publication."""
         for _ in range(TRIES):
             shares, hops = await self._shares(job, window, key, limit)
             newest = shares[0].job
             alike = all(each.job.publication == newest.publication for each in shares)
             if alike and newest.definition.options.trees == job.definition.options.trees:
-                return {**await asyncio.to_thread(self._render, shares, limit), "hops": hops}, shares
+                return shares, hops
             job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
         raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
 
@@ -103,7 +129,7 @@ class Gathering:
     ) -> tuple[list[Shared], list[str]]:
         """Ask the parts for the same window, twice those that are ahead of the others."""
         trees = job.definition.options.trees
-        only = None if key is None else part_of_key(self._plan(job), key)
+        only = None if key is None else part_of_key(self._plan(job, job.definition), key)
         parts = range(trees) if only is None else [only]
         span = window if isinstance(window, Span) else None
         text = "latest" if isinstance(window, Span) else window
@@ -133,26 +159,20 @@ class Gathering:
         except UnavailableError as error:
             raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
 
-    def _render(self, shares: Sequence[Shared], limit: int | None) -> Json:
-        plan, span = self._plan(shares[0].job), shares[0].span
-        shape = shape_of(plan)
-        rows = plan.join([unpack_rows(each.columns, shape) for each in shares], limit)
-        label = joined_label([each.label for each in shares])
-        names = {agent: name for each in shares for agent, name in each.names.items()}
-        gaps, through_ms = max(each.gaps for each in shares), least_through([each.through_ms for each in shares])
-        result = result_of(plan, span, rows, label, gaps, through_ms, lambda agent: names.get(agent, agent))
-        body: Json = msgspec.to_builtins(result)
-        return {"job": _name(shares[0].job), **body, "master": shares[0].job.master.address}
+    async def _put_together(self, shares: Sequence[Shared], limit: int | None) -> Gathered:
+        plan = self._plan(shares[0].job, definition_of(shares[0]))
+        return await asyncio.to_thread(Gathered.of, plan, shares, limit)
 
-    def _plan(self, job: JobRecord) -> Plan:
-        """Return a job's plan; it is the same for all its parts."""
-        plan = self._plans.get(job.tree)
+    def _plan(self, job: JobRecord, definition: Definition) -> Plan:
+        """Return the plan of a version of a job; it is the same for all its parts."""
+        key = (job.tree, definition.version)
+        plan = self._plans.get(key)
         if plan is None:
-            check_definition(job.definition)
-            plan = compile_job(job.definition, job.definition.types)
+            check_definition(definition)
+            plan = compile_job(definition, definition.types)
             while len(self._plans) >= PLANS_MAX:
                 del self._plans[next(iter(self._plans))]
-            self._plans[job.tree] = plan
+            self._plans[key] = plan
         return plan
 
 

@@ -39,6 +39,8 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     span: Span | None
     through_ms: int | None
     edition: int
+    #: The version of the job that the window is counted by.
+    version: int
     label: Label
     gaps: int
     #: agent id -> name, of those that are missing.
@@ -77,6 +79,7 @@ async def share(masters: Masters, request: Share) -> Json:
         span=span,
         through_ms=found.through_ms,
         edition=found.edition,
+        version=found.by.version.number,
         label=found.label,
         gaps=found.gaps,
         names={agent: masters.name_of(agent) for agent in found.label.missing},
@@ -89,7 +92,7 @@ async def share(masters: Masters, request: Share) -> Json:
 def _find(master: Master, span: Span | None, request: Share) -> tuple[Found, list[list[Any]]]:
     found = master.find(span, request.key)
     bounds = None if span is None else (span.start_ms, span.end_ms)
-    return found, pack_rows(master.plan.ranked(found.paos, bounds, request.limit))
+    return found, pack_rows(found.by.plan.ranked(found.paos, bounds, request.limit))
 
 
 async def watch(masters: Masters, request: Watch, wait_ms: int) -> Json:

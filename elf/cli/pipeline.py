@@ -74,11 +74,14 @@ def pipeline(
 
 
 def _from_file(file: Path) -> PipelineJob:
+    from agents.errors import JobError
     from agents.jobs.definition import load_definition
     from elf.offline.pipeline.run import PipelineJob
 
     with explained(file):
         job = load_definition(read_text(file), filename=file.name)
+        if job.joined is not None:
+            raise JobError("a job over other jobs has no events of its own: keep tables of those")
     return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from agents.errors import JobError
 from agents.jobs.definition import Options
+from agents.jobs.joins import Joined
 from elf.client.results import Version
 
 
@@ -78,6 +79,8 @@ class JobText(msgspec.Struct, frozen=True):
     parts: list[Part] = []
     #: The job's history, ascending; `query` and `columns` are the newest version's, which may not have begun.
     versions: list[Version] = []
+    #: What a job over other jobs makes of their results.
+    joined: Joined | None = None
 
     @property
     def key(self) -> str:
@@ -89,9 +92,13 @@ def describe(client: DescribingClient, name: str) -> JobText:
     """Ask for a job.
 
     Raises:
-        ElfError: the agent does not know it, or its description lacks something.
+        ElfError: the agent does not know it, its description lacks something, or it reads other jobs.
     """
     try:
-        return msgspec.convert(msgspec.to_builtins(client.job(name)), JobText)
+        job = msgspec.convert(msgspec.to_builtins(client.job(name)), JobText)
     except msgspec.ValidationError as error:
         raise JobError(f"the agent's description of job {name!r} is incomplete: {error}") from None
+    if job.joined is not None:
+        others = " and ".join(dict.fromkeys(use.job for use in job.joined.uses))
+        raise JobError(f"{job.key} reads other jobs and has no events of its own; ask so of {others}")
+    return job

@@ -181,7 +181,7 @@ class Master:
         self.edition += 1
         return self
 
-    async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Any:
+    async def newest(self, app: bytes, limit: int) -> Any:
         self.asked += 1
         answer = self.answers.pop(0)
         if isinstance(answer, BaseException):
@@ -191,7 +191,7 @@ class Master:
 
 async def told_by(master: Master, tree: Tree) -> list[Any]:
     """Let a master tell all its answers; return the rows that stay."""
-    feedback = Feedback(tree, master, None)  # type: ignore[arg-type]
+    feedback = Feedback(tree, master, master, None)  # type: ignore[arg-type]
     await asyncio.wait_for(feedback._follow(b"app"), 30)
     return list(msgspec.json.decode(tree.held.all()[0].body)["rows"])
 

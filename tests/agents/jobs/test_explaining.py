@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from agents.errors import JobSpecError
 from agents.jobs.definition import load_definition
 from agents.jobs.explaining import RUNNING, explain_definition, explain_plan
+from agents.jobs.joins import Joined, Use, clock_query
 from agents.jobs.plan import compile_job
 from agents.jobs.steps import duration
 from agents.jobs.types import SqlType
@@ -146,3 +148,23 @@ def test_what_no_types_mend_is_said(query: str, said: str) -> None:
 )
 def test_lengths_of_time_have_their_largest_whole_unit(length_ms: int, text: str) -> None:
     assert duration(length_ms) == text
+
+
+def test_a_job_over_other_jobs_is_explained_by_what_its_master_asks_for() -> None:
+    query = "SELECT n FROM job('shop/sold') s LEFT JOIN job('shop/worth') w ON s.n = w.m ORDER BY n DESC LIMIT 3"
+    columns = {"n": "INT", "m": "INT"}
+    uses = tuple(Use(job=f"shop/{name}", window=(4_000, 2_000), columns=columns) for name in ("sold", "worth"))
+    joined = Joined(query=query.replace("SELECT n", "SELECT s.n"), uses=uses)
+    definition = load_definition(f'name = "both"\nquery = "{query}"')
+    with pytest.raises(JobSpecError, match="once it is published"):
+        explain_definition(definition)
+    known = msgspec.structs.replace(
+        definition, source="orders", query=clock_query("orders", (4_000, 2_000)), joined=joined
+    )
+    explained = explain_plan(compile_job(known, {}))
+    assert explained["joins"] == ["shop/sold", "shop/worth"] and explained["query"] == joined.query
+    assert (explained["order"], explained["limit"]) == (["n DESC"], 3)
+    steps = explained["steps"]
+    kept = "keep no event of orders: close each interval 2 seconds after its end, empty, to keep time"
+    assert steps["agents"] == [kept]
+    assert "ask the masters of shop/sold and shop/worth for the same window, and join their rows" in steps["master"]

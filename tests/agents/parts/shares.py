@@ -30,7 +30,9 @@ def shared(part: int, span: Span | None, through_ms: int | None) -> Shared:
     """A share without rows."""
     job = record(part)
     label = Label(0, 1, 2)
-    return Shared(job=job, span=span, through_ms=through_ms, edition=1, label=label, gaps=0, names={}, columns=[])
+    return Shared(
+        job=job, span=span, through_ms=through_ms, edition=1, version=1, label=label, gaps=0, names={}, columns=[]
+    )
 
 
 def told(
