@@ -9,6 +9,7 @@ import msgspec
 import polars as pl
 
 from agents.jobs.definition import Definition
+from agents.jobs.joins import Joined, Use, clock_query
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.paos import Paos, encode_open
 from agents.payload import Notes, pack, unpack
@@ -45,7 +46,11 @@ CHANGED = Versions(
 def definitions() -> list[Definition]:
     """Return jobs as they travel, with the types of their columns."""
     columns = {"product": "STRING", "cents": "BIGINT"}
-    return [
+    uses = tuple(Use(job=f"shop/{name}", window=(4_000, 2_000), columns=columns) for name in ("sold", "worth"))
+    text = "SELECT s.product FROM job('shop/sold') s JOIN job('shop/worth') w ON s.product = w.product"
+    clock = plan_of(clock_query("clicks", (4_000, 2_000))).definition
+    joined = msgspec.structs.replace(clock, joined=Joined(query=text, uses=uses))
+    return [joined] + [
         msgspec.structs.replace(plan_of(query).definition, columns=columns)
         for query in (
             QUERY,
