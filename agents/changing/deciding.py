@@ -119,7 +119,7 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
         "until_ms": None if until is None else until * interval_ms,
         "begins_ms": None if version.begins == NEVER else version.begins * interval_ms,
         "made_ms": version.made_ms,
-        "query": definition.query,
+        "query": definition.text,
         "columns": definition.columns,
         "options": msgspec.to_builtins(definition.options),
     }

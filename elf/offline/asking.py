@@ -88,8 +88,8 @@ class JobText(msgspec.Struct, frozen=True):
         return f"{self.creator}/{self.name}"
 
 
-def describe(client: DescribingClient, name: str) -> JobText:
-    """Ask for a job.
+def describe(client: DescribingClient, name: str, *, over_jobs: bool = False) -> JobText:
+    """Ask for a job; `over_jobs`: it may be one over other jobs.
 
     Raises:
         ElfError: the agent does not know it, its description lacks something, or it reads other jobs.
@@ -98,7 +98,7 @@ def describe(client: DescribingClient, name: str) -> JobText:
         job = msgspec.convert(msgspec.to_builtins(client.job(name)), JobText)
     except msgspec.ValidationError as error:
         raise JobError(f"the agent's description of job {name!r} is incomplete: {error}") from None
-    if job.joined is not None:
+    if job.joined is not None and not over_jobs:
         others = " and ".join(dict.fromkeys(use.job for use in job.joined.uses))
         raise JobError(f"{job.key} reads other jobs and has no events of its own; ask so of {others}")
     return job

@@ -11,24 +11,23 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
-from agents.jobs.query import columns_read
 from elf.offline.asking import describe
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.session import in_one_sentence, open_session
-from elf.offline.verify.compare import compare
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining
 from elf.offline.verify.holders import name_holders
+from elf.offline.verify.joined import JoinedVerification, ReadJob
 from elf.offline.verify.lacks import Lack, lacks_of
+from elf.offline.verify.outcomes import Compared, columns_of, differences_of, report_of, skipped, window_of
 from elf.offline.verify.passes import passes
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, version_of
-from elf.offline.verify.report import Difference, Report, WindowReport, versions_of
+from elf.offline.verify.published import CLOSED, Result, span_of, status_of, version_of
+from elf.offline.verify.report import Report, WindowReport, versions_of
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
 from elf.offline.verify.versions import Counting, Countings, Job
@@ -36,9 +35,6 @@ from elf.offline.verify.windows import Asker, JobClient, ask_windows, labels_of,
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: Before all events: where a job without windows begins.
-_BEGINNING_MS = -(2**40)
 
 
 def run_verify(
@@ -67,15 +63,23 @@ def run_verify(
     Raises:
         ElfError: Spark or the archive cannot be used, or the agent refuses; one clear sentence.
     """
-    job = describe(client, name)
+    job = describe(client, name, over_jobs=True)
     if since is not None:
         windows = [f"{start_ms}/{end_ms}" for start_ms, end_ms in windows_since(job, since)]
     steps = steps or Steps()
     steps.total("windows", len(windows))
+    if job.joined is not None:
+        reads = [_read(client, use.job) for use in job.joined.uses]
+        return JoinedVerification(job, reads, archives, master, conf, steps).run(ask_windows(client, job, windows))
     asker = Asker(job.agents, job.roster, labels_of(client, job), client)
     countings = Countings(job, job.versions, job.interval_ms, lambda: describe(client, name).versions)
     results = ask_windows(client, job, windows)
     return verify(job, archives, results, master, asker=asker, countings=countings, conf=conf, steps=steps)
+
+
+def _read(client: JobClient, key: str) -> ReadJob:
+    job = describe(client, key)
+    return ReadJob(job, Countings(job, job.versions, job.interval_ms, lambda: describe(client, key).versions))
 
 
 def verify(
@@ -136,7 +140,7 @@ class _Verification:
         """Verify results, pass by pass."""
         reports: list[WindowReport] = []
         for several, why in passes(results, self._slide_of, self._why_skipped):
-            reports += [_skipped(result, why) for result in several] if why else self._verify(several)
+            reports += [skipped(result, why) for result in several] if why else self._verify(several)
             self._steps.done(len(several))
         return Report(
             job=self._job.key,
@@ -177,7 +181,7 @@ class _Verification:
     def _verify(self, results: Sequence[Result]) -> list[WindowReport]:
         """Verify results of one version whose windows make a grid."""
         counting = self._counting(results[0])
-        windows = [_window_of(result, counting) for result in results]
+        windows = [window_of(result, counting) for result in results]
         is_windowed = span_of(results[0])[0] is not None
         since_ms = counting.within((windows[0][0], windows[-1][1]))[0] if is_windowed else counting.begins_ms
         # Without an end it has counted nothing yet, or does not say how far.
@@ -194,7 +198,7 @@ class _Verification:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)
         plan = self._plan(counting)
-        columns = _columns(plan, counting.columns, files)
+        columns = columns_of(plan, counting.columns, files)
         span = windows[0][0], windows[-1][1]
         events = Counted(self._spark, files, columns, self._asker.names, counting, span)
         with in_one_sentence(), self._steps.computing(self._spark, sum(file.entry.rows for file in files)):
@@ -204,8 +208,8 @@ class _Verification:
             found[window] = self._compare(result, window, rows[0 if grid is None else window[0]])
         return self._judge(found, events, grid, slide_ms)
 
-    def _compare(self, result: Result, window: Window, rows: OfflineRows) -> _Compared:
-        differences, notes = _differences(result, rows)
+    def _compare(self, result: Result, window: Window, rows: OfflineRows) -> Compared:
+        differences, notes = differences_of(result, rows)
         # Late events may have revised it since it was asked for; the archive was read after that.
         newer = self._asker.again(self._job.key, window) if differences and result.get("window") is not None else None
         if (
@@ -215,11 +219,11 @@ class _Verification:
             and version_of(newer) == version_of(result)
         ):
             result = newer
-            differences, notes = _differences(result, rows)
-        return _Compared(result, rows, differences, notes)
+            differences, notes = differences_of(result, rows)
+        return Compared(result, rows, differences, notes)
 
     def _judge(
-        self, found: dict[Window, _Compared], events: Counted, grid: Grid | None, slide_ms: int
+        self, found: dict[Window, Compared], events: Counted, grid: Grid | None, slide_ms: int
     ) -> list[WindowReport]:
         """Explain what can be explained, and say who holds the events of the rest."""
         counting = events.counting
@@ -235,9 +239,9 @@ class _Verification:
                 noted = name_holders(plan, events, grid, held)
             for window, differences in noted.items():
                 found[window] = dataclasses.replace(found[window], differences=differences)
-        return [_report(each, window, counting) for window, each in found.items()]
+        return [report_of(each, window, counting) for window, each in found.items()]
 
-    def _case(self, window: Window, compared: _Compared, counting: Counting) -> Case:
+    def _case(self, window: Window, compared: Compared, counting: Counting) -> Case:
         result, labels = compared.result, self._asker.labels
         label = counting.relieved(result["completeness"], window)
         repeats = label.get("semantics") == "at-least-once"
@@ -255,68 +259,3 @@ class _Verification:
         else:
             lacks = []
         return Case(window, result, compared.rows, compared.differences, lacks, repeats)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Compared:
-    result: Result
-    rows: OfflineRows
-    differences: list[Difference]
-    notes: list[str]
-
-
-def _differences(result: Result, rows: OfflineRows) -> tuple[list[Difference], list[str]]:
-    return compare([str(column["name"]) for column in result["columns"]], result["rows"], rows)
-
-
-def _window_of(result: Result, counting: Counting) -> Window:
-    """Return the event time that a result is compared over; without windows, from the first event that it counts."""
-    start_ms, end_ms = span_of(result)
-    if start_ms is None:
-        start_ms = _BEGINNING_MS if counting.begins_ms is None else counting.begins_ms
-    return start_ms, _BEGINNING_MS if end_ms is None else end_ms
-
-
-def _report(compared: _Compared, window: Window, counting: Counting) -> WindowReport:
-    result, rows, differences = compared.result, compared.rows, compared.differences
-    start_ms, end_ms = span_of(result)
-    label = result["completeness"]
-    unsaid, notes = "", compared.notes
-    if start_ms is not None:
-        unsaid, notes = counting.unsaid(window, label), [*notes, *counting.notes(window)]
-    if unsaid:
-        differences = [*differences, Difference(kind="label", online=status_of(result), offline=unsaid)]
-    return WindowReport(
-        start_ms=start_ms,
-        end_ms=end_ms,
-        status=status_of(result),
-        rows_online=len(result["rows"]),
-        rows_offline=len(rows.rows) if rows.limit is None else min(rows.limit, len(rows.rows)),
-        width=len(rows.names),
-        expected=label.get("expected", 0),
-        reported=label.get("reported", 0),
-        differences=differences,
-        notes=notes,
-        label=label_words(result),
-        version=version_of(result),
-    )
-
-
-def _columns(plan: RowsPlan, declared: Mapping[str, str], files: Sequence[ArchivedFile]) -> dict[str, str]:
-    """Return name and type of the columns the query reads: as the definition froze them, else as they are stored."""
-    known = {name.lower(): (name, kind) for file in files for name, kind in file.entry.columns.items()}
-    known |= {name.lower(): (name, kind) for name, kind in declared.items()}
-    return dict(known[name.lower()] for name in columns_read(plan.query) if name.lower() in known)
-
-
-def _skipped(result: Result, why: str) -> WindowReport:
-    start_ms, end_ms = span_of(result)
-    return WindowReport(
-        start_ms=start_ms,
-        end_ms=end_ms,
-        status=status_of(result),
-        rows_online=len(result["rows"]),
-        rows_offline=0,
-        skipped=why,
-        version=version_of(result),
-    )

@@ -74,6 +74,10 @@ def windows_since(job: JobText, since: str) -> list[Window]:
 
 def _reigns(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
     """Yield the window of each version, and after and until which event time its windows end; None is no bound."""
+    if job.joined is not None:
+        # All its versions have the window of the first job that it reads.
+        yield from () if job.window is None else [(job.window, None, None)]
+        return
     for version in job.versions:
         window = parse_query(version.query).window
         if window is not None and version.since_ms != version.until_ms:
