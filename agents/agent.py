@@ -17,6 +17,7 @@ import msgspec
 
 from agents import payload
 from agents.answers import Answers
+from agents.applications.applications import Applications
 from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.asking import Asking
@@ -107,6 +108,9 @@ class Agent:
         )
         results = JobResults(self.masters, self.asking.gathering)
         self.feedback = Feedback(self.node, self.masters, results, self.catalogue)
+        self.applications = Applications(
+            self.introduce, self.node, self.catalogue, self.masters, self.asking, self.now_ms
+        )
         held = HeldCopies(self.database)
         self.holder = Holder(self.agent_id, self.node, self.catalogue, held, self._spawn, self.now_ms)
         self.answers = Answers(
@@ -121,6 +125,7 @@ class Agent:
             self.add_record,
             self.publisher.spread,
             self.holder,
+            self.applications,
             self.now_ms,
         )
         self.attachments = Attachments(
@@ -174,6 +179,7 @@ class Agent:
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
+        self._spawn(self.applications.run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""
@@ -271,9 +277,10 @@ class Agent:
         entry = await self.masters.say(app, entry)
         if await asyncio.to_thread(self._controls.put, app, entry):
             self._heed(app, entry)
+            await self.applications.on_control(app, entry)
 
     def _heed(self, app: bytes, entry: ControlEntry) -> None:
-        """Do what the root says; what is not understood here is another release's."""
+        """Do what the root says; what is not understood here is another release's, or the application's."""
         with contextlib.suppress(msgspec.DecodeError, OverlayError):
             self.node.leap(app, read_msgpack(entry.body, Leapt).through)
 

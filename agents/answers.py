@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from agents.applications.applications import Applications
+from agents.applications.messages import Ask, Letter
 from agents.catalogue import Catalogue
 from agents.changing.amending import amend, leap
 from agents.changing.requests import Amend, Leap
@@ -23,6 +25,7 @@ from agents.joining.results import JobResults
 from agents.masters.listing import summary
 from agents.masters.loading import load
 from agents.masters.masters import Masters
+from agents.masters.results import Json
 from agents.parts.gathering import parted
 from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.parts.shares import share, watch
@@ -83,6 +86,7 @@ class Answers:
         add_record: puts a record into a tree this agent stands in.
         spread: puts a job's record into its source's tree, wherever that is.
         holder: holds copies for other agents.
+        applications: those that run here.
         now_ms: wall clock.
     """
 
@@ -99,12 +103,14 @@ class Answers:
         add_record: Callable[[bytes, Record], bool],
         spread: Callable[[JobRecord], Awaitable[bool]],
         holder: Holder,
+        applications: Applications,
         now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
         self._results = results
         self._sides, self._pages, self._holder, self._now_ms = sides, pages, holder, now_ms
+        self._applications = applications
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:
         """Answer one request; the overlay's `on_route`."""
@@ -141,6 +147,7 @@ class Answers:
                 | LoadIntervals(app=app)
                 | Amend(app=app)
                 | Leap(app)
+                | Ask(app=app)
             ):
                 reads = isinstance(request, Describe | Query | Follow)
                 if reads and self._sides.holds(app):
@@ -167,6 +174,8 @@ class Answers:
                 return (await self._holder.keep_checkpoint(request),)
             case Recall(source, address) if here:
                 return (await self._holder.recall(source, address),)
+            case Letter() if here:
+                return (await self._applications.receive(request),)
             case DescribeSource(source=source) | Inspect(source=source):
                 if source in self._me().sources:
                     return (await self._describe_source(request),)
@@ -174,7 +183,7 @@ class Answers:
                 return contact_at(known[0].address) if known else None
             case ListJobs():
                 jobs = {job.definition.app_id: job for job in [*self._masters.jobs, *self._catalogue.running()]}
-                return ([summary(job) for job in list(jobs.values())[:JOBS_MAX]],)
+                return ([self._row(job) for job in list(jobs.values())[:JOBS_MAX]],)
             case Introduce():
                 return (msgspec.to_builtins(self._me()),)
             case ViewTree(app):
@@ -195,7 +204,10 @@ class Answers:
             case Describe(app) | Query(app=app) | Follow(app=app) if self._sides.holds(app):
                 return await self._sides.result(request)
             case Describe(app):
-                return self._masters.describe(app)
+                described = self._masters.describe(app)
+                return {**described, "application": self._applications.describe(self._masters.job(app))}
+            case Ask():
+                return await self._applications.answer(request)
             case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
                 return parted(self._masters.job(app))
             case Share():
@@ -244,6 +256,10 @@ class Answers:
         if known is not None and root is not None:
             known = msgspec.structs.replace(known, master_host=root.host, master_port=root.port)
         return None if known is None else (msgspec.to_builtins(Located(job=known)),)
+
+    def _row(self, job: JobRecord) -> Json:
+        trouble = self._applications.trouble(job)
+        return summary(job) if trouble is None else {**summary(job), "trouble": trouble}
 
     def _elsewhere(self, app: bytes) -> JobRecord | None:
         """Return a running job that is known here but not mastered here."""

@@ -91,11 +91,14 @@ class Asking:
 def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
     """Merge the agents' lists of jobs, by creator and name: of a job's rows, that of its newest publication counts.
 
-    Whoever has not heard yet that a job was published anew still names the master it had before.
+    Whoever has not heard yet that a job was published anew still names the master it had before. Of what agents say is
+    wrong with a job one sentence is kept.
     """
     found: dict[str, Json] = {}
     for row in (row for rows in answers for row in rows):
         known = found.get(row["app_id"])
         if known is None or row["published_ms"] > known["published_ms"]:
             found[row["app_id"]] = row
+        elif row["published_ms"] == known["published_ms"] and "trouble" in row:
+            found[row["app_id"]] = {**known, "trouble": row["trouble"]}
     return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))

@@ -80,7 +80,7 @@ class Feedback:
         job = self._catalogue.job(app)
         if job is None or job.stopped:
             raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()])
-        if not job.definition.options.feedback:
+        if not (job.definition.options.feedback or job.definition.options.application):
             raise JobError(f"{key} has no feedback; publish it with `feedback = 100`, so many rows, in its [options]")
         record = self._told(job.tree)
         if record is None:

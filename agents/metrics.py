@@ -131,8 +131,24 @@ class _AgentCollector(Collector):
                 snapshots.add_metric([job_of.definition.key], handed.snapshots)
                 sizes.add_metric([job_of.definition.key], handed.bytes)
         yield from (memory, through, late, control, snapshots, sizes)
+        yield from self._applications()
         copies = len(self._agent.copies.all())
         yield GaugeMetricFamily("elf_job_copies", "Jobs whose master's copy is kept here, led or not", value=copies)
+
+    def _applications(self) -> Iterator[Metric]:
+        labels = ["job", "role"]
+        handled = CounterMetricFamily("elf_application_callbacks", "Callbacks of applications done", labels=labels)
+        lost = CounterMetricFamily(
+            "elf_application_lost", "What applications were not told, or could not say", labels=labels
+        )
+        slow = CounterMetricFamily("elf_application_slow", "Callbacks that took more than 5 s", labels=labels)
+        stopped = GaugeMetricFamily("elf_application_stopped", "1 if it has failed here", labels=labels)
+        for job, role, runner in self._agent.applications.counts():
+            handled.add_metric([job, role], runner.handled)
+            lost.add_metric([job, role], runner.lost)
+            slow.add_metric([job, role], runner.slow)
+            stopped.add_metric([job, role], float(runner.why is not None))
+        yield from (handled, lost, slow, stopped)
 
 
 def render_metrics(agent: Agent) -> bytes:

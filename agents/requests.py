@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
+from agents.applications.messages import Ask, Letter
 from agents.changing.requests import Amend, Leap
 from agents.jobs.definition import TREES_MAX, Definition
 from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
@@ -314,6 +315,8 @@ AnyRequest = (
     | LoadIntervals
     | Amend
     | Leap
+    | Ask
+    | Letter
     | Keep
     | KeepCheckpoint
     | Recall

@@ -8,9 +8,12 @@ import importlib.metadata
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from agents.applications.messages import Ask, packed, unpacked
 from agents.asking import ASK_MAX
 from agents.changing.changing import Changing, Wanted
-from agents.errors import JobError, UnknownSourceError
+from agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
 from agents.explaining import Explaining
 from agents.http.service import Json, Loaded, Position, Positioned, Told
 from agents.jobs.definition import load_definition
@@ -108,6 +111,18 @@ class Service:
     def feedback(self, creator: str, name: str) -> Told:
         """Return the newest result that has come to this very agent."""
         return self._agent.feedback.newest(app_id(name, creator), f"{creator}/{name}")
+
+    async def route(self, creator: str, name: str, query: Any) -> Any:
+        """Have a job's application answer a query."""
+        try:
+            body = packed(query)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        answer, _ = await self._ask_master(creator, name, Ask(app_id(name, creator), "", body))
+        try:
+            return unpacked(answer)
+        except (TypeError, msgspec.DecodeError):
+            raise UnavailableError(f"the master of {creator}/{name} sent something that is no answer") from None
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job."""

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.applications.declaring import Answer, Application
     from agents.errors import (
         ConfigError,
         ElfError,
@@ -45,8 +46,12 @@ _ERRORS = (
 )
 #: What packages of functions are made with (docs/FUNCTIONS.md).
 _FUNCTIONS = ("aggregate", "scalar", "vectorised")
+#: What packages of applications are made with (docs/APPLICATIONS.md).
+_APPLICATIONS = ("Answer", "Application")
 __all__ = [
     "AgentRunningError",
+    "Answer",
+    "Application",
     "AsyncClient",
     "Client",
     "Completeness",
@@ -94,6 +99,8 @@ def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
     if name in _FUNCTIONS:
         return getattr(import_module("agents.installed.declaring"), name)
+    if name in _APPLICATIONS:
+        return getattr(import_module("agents.applications.declaring"), name)
     if name in __all__:
         return getattr(import_module("agents.errors" if name in _ERRORS else "elf.client"), name)
     raise AttributeError(f"module 'elf' has no attribute {name!r}")

@@ -42,6 +42,12 @@ class Publication(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     creator: str | None = None
 
 
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of `POST /v1/jobs/{creator}/{name}/route`."""
+
+    query: Any
+
+
 async def publish(request: web.Request) -> web.Response:
     """POST /v1/jobs."""
     require_type(request, "application/json")
@@ -116,6 +122,17 @@ async def show_feedback(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/feedback."""
     told = _service(request).feedback(*_job_names(request))
     return _tagged(request, told.body, told.tag)
+
+
+async def route_query(request: web.Request) -> web.Response:
+    """POST /v1/jobs/{creator}/{name}/route."""
+    creator, name = _job_names(request)
+    require_type(request, "application/json")
+    try:
+        body = msgspec.json.decode(await read_body(request), type=Question)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError(f'the body is no query of an application ({{"query": ...}}): {error}') from None
+    return _json({"answer": await _service(request).route(creator, name, body.query)})
 
 
 async def stream_results(request: web.Request) -> web.StreamResponse:
@@ -268,6 +285,7 @@ ROUTES = (
     web.post(f"{_JOB}/force", force_group),
     web.get(f"{_JOB}/result", show_result),
     web.get(f"{_JOB}/feedback", show_feedback),
+    web.post(f"{_JOB}/route", route_query),
     web.get(f"{_JOB}/stream", stream_results, allow_head=False),
     web.get(f"{_JOB}/tree", show_tree),
     web.get(f"{_JOB}/explain", explain_job),

@@ -148,6 +148,15 @@ class AgentService(Protocol):
         """
         ...
 
+    async def route(self, creator: str, name: str, query: Any) -> Any:
+        """Have a job's application answer a query, at its master; both are JSON.
+
+        Raises:
+            JobError: the job has no application, or it answers with an error.
+            UnavailableError: it is too busy, or its master out of reach.
+        """
+        ...
+
     def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job: the newest result at once, then each new, early or revised one.
 

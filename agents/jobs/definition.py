@@ -22,6 +22,8 @@ from overlay.ids import app_id, partition_id
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
+#: Names of applications.
+APPLICATION = r"[a-z][a-z0-9_-]{0,62}"
 #: The job file around a query of at most QUERY_BYTES_MAX.
 FILE_BYTES_MAX = 4 * QUERY_BYTES_MAX
 COLUMNS_MAX = 1_000
@@ -83,6 +85,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     emit_every_ms: Duration | None = None
     #: So many rows of each new result come back to every agent of the job, for applications beside it; 0: none do.
     feedback: Annotated[int, msgspec.Meta(ge=0, le=FEEDBACK_ROWS_MAX)] = 0
+    #: The installed application that runs beside it, at its master and its agents (`agents.applications`); "": none.
+    application: Annotated[str, msgspec.Meta(pattern=rf"^({APPLICATION})?\Z")] = ""
 
     @property
     def holders(self) -> int:
@@ -267,13 +271,15 @@ def changed_options(options: Options, changes: Mapping[str, str | int]) -> Optio
 def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
-    place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS), "options")
+    place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS, "application"), "options")
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key in _DURATIONS:
             values[_DURATIONS[key]] = place.duration_ms(key, value)
         elif key in _COUNTS:
             values[key] = place.count(key, value, *_COUNTS[key])
+        elif key == "application":
+            values[key] = place.application(key, value)
         else:
             values[key] = place.choice(key, value, _CHOICES[key])
     options = msgspec.structs.replace(options, **values)
@@ -283,6 +289,9 @@ def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) 
         raise place.error("availability", 'availability = "partial" needs a job of one tree', section="options")
     if options.feedback and options.trees > 1:
         raise place.error("feedback", "feedback needs a job of one tree", section="options")
+    if options.feedback and options.application:
+        hint = "self.elf.publish(result.rows, of=result) in its on_result"
+        raise place.error("feedback", "a job with an application has what that publishes", hint, section="options")
     return options
 
 
@@ -338,6 +347,12 @@ class _Places:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
         raise self.error(key, f"{key} = {value!r} is not possible", f"{least} to {most}", section="options")
+
+    def application(self, key: str, value: object) -> str:
+        if isinstance(value, str) and re.fullmatch(APPLICATION, value):
+            return value
+        hint = "1 to 63 of a-z 0-9 _ -, beginning with a letter"
+        raise self.error(key, f"application = {value!r} is no name of an application", hint, section="options")
 
     def choice(self, key: str, value: object, known: tuple[str, ...]) -> str:
         if isinstance(value, str) and value in known:

@@ -207,14 +207,14 @@ def check_change(old: Plan, new: Plan) -> None:
         raise _refused("it has a window, and the new query has none" if old.window else "it has no window")
     if new.interval_ms != old.interval_ms:
         raise _refused(f"its intervals are {old.interval_ms} ms long, and would be {new.interval_ms} ms")
-    for option in ("trees", "semantics", "availability", "replicas"):
+    for option in ("trees", "semantics", "availability", "replicas", "application"):
         was, would_be = getattr(before.options, option), getattr(after.options, option)
         if was != would_be:
             raise _refused(f"{option} is {_said(was)}, and would be {_said(would_be)}")
 
 
 def _said(value: str | int | None) -> str:
-    return "not set" if value is None else str(value)
+    return "not set" if value in (None, "") else str(value)
 
 
 def _refused(why: str) -> JobSpecError:

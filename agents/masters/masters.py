@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from agents.applications.loading import require_application
 from agents.changing.deciding import describe_history
 from agents.changing.requests import Leapt
 from agents.errors import (
@@ -108,6 +109,7 @@ class Masters:
             UnavailableError: the job is being stopped, or is running and its master is not known now.
         """
         check_definition(job.definition)
+        require_application(job.definition)
         app = job.definition.app_id
         copy = self._copies.get(app)
         key = job.definition.key

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from agents.applications.messages import Ask
 from agents.catalogue import Catalogue
 from agents.changing.requests import Amend, Leap
 from agents.errors import UnavailableError, UnknownJobError
@@ -29,7 +30,9 @@ from overlay.ids import Contact
 from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
-JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals | Amend | Leap
+#: What may change something.
+_ONCE = Stop | Retire | LoadIntervals | Amend | Leap | Ask
+JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals | Amend | Leap | Ask
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
@@ -71,7 +74,7 @@ class Locator:
 
         Args:
             key: the job as people write it, for messages.
-            request: the question; `Stop`, `Retire`, `Amend` and `Leap` reach the master once, the others may twice.
+            request: the question; those that are `_ONCE` reach the master once, the others may twice.
             timeout_ms: for each way that is tried; a later one gets what is left, and a second at least.
 
         Raises:
@@ -144,7 +147,7 @@ class _Search:
 
     async def toward_keys(self, hint: int | None) -> Found | None:
         """Route toward both candidate keys; the first who knows the job counts. `hint`: the salt to begin with."""
-        question = None if isinstance(self._request, Stop | Retire | LoadIntervals | Amend | Leap) else self._request
+        question = None if isinstance(self._request, _ONCE) else self._request
         body = encode(Locate(self._request.app, question))
         salts = sorted(SALTS, key=lambda salt: salt != hint)
         routes: list[asyncio.Task[tuple[Located, list[str]] | None]] = []

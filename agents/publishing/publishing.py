@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from agents.applications.loading import require_application
 from agents.catalogue import job_record
 from agents.errors import ElfError, JobConflictError, JobSpecError, UnavailableError, did_you_mean, nearest
 from agents.jobs.definition import Definition
@@ -75,6 +76,7 @@ class Publisher:
         version = 1 if known[0] is None else known[0].definition.version + 1
         definition = replace(definition, columns=_typed(definition, read, source), version=version)
         compile_job(definition, definition.types)
+        require_application(definition)
         installer = _Installer(self._node, self._candidates, source["members"], now_ms)
         first = await installer.install(definition, known[0], secrets.token_hex(8))
         if definition.options.trees == 1:

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 import elf
 from agents.errors import ElfError
-from elf.cli import agent, backfill, changes, explain, jobs, keys, lab, pipeline, run, verify
+from elf.cli import agent, applications, backfill, changes, explain, jobs, keys, lab, pipeline, run, verify
 from elf.cli.exits import INTERNAL, INTERRUPTED, exit_code_of
 from elf.cli.output import say
 
@@ -66,7 +66,7 @@ def _options(
     pass
 
 
-for _module in (agent, keys, jobs, changes, explain, run, verify, backfill, pipeline, lab):
+for _module in (agent, keys, jobs, changes, applications, explain, run, verify, backfill, pipeline, lab):
     _module.add_commands(app)
 
 

@@ -58,6 +58,9 @@ def list_jobs(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_
     else:
         rows = [(job.key, job.source, job.state, job.version, job.master) for job in jobs]
         console().print(table_of(("job", "source", "state", "version", "master"), rows))
+        for job in jobs:
+            if job.trouble:
+                say(f"{printable(job.key)}: {printable(job.trouble)}")
 
 
 def query(

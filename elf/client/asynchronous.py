@@ -21,6 +21,7 @@ import msgspec
 
 from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
+from elf.client.definitions import definition_of
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
@@ -101,7 +102,7 @@ class AsyncClient:
             JobSpecError: the job cannot run as written; carries line, column and hint.
             JobConflictError: another definition runs under this name and creator.
         """
-        text, filename = _definition(file, text, name)
+        text, filename = definition_of(file, text, name)
         creator = creator or self._own_creator()
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
         job = await self._ask("POST", "/v1/jobs", Job, json=body)
@@ -148,11 +149,22 @@ class AsyncClient:
     async def feedback(self, name: str) -> Result:
         """Return the newest result that has come to this very agent, of a job with `feedback`; nobody else is asked.
 
+        Of a job with an application, what that has published.
+
         Raises:
             JobError: the job has no feedback.
             UnavailableError: no result has come to the agent yet.
         """
         return await self._ask("GET", await self._path(name, "/feedback"), Result)
+
+    async def route(self, name: str, query: Any) -> Any:
+        """Have a job's application answer a query, at the job's master; both are made of what JSON has.
+
+        Raises:
+            JobError: the job has no application, or it answers with an error.
+        """
+        path = await self._path(name, "/route")
+        return (await self._ask("POST", path, dict[str, Any], json={"query": query}))["answer"]
 
     async def watch(self, name: str) -> AsyncGenerator[Result, None]:
         """Follow a job: yield its newest result, then each new or revised one until the job is stopped.
@@ -223,7 +235,7 @@ class AsyncClient:
         """
         body: dict[str, Any] = {"query": query, "options": dict(options or {}), "expected": expected}
         if file is not None or text is not None:
-            definition, filename = _definition(file, text, split_name(name)[1])
+            definition, filename = definition_of(file, text, split_name(name)[1])
             body |= {"definition": definition, "filename": filename}
         return await self._change(name, "update", body)
 
@@ -376,21 +388,3 @@ class AsyncClient:
         if isinstance(error, TimeoutError):
             return UnavailableError(f"the agent at {self.url} did not answer in time")
         return UnavailableError(f"the connection to {self.url} broke: {error or type(error).__name__}")
-
-
-def _definition(file: str | Path | None, text: str | None, name: str | None) -> tuple[str, str]:
-    """Return a job's text and the file name that tells its kind."""
-    if (file is None) == (text is None):
-        raise JobError("publish takes either a file or text=...")
-    if text is not None:
-        is_sql = text.lstrip().lower().startswith(("select", "with"))
-        if is_sql and name is None:
-            raise JobError("a job given as bare SQL has no name yet; add name=...")
-        return text, f"{name or 'job'}.{'sql' if is_sql else 'toml'}"
-    path = Path(file or "")
-    try:
-        return path.read_text(encoding="utf-8"), path.name
-    except OSError as error:
-        raise JobError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise JobError(f"{path}: not UTF-8 text") from None

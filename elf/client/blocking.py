@@ -113,6 +113,10 @@ class Client:
         """Return the newest result that has come to this very agent, of a job with `feedback`."""
         return self._wait(lambda client: client.feedback(name))
 
+    def route(self, name: str, query: Any) -> Any:
+        """Have a job's application answer a query; see `AsyncClient.route`."""
+        return self._wait(lambda client: client.route(name, query))
+
     def tree(self, name: str, part: int = 0) -> Tree:
         """Return a job's reducer tree; of one with several, that of a part."""
         return self._wait(lambda client: client.tree(name, part))

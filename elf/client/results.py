@@ -24,6 +24,8 @@ class Job(msgspec.Struct, frozen=True):
     #: Types of the columns it reads, as frozen when it was published.
     columns: dict[str, str] = {}
     app_id: str = ""
+    #: What some agent says is wrong with it: its application was stopped, say; empty where nothing is.
+    trouble: str = ""
 
     @property
     def key(self) -> str:

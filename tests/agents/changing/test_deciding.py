@@ -110,7 +110,7 @@ def test_what_was_expected_has_to_be_so() -> None:
         changed(JOB, Amend(APP, "reset", "t", expected=3))
 
 
-@pytest.mark.parametrize(("option", "value"), [("trees", 2), ("availability", "partial")])
+@pytest.mark.parametrize(("option", "value"), [("trees", 2), ("availability", "partial"), ("application", "best")])
 def test_some_jobs_cannot_be_changed(option: str, value: object) -> None:
     job = replace(JOB, definition=replace(DEFINITION, options=replace(DEFINITION.options, **{option: value})))
     with pytest.raises(JobError, match="can"):

@@ -138,6 +138,12 @@ class FakeService:
         body = msgspec.json.encode({**self.result_of[creator, name], "cut": 3})
         return Told(body, f"{len(body)}")
 
+    async def route(self, creator: str, name: str, query: Any) -> Any:
+        self._find(creator, name)
+        if query == "secret":
+            raise JobError(f"{creator}/{name}: on_route failed: KeyError: 'secret'")
+        return {"asked": query}
+
     async def results(
         self, creator: str, name: str, position: Position | None = None
     ) -> AsyncGenerator[Positioned, None]:

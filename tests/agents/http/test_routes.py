@@ -130,6 +130,18 @@ async def test_feedback_is_sent_as_it_came_and_once(client: Client, service: Fak
     assert (await client.get("/v1/jobs/shop/tip/feedback")).status == 404
 
 
+async def test_a_query_is_routed_as_it_came(client: Client, service: FakeService) -> None:
+    url = "/v1/jobs/shop/top/route"
+    assert await (await client.post(url, json={"query": [1, {"a": None}]})).json() == {
+        "answer": {"asked": [1, {"a": None}]}
+    }
+    refused = await client.post(url, json={"query": "secret"})
+    assert (refused.status, "on_route failed" in (await refused.json())["detail"]) == (400, True)
+    for body in (b"", b"[]", b'{"query": 1, "more": 2}', b"{}", b"[" * 100_000, b'{"query": "\xff"}'):
+        answer = await client.post(url, data=body, headers={"Content-Type": "application/json"})
+        assert (answer.status, "the body is no query" in (await answer.json())["detail"]) == (400, True)
+
+
 async def test_tree_members_probes_and_metrics(client: Client, service: FakeService) -> None:
     assert (await (await client.get("/v1/jobs/shop/top/tree")).json())["root"] == "aa"
     assert (await client.get("/v1/jobs/shop/top/tree?part=3")).status == 200

@@ -1,0 +1,196 @@
+"""The applications that run at this agent: at the masters it is, and for the jobs of its sources."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+from collections.abc import Callable
+
+import msgspec
+
+from agents.applications.contract import ApplicationError, Asked, Json, Received
+from agents.applications.instance import Instance
+from agents.applications.loading import find_application, installed
+from agents.applications.messages import Ask, Letter, Role, Said
+from agents.applications.performing import Performer, is_of
+from agents.applications.running import Runner
+from agents.asking import Asking
+from agents.catalogue import Catalogue
+from agents.errors import JobError, UnavailableError
+from agents.masters.masters import Masters
+from agents.requests import JobRecord, Member
+from overlay.contract import ControlEntry
+from overlay.decoding import read_msgpack
+from overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+#: How often it is looked for jobs that have come or gone.
+LOOK_S = 0.25
+#: Each has a thread.
+RUNNERS_MAX = 128
+#: A message waits so long for room at a busy application.
+TAKE_S = 1.0
+
+_Place = tuple[bytes, Role]
+
+
+class Applications:
+    """Runs the applications of one agent.
+
+    Args:
+        me: how this agent introduces itself.
+        node: the overlay.
+        catalogue: jobs and members known here.
+        masters: jobs mastered here.
+        asking: asks masters.
+        now_ms: wall clock.
+    """
+
+    def __init__(
+        self,
+        me: Callable[[], Member],
+        node: OverlayNode,
+        catalogue: Catalogue,
+        masters: Masters,
+        asking: Asking,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._me, self._catalogue, self._masters, self._now_ms = me, catalogue, masters, now_ms
+        self._performer = Performer(me, node, catalogue, asking)
+        #: By tree and role.
+        self._runners: dict[_Place, Runner] = {}
+        #: Why one cannot run here that should.
+        self._lacking: dict[_Place, str] = {}
+
+    async def run(self) -> None:
+        """Begin and end applications as jobs come and go, until cancelled."""
+        try:
+            while True:
+                await self._look()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            for place in tuple(self._runners):
+                await self._stop(place)
+
+    async def on_control(self, tree: bytes, entry: ControlEntry) -> None:
+        """Hand what a job's master says to the application here."""
+        job = self._catalogue.job_of_tree(tree)
+        if job is None or not is_of(job) or job.definition.source not in self._me().sources:
+            return
+        try:
+            body = read_msgpack(entry.body, Said).body
+        except msgspec.DecodeError:
+            body = None  # it is for the agent
+        if body is None and not entry.skipped:
+            return
+        # It may come before the application has begun.
+        await asyncio.to_thread(installed)
+        runner = self._begin(job, "agent")
+        if runner is not None:
+            if entry.skipped:
+                runner.hear(None)
+            if body is not None:
+                runner.hear(body)
+
+    async def receive(self, letter: Letter) -> bool:
+        """Take a message of an application at another agent; False if it cannot be taken."""
+        runner = self._runners.get((letter.tree, letter.role))
+        sender = self._catalogue.name_of(letter.sender)
+        return runner is not None and await runner.put(Received(sender, letter.body), TAKE_S)
+
+    async def answer(self, ask: Ask) -> bytes:
+        """Answer a query for a job mastered here.
+
+        Raises:
+            JobError: its application does not run, or answers with an error.
+            UnavailableError: it is too busy, or has not begun yet.
+        """
+        job = self._masters.job(ask.app)
+        if not is_of(job):
+            raise JobError(f"{job.definition.key} has no application that could answer")
+        runner = self._runners.get((job.tree, "master"))
+        if runner is None:
+            why = self._lacking.get((job.tree, "master"))
+            raise JobError(why) if why else UnavailableError(f"the application of {job.definition.key} begins just now")
+        try:
+            reply = await runner.ask(Asked(ask.asker, ask.body))
+        except ApplicationError as error:
+            raise JobError(f"{runner.what} is stopped: {error}") from None
+        if reply.body is None:
+            raise JobError(f"{job.definition.key}: {reply.error}")
+        return reply.body
+
+    def describe(self, job: JobRecord) -> Json | None:
+        """Describe a job's application at this agent, by role; None if the job has none."""
+        name = job.definition.options.application
+        if not name:
+            return None
+        told: Json = {"name": name}
+        for role in ("master", "agent"):
+            runner, why = self._runners.get((job.tree, role)), self._lacking.get((job.tree, role))
+            if runner is not None:
+                counts = {"handled": runner.handled, "lost": runner.lost, "slow": runner.slow}
+                told[role] = {"state": "stopped" if runner.why else "running", "why": runner.why, **counts}
+            elif why is not None:
+                told[role] = {"state": "lacking", "why": why}
+        return told
+
+    def trouble(self, job: JobRecord) -> str | None:
+        """Say why a job's application does not run here; None if it does, or should not."""
+        for role in ("master", "agent"):
+            place: _Place = (job.tree, role)
+            runner, why = self._runners.get(place), self._lacking.get(place)
+            if runner is not None and runner.why:
+                return f"{runner.what} is stopped: {runner.why}"
+            if why is not None:
+                return why
+        return None
+
+    def counts(self) -> list[tuple[str, str, Runner]]:
+        """Return job, role and runner of each that has begun."""
+        return [(runner.instance.elf.job, role, runner) for (_, role), runner in self._runners.items()]
+
+    async def _look(self) -> None:
+        wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if is_of(job)}
+        sources = self._me().sources
+        for job in self._catalogue.running():
+            if is_of(job) and job.definition.source in sources:
+                wanted[job.tree, "agent"] = job
+        for place in [place for place in self._runners if place not in wanted]:
+            await self._stop(place)
+        self._lacking = {place: why for place, why in self._lacking.items() if place in wanted}
+        if not wanted:
+            return
+        await asyncio.to_thread(installed)
+        for (_, role), job in wanted.items():
+            self._begin(job, role)
+
+    def _begin(self, job: JobRecord, role: Role) -> Runner | None:
+        """Return a job's application as it runs here; None if it cannot."""
+        place, key = (job.tree, role), job.definition.key
+        if place in self._runners or place in self._lacking:
+            return self._runners.get(place)
+        name = job.definition.options.application
+        try:
+            kind = find_application(name)
+            if len(self._runners) >= RUNNERS_MAX:
+                raise JobError(f"{RUNNERS_MAX} applications run at this agent already")
+        except JobError as error:
+            self._lacking[place] = f"application {name} does not run at {self._me().name}: {error}"
+            log.warning("job %s: its %s", key, self._lacking[place])
+            return None
+        here = self._me().name
+        instance = Instance(kind, role, key, here, random.Random())
+        what = f"application {name} of job {key} at {'the master' if role == 'master' else 'agent'} {here}"
+        runner = Runner(instance, what, functools.partial(self._performer.perform, job.tree), self._now_ms)
+        self._runners[place] = runner
+        if role == "master":
+            self._performer.follow(runner, key)
+        return runner
+
+    async def _stop(self, place: _Place) -> None:
+        runner = self._runners.pop(place)
+        self._performer.forget(runner)
+        await runner.stop()

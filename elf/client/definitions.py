@@ -1,0 +1,25 @@
+"""What a person gives as a job: a file, or its text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.errors import JobError
+
+
+def definition_of(file: str | Path | None, text: str | None, name: str | None) -> tuple[str, str]:
+    """Return a job's text and the file name that tells its kind."""
+    if (file is None) == (text is None):
+        raise JobError("publish takes either a file or text=...")
+    if text is not None:
+        is_sql = text.lstrip().lower().startswith(("select", "with"))
+        if is_sql and name is None:
+            raise JobError("a job given as bare SQL has no name yet; add name=...")
+        return text, f"{name or 'job'}.{'sql' if is_sql else 'toml'}"
+    path = Path(file or "")
+    try:
+        return path.read_text(encoding="utf-8"), path.name
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise JobError(f"{path}: not UTF-8 text") from None

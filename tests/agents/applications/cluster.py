@@ -1,0 +1,83 @@
+"""Agents in this process with applications of a test's own, as if these were installed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+import pytest
+
+from agents.agent import Agent
+from agents.applications import loading
+from agents.applications.declaring import Application
+from agents.installed.entry_points import Found
+from agents.service import Service
+from tests.agents.test_control import configure
+from tests.overlay.cluster import wait_until
+from tests.ports import free_port
+
+#: Published by `creator`, with an application.
+JOB = """
+name = "{name}"
+creator = "shop"
+query = "SELECT product, count(*) AS n FROM orders GROUP BY product ORDER BY n DESC, product"
+[options]
+interval = "500ms"
+lateness = "0s"
+application = "{application}"
+"""
+
+
+def have(monkeypatch: pytest.MonkeyPatch, **applications: type[Application]) -> None:
+    """Let applications be installed, and none but these."""
+    monkeypatch.setattr(loading, "_installed", Found(applications, {}, {}))
+
+
+@contextlib.asynccontextmanager
+async def agents_of(folder: pathlib.Path, count: int) -> AsyncIterator[list[Agent]]:
+    """Start agents that know each other; those that are in the list at the end are stopped."""
+    ports = [free_port() for _ in range(count)]
+    agents: list[Agent] = []
+    try:
+        for at in range(count):
+            join = [f"127.0.0.1:{ports[0]}"] if at else []
+            agents.append(Agent(configure(folder, f"web{at}", ports[at], join)))
+            await agents[-1].start()
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == count for agent in agents))
+        yield agents
+    finally:
+        for agent in agents:
+            await agent.stop()
+
+
+async def publish(agents: list[Agent], application: str, name: str = "sold") -> None:
+    """Publish a job with an application, and wait until all agents know it."""
+    await Service(agents[0]).publish(JOB.format(name=name, application=application), "job.toml", None, None)
+    key = f"shop/{name}"
+    await wait_until(lambda: all(key in [j.definition.key for j in a.catalogue.running()] for a in agents))
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
+    """Wait for a condition that takes asking somebody; fail with a deadline."""
+    end_s = time.monotonic() + seconds
+    while True:
+        if await condition():
+            return
+        assert time.monotonic() < end_s, "the condition did not come true in time"
+        await asyncio.sleep(0.01)  # who is asked may answer without ever waiting
+
+
+def master_of(agents: list[Agent]) -> Agent:
+    """Return the agent that is the master of the only job."""
+    (master,) = [agent for agent in agents if agent.masters.jobs]
+    return master
+
+
+async def sell(agent: Agent, *products: str) -> None:
+    """Push orders of this moment."""
+    lines = [{"ts": time.time_ns() // 1_000_000, "product": product} for product in products]
+    await Service(agent).ingest("orders", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

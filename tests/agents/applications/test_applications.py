@@ -1,0 +1,301 @@
+"""Applications at real agents: results to the master, words to all agents, answers to those who ask."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import threading
+from typing import Any
+
+import pytest
+
+import elf
+from agents.agent import Agent
+from agents.errors import ElfError, JobError, JobSpecError, UnavailableError
+from agents.http.app import make_app, serve
+from agents.result import Result
+from agents.service import Service
+from tests.agents.applications.cluster import JOB, agents_of, have, master_of, publish, sell, until
+from tests.overlay.cluster import wait_until
+
+#: What instances of `Counting` have heard, by (role, agent).
+seen: dict[tuple[str, str], list[Any]] = {}
+
+
+class Counting(elf.Application):
+    """Says to all agents what sells best, and is told by each that it was heard."""
+
+    def __init__(self) -> None:
+        self.heard = seen.setdefault((self.elf.role, self.elf.agent), [])
+        self.best: str | None = None
+
+    def on_start(self) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        self.heard.append("start")
+
+    def on_result(self, result: Result) -> None:
+        if result.rows and result.rows[0]["product"] != self.best:
+            self.best = result.rows[0]["product"]
+            self.elf.multicast({"best": self.best})
+            self.elf.publish([{"best": self.best, "of": [row["product"] for row in result.rows]}], of=result)
+
+    def on_multicast(self, message: Any) -> None:
+        self.heard.append(message)
+        self.elf.send_to_master({"heard": message["best"]})
+
+    def on_recv(self, sender: str, message: Any) -> None:
+        self.heard.append((sender, message))
+        if self.elf.role == "master":
+            self.elf.send_to(sender, f"thanks, {sender}")
+        else:
+            self.elf.set_timer(10)
+
+    def on_timer(self) -> None:
+        self.heard.append("timer")
+
+    def on_route(self, asker: str, query: Any) -> Any:
+        if query == "best":
+            return [asker, self.best]
+        raise KeyError(query)
+
+
+async def test_what_closes_at_the_master_is_heard_and_answered_by_all_agents(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, counting=Counting)
+    seen.clear()
+    async with agents_of(tmp_path, 3) as agents:
+        await publish(agents, "counting")
+        await sell(agents[1], "tetris", "zelda", "tetris", "mario")
+        master, names = master_of(agents).introduce().name, [f"web{at}" for at in range(3)]
+
+        def told(name: str) -> list[Any]:
+            return ["start", {"best": "tetris"}, (master, f"thanks, {name}"), "timer"]
+
+        await wait_until(lambda: all(seen.get(("agent", name)) == told(name) for name in names))
+        replies = seen["master", master]
+        assert replies[0] == "start"
+        assert sorted(replies[1:]) == [(name, {"heard": "tetris"}) for name in names]
+        await sell(agents[2], *["zelda"] * 3)
+        await wait_until(lambda: all({"best": "zelda"} in seen["agent", name] for name in names))
+
+        assert await Service(agents[0]).route("shop", "sold", "best") == ["", "zelda"]
+        for agent in agents:
+            with pytest.raises(JobError, match="shop/sold: on_route failed: KeyError: 'worst'"):
+                await Service(agent).route("shop", "sold", "worst")
+
+        async with (
+            serve(make_app(Service(agents[2]), token=None, request_bytes_max=1 << 20), "127.0.0.1:0") as url,
+            elf.connect(url) as client,
+        ):
+            assert await client.route("shop/sold", "best") == ["", "zelda"]
+
+            async def is_published() -> bool:
+                with contextlib.suppress(ElfError):
+                    rows = (await client.feedback("shop/sold")).rows
+                    return rows == [{"best": "zelda", "of": ["zelda", "tetris", "mario"]}]
+                return False
+
+            await until(is_published)
+            told_back = await client.feedback("shop/sold")
+            assert told_back.to_polars()["of"].to_list() == [["zelda", "tetris", "mario"]]
+            assert told_back.completeness.expected == 3
+            described = await client.job("shop/sold")
+        assert described["application"]["master"]["state"] == "running"
+        assert described["options"]["application"] == "counting"
+
+
+class Fragile(elf.Application):
+    """Fails at the agents on what the master says, or at the master on what sells."""
+
+    def on_result(self, result: Result) -> None:
+        for row in result.rows:
+            if row["product"] == "bomb":
+                raise ValueError("it ticks")
+        self.elf.multicast(len(result.rows))
+
+    def on_multicast(self, message: Any) -> None:
+        if message == 2 and self.elf.agent == "web1":
+            self.elf.multicast("back")
+
+
+async def test_an_application_that_fails_is_stopped_with_the_reason_and_its_job_goes_on(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, fragile=Fragile)
+    async with agents_of(tmp_path, 2) as agents:
+        await publish(agents, "fragile")
+        master = master_of(agents)
+
+        def why(agent: Agent) -> str:
+            return agent.applications.trouble(agent.catalogue.running()[0]) or ""
+
+        await sell(agents[0], "tetris", "mario")
+        await wait_until(lambda: "multicast is for the master; this runs at the agent" in why(agents[1]))
+        assert "of job shop/sold at agent web1 is stopped: on_multicast failed: RuntimeError" in why(agents[1])
+        (row,) = await Service(agents[0]).jobs()
+        assert row["state"] == "running" and row["trouble"] == why(agents[1])
+        await sell(agents[0], "bomb")
+        await wait_until(lambda: "on_result failed: ValueError: it ticks" in why(master))
+        with pytest.raises(JobError, match="on_result failed: ValueError: it ticks"):
+            await Service(agents[0]).route("shop", "sold", None)
+        await sell(agents[0], "bomb", "zelda")
+
+        async def is_counted() -> bool:
+            with contextlib.suppress(UnavailableError):
+                result = await Service(agents[1]).result("shop", "sold", "latest", None, None)
+                return sum(row["n"] for row in result["rows"]) == 5
+            return False
+
+        await until(is_counted)
+
+
+async def test_a_job_whose_application_is_not_installed_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, counting=Counting)
+    async with agents_of(tmp_path, 1) as (agent,):
+        with pytest.raises(JobSpecError, match="no application 'countin' is installed; did you mean 'counting'"):
+            await Service(agent).publish(JOB.format(name="sold", application="countin"), "job.toml", None, None)
+        assert await Service(agent).jobs() == []
+
+
+async def test_a_job_without_an_application_answers_no_queries(tmp_path: pathlib.Path) -> None:
+    async with agents_of(tmp_path, 1) as (agent,):
+        plain = JOB.format(name="sold", application="x").replace('application = "x"', "")
+        await Service(agent).publish(plain, "job.toml", None, None)
+        with pytest.raises(JobError, match="shop/sold has no application that could answer"):
+            await Service(agent).route("shop", "sold", "best")
+
+
+class Asking(elf.Application):
+    """Asks another job's application about each result, and answers with what it was answered."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.results: set[str] = set()
+
+    def on_start(self) -> None:
+        if self.elf.role == "master":
+            self.elf.subscribe("sold")
+            self.elf.set_timer(50)
+
+    def on_timer(self) -> None:
+        self.elf.route("sold", "best")
+        self.elf.route("shop/nothing", "best")
+
+    def on_result(self, result: Result) -> None:
+        self.results.add(result.job)
+
+    def on_answer(self, answer: elf.Answer) -> None:
+        self.answers.append(answer)
+
+    def on_route(self, asker: str, query: Any) -> Any:
+        return [[list(answer) for answer in self.answers], sorted(self.results)]
+
+
+async def test_an_application_asks_another_jobs_and_follows_its_results(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, counting=Counting, asking=Asking)
+    async with agents_of(tmp_path, 2) as agents:
+        await publish(agents, "counting")
+        await sell(agents[0], "tetris")
+
+        async def is_known() -> bool:
+            with contextlib.suppress(UnavailableError):
+                return bool(await Service(agents[1]).route("shop", "sold", "best") == ["", "tetris"])
+            return False
+
+        await until(is_known)
+        await publish(agents, "asking", "asking")
+
+        async def is_answered() -> bool:
+            with contextlib.suppress(UnavailableError):
+                answers, results = await Service(agents[0]).route("shop", "asking", None)
+                if len(answers) == 2 and results == ["shop/asking", "shop/sold"]:
+                    unknown, known = sorted(answers)
+                    assert known == ["shop/sold", "best", ["shop/asking", "tetris"], None]
+                    assert unknown[:3] == ["shop/nothing", "best", None] and "shop/nothing" in unknown[3]
+                    return True
+            return False
+
+        await until(is_answered)
+
+
+class Remembering(elf.Application):
+    """Says at which agents it began, and tells later ones what is said to all."""
+
+    def on_result(self, result: Result) -> None:
+        if result.rows:
+            self.elf.multicast(result.rows[0]["n"])
+
+    def on_start(self) -> None:
+        seen.setdefault((self.elf.role, self.elf.agent), []).append("start")
+
+    def on_multicast(self, message: Any) -> None:
+        heard = seen[self.elf.role, self.elf.agent]
+        if message not in heard:
+            heard.append(message)
+
+
+async def test_agents_that_come_late_catch_up_and_a_new_master_begins_anew(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, remembering=Remembering)
+    seen.clear()
+    async with agents_of(tmp_path, 3) as agents:
+        await publish(agents, "remembering")
+        await sell(agents[0], "tetris")
+        await wait_until(lambda: all(seen.get(("agent", f"web{at}")) == ["start", 1] for at in range(3)))
+        old = master_of(agents)
+        left = [agent for agent in agents if agent is not old]
+        name = old.introduce().name
+        await old.stop()
+        await wait_until(lambda: any(agent.masters.jobs for agent in left))
+        new = master_of(left).introduce().name
+        assert new != name
+        await wait_until(lambda: seen.get(("master", new)) == ["start"])
+        for agent in left:
+            await sell(agent, "tetris", "tetris")
+        agents[agents.index(old)] = late = Agent(old.config)
+        await late.start()
+        await wait_until(lambda: all(5 in seen["agent", agent.introduce().name] for agent in left))
+        await wait_until(lambda: seen["agent", name][2:3] == ["start"] and seen["agent", name][-1] == 5)
+
+
+async def test_an_agent_that_lacks_the_application_counts_all_the_same_and_says_what_it_lacks(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, remembering=Remembering)
+    seen.clear()
+    async with agents_of(tmp_path, 2) as agents:
+        lacking = "no application 'remembering' is installed here"
+        lacks = agents[1].applications
+
+        def find(name: str) -> Any:
+            raise JobSpecError(lacking)
+
+        begin = lacks._begin
+
+        def begin_without(job: Any, role: Any) -> Any:
+            with monkeypatch.context() as without:
+                without.setattr("agents.applications.applications.find_application", find)
+                return begin(job, role)
+
+        monkeypatch.setattr(lacks, "_begin", begin_without)
+        await publish(agents, "remembering")
+        await sell(agents[1], "tetris")
+
+        async def is_counted() -> bool:
+            with contextlib.suppress(UnavailableError):
+                result = await Service(agents[0]).result("shop", "sold", "latest", None, None)
+                return bool(result["rows"] == [{"product": "tetris", "n": 1}])
+            return False
+
+        await until(is_counted)
+        await wait_until(lambda: lacks.trouble(agents[1].catalogue.running()[0]) is not None)
+        (row,) = await Service(agents[0]).jobs()
+        assert row["trouble"] == f"application remembering does not run at web1: {lacking}"
+        text = Service(agents[0]).metrics().decode()
+        assert 'elf_application_stopped{job="shop/sold",role="agent"} 0.0' in text
