@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from agents.applications.declaring import Answer, Application
+    from agents.applications.simulated import Simulation
     from agents.errors import (
         ConfigError,
         ElfError,
@@ -66,6 +67,7 @@ __all__ = [
     "Member",
     "Result",
     "Retirement",
+    "Simulation",
     "Tree",
     "UnavailableError",
     "UnknownAgentError",
@@ -99,6 +101,8 @@ def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
     if name in _FUNCTIONS:
         return getattr(import_module("agents.installed.declaring"), name)
+    if name == "Simulation":
+        return import_module("agents.applications.simulated").Simulation
     if name in _APPLICATIONS:
         return getattr(import_module("agents.applications.declaring"), name)
     if name in __all__:

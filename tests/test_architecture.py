@@ -38,7 +38,7 @@ PURE = [
     "elf/offline/verify/compare.py", "elf/offline/verify/tolerance.py", "elf/offline/since.py",
     "agents/installed/declaring.py", "agents/installed/calling.py",
     "agents/applications/messages.py", "agents/applications/contract.py", "agents/applications/declaring.py",
-    "agents/applications/instance.py",
+    "agents/applications/instance.py", "agents/applications/simulated.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
