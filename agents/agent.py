@@ -11,7 +11,7 @@ import contextlib
 import logging
 import pathlib
 import sqlite3
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -22,6 +22,7 @@ from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.asking import Asking
 from agents.attachments import RETRY_S_MAX, Attachments
+from agents.background import Background
 from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
 from agents.clock import Clock
@@ -43,6 +44,7 @@ from agents.replication.replicas import Replicas
 from agents.requests import JobRecord, Member
 from agents.sides.sides import Sides
 from agents.sides.words import SIDE_KEY
+from agents.signed.runners import Runners, Trust
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
 from agents.store.database import Database
@@ -74,16 +76,16 @@ class Agent:
 
     def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
         self.config, self.now_ms = config, clock or Clock()
-        data = pathlib.Path(config.agent.data)
-        self.database = Database(data / "state.db")
+        self.database = Database(pathlib.Path(config.agent.data) / "state.db")
         self.agent_id = self.database.agent_id
-        settings = overlay_settings(config, self.agent_id)
-        self.node = OverlayNode(settings, self, groups=self)
-        self.catalogue = Catalogue()
+        self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
+        self.functions = Runners(Trust(config.functions.trusted))
+        admits = self.functions.admit
+        self.catalogue = Catalogue(admits)
         self._controls = Controls(self.database)
         panes, logs = Panes(self.database), GroupLogs(self.database)
-        self.publisher = Publisher(self.node, self.known_sources)
-        self.copies = Copies(self.agent_id, self.node, panes, logs, self._controls, self.catalogue.learn)
+        self.publisher = Publisher(self.node, self.known_sources, admits)
+        self.copies = Copies(self.agent_id, self.node, panes, logs, self._controls, self.catalogue.learn, admits)
         self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self._controls, self.copies)
         self._pages = Pages(panes, self._controls, self.copies)
         self._reigns = Reigns(
@@ -98,7 +100,8 @@ class Agent:
         self.joined = not config.overlay.join
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
+        self._spawn = self._background.spawn
         self.sides = Sides(
             self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
         )
@@ -180,14 +183,14 @@ class Agent:
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
         self._spawn(self.applications.run())
+        self._spawn(self.functions.run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._background.stop()
         for intake in self.intakes.values():
             await intake.stop()
+        self.functions.close()
         await self._reigns.stop()
         self._pages.close()
         await self.node.stop()
@@ -387,13 +390,3 @@ class Agent:
         known = max((record.version + 1 for record in self.node.records(tree) if record.key == me.key), default=0)
         later = min(max(self.now_ms(), known, version), SERIAL_MAX)
         self.add_record(tree, msgspec.structs.replace(me, version=later))
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("background work failed", exc_info=task.exception())

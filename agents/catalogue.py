@@ -10,6 +10,7 @@ import msgspec
 
 from agents.errors import JobError
 from agents.jobs.definition import check_definition
+from agents.jobs.own import Admits
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions, compile_versions
 from agents.requests import JobRecord, Member
@@ -24,9 +25,14 @@ _JOB, _MEMBER = "job/", "member/"
 
 
 class Catalogue:
-    """What this agent knows of jobs and members."""
+    """What this agent knows of jobs and members.
 
-    def __init__(self) -> None:
+    Args:
+        admits: decides whether functions that jobs bring along may run here; None: no job's do.
+    """
+
+    def __init__(self, admits: Admits | None = None) -> None:
+        self._admits = admits
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
         #: Tree -> versions and job, of the newest publication of each job.
@@ -66,7 +72,7 @@ class Catalogue:
         self._forget_unusable(app, job.stamp_ms)
         before = self._versions.get(job.tree)
         try:
-            compiled = compile_versions(job.history, before)
+            compiled = compile_versions(job.history, before, self._admits)
         except JobError as error:
             if not job.stopped or before is None:
                 if app not in self._unusable and len(self._unusable) < UNUSABLE_MAX:

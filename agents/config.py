@@ -6,6 +6,7 @@ into an `AgentConfig` and points at the place of a mistake.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import pathlib
 import re
@@ -19,6 +20,9 @@ from overlay.contract import OverlaySettings
 
 #: Lengths of prefixes, in bits, that keep whole parts of a written address.
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
+_CREATOR = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+#: Of an Ed25519 key.
+_KEY_BYTES = 32
 _SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OVERLAY_PORT = 4250
 API_PORT = 4260
@@ -232,6 +236,26 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 8388608")
 
 
+class FunctionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Functions that come with jobs, over the network: off unless somebody is trusted."""
+
+    #: Creator -> the public key that its functions are signed with, as `elf keygen --signing` prints it.
+    trusted: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        for creator, key in self.trusted.items():
+            if not _CREATOR.fullmatch(creator):
+                raise ConfigError(f"trusted = {creator!r} cannot be a creator of jobs; use up to 63 of a-z 0-9 . _ -")
+            try:
+                raw = base64.b64decode(key, validate=True)
+            except ValueError:
+                raw = b""
+            if len(raw) != _KEY_BYTES:
+                raise ConfigError(
+                    f"trusted = {key!r}, of {creator}, is no public key; `elf keygen --signing --out FILE` prints one"
+                )
+
+
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything one agent is told at start."""
 
@@ -239,6 +263,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     overlay: OverlaySection = OverlaySection()
     api: ApiSection = ApiSection()
     archive: ArchiveSection = ArchiveSection()
+    functions: FunctionsSection = FunctionsSection()
     sources: dict[str, SourceConfig] = {}
 
 

@@ -23,6 +23,7 @@ from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.privacy.redaction import unknown_columns
+from agents.signed.job_file import beside
 from agents.sources.format import make_format
 from agents.toml_places import Place, Places, find_places
 
@@ -33,7 +34,7 @@ _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$
 _NAMED_SETTING = re.compile(r"(?:\w+\.)?(\w+) = ")
 _SECTIONS = {field.name: field.type for field in msgspec.structs.fields(AgentConfig) if field.name != "sources"}
 #: Words that only a job file has at its top level.
-_JOB_WORDS = {"query", "creator", "source", "options", "columns"}
+_JOB_WORDS = {"query", "creator", "source", "options", "columns", "signed"}
 #: What looks like a key or a table in a text that is not TOML.
 _WORD = re.compile(r"^[ \t]*\[?[ \t]*(\w+)[ \t]*[=\].]", re.MULTILINE)
 
@@ -119,9 +120,11 @@ def check_job(text: str, file: str) -> tuple[Finding, ...]:
     except JobSpecError as error:
         return (query_finding(error, text, file),)
     try:
-        definition = load_definition(text, filename=Path(file).name)
+        definition = load_definition(text, filename=Path(file).name, read=beside(Path(file)))
     except JobSpecError as error:
         return (Finding(file, error.line or 1, error.column or 1, _with_hint(error)),)
+    except JobError as error:
+        return (Finding(file, 1, 1, str(error)),)
     mistake = _mistake_for_all_types(definition)
     return () if mistake is None else (query_finding(mistake, text, file),)
 

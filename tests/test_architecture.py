@@ -36,6 +36,7 @@ PURE = [
     "elf/offline/verify/lacks.py", "elf/offline/verify/passes.py", "elf/offline/verify/coverage.py",
     "elf/offline/verify/published.py",
     "elf/offline/verify/compare.py", "elf/offline/verify/tolerance.py", "elf/offline/since.py",
+    "agents/signed/signing.py", "agents/signed/allowance.py",
     "agents/installed/declaring.py", "agents/installed/calling.py",
     "agents/applications/messages.py", "agents/applications/contract.py", "agents/applications/declaring.py",
     "agents/applications/instance.py", "agents/applications/simulated.py",

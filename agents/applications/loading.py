@@ -13,7 +13,8 @@ from typing import Any
 from agents.applications.declaring import Application
 from agents.errors import ElfError, JobSpecError, did_you_mean, nearest
 from agents.installed.entry_points import Found, load_points
-from agents.jobs.definition import APPLICATION, Definition
+from agents.jobs.definition import Definition
+from agents.jobs.places import APPLICATION
 
 GROUP = "elf.applications"
 _lock = threading.Lock()

@@ -42,6 +42,6 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
         made = next((version.number for version in job.history if version.token == request.token), None)
         if made is not None:
             return next(row for row in describe_history(job, master.plan) if row["version"] == made)
-        version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms)
+        version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms, masters.admits)
         await masters.decide(app, Turn(version))
     raise UnavailableError("the job is being changed by others at this moment; try again")

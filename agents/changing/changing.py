@@ -129,8 +129,9 @@ class Changing:
         if wanted.definition is not None:
             if wanted.query is not None or wanted.options:
                 raise JobError("give either a whole definition, or a query and options")
-            named = {"name": current.name, "creator": current.creator}
-            new = load_definition(wanted.definition, filename=wanted.filename, **named)
+            new = load_definition(
+                wanted.definition, filename=wanted.filename, name=current.name, creator=current.creator
+            )
             if new.creator != current.creator:
                 raise JobError(f"the file is of job {new.key}, not of {current.key}")
         elif wanted.query is None and not wanted.options:

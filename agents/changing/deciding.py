@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agents.changing.requests import Amend
 from agents.errors import JobConflictError, JobError
 from agents.jobs.definition import Definition
+from agents.jobs.own import Admits
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.versions import VERSIONS_MAX, Version, Versions, check_change, has_same_states
 from agents.masters.results import Json
@@ -25,8 +26,10 @@ AHEAD = 2
 VERSIONS_BYTES_MAX = RECORD_BYTES_MAX * 3 // 4
 
 
-def next_version(job: JobRecord, versions: Versions, request: Amend, now_ms: int) -> Version:
-    """Return the version that a request asks for, as it is to be decided.
+def next_version(
+    job: JobRecord, versions: Versions, request: Amend, now_ms: int, admits: Admits | None = None
+) -> Version:
+    """Return the version that a request asks for, as it is to be decided; `admits` as of `compile_job`.
 
     Raises:
         JobSpecError: the definition cannot run, or the agents could not follow the change.
@@ -39,7 +42,7 @@ def next_version(job: JobRecord, versions: Versions, request: Amend, now_ms: int
     _check_kind(job, newest, request)
     number = newest.number + 1
     definition = replace(_definition(job, request), version=number)
-    old, new = versions.newest.plan, compile_job(definition, definition.types)
+    old, new = versions.newest.plan, compile_job(definition, definition.types, admits)
     check_change(old, new)
     same = request.kind != "reset" and has_same_states(old, new)
     since = max(now_ms // new.interval_ms + AHEAD, newest.since)
@@ -122,6 +125,7 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
         "query": definition.text,
         "columns": definition.columns,
         "options": msgspec.to_builtins(definition.options),
+        "functions": [{"name": each.name, "key": each.key} for each in definition.functions],
     }
 
 

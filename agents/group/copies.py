@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -32,8 +32,8 @@ from agents.group.commands import (
     decode_command,
     encode_command,
 )
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import compile_versions
+from agents.jobs.own import Admits
+from agents.jobs.versions import Version, Versions, compile_versions
 from agents.masters.master import Master
 from agents.masters.state import MasterState
 from agents.requests import JobRecord
@@ -71,6 +71,7 @@ class Copies:
         logs: where the groups' logs do.
         controls: where the control logs of their trees do.
         learn: told of each job, so that payloads of it can be merged here.
+        admits: decides whether functions that jobs bring along may run here; a master runs none, and yet refuses them.
     """
 
     def __init__(
@@ -81,14 +82,19 @@ class Copies:
         logs: GroupLogs,
         controls: Controls,
         learn: Callable[[JobRecord], None],
+        admits: Admits | None = None,
     ) -> None:
         self.agent_id, self._node, self._store, self._logs = agent_id, node, store, logs
-        self._controls, self._learn = controls, learn
+        self._controls, self._learn, self.admits = controls, learn, admits
         #: Told when a copy has applied a command, or has begun or ceased to lead (None).
         self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
         self._copies: dict[bytes, Copy] = {}
         #: Tree -> job.
         self.apps: dict[bytes, bytes] = {}
+
+    def compile(self, versions: Sequence[Version], known: Versions | None = None) -> Versions:
+        """Compile the versions of a job as `compile_versions`, if its functions may run here."""
+        return compile_versions(versions, known, self.admits)
 
     def get(self, app: bytes) -> Copy | None:
         """Return the copy of a job, whoever leads."""
@@ -154,7 +160,7 @@ class Copies:
             JobSpecError: the job cannot run on this release; nothing of it is kept.
         """
         app = job.definition.app_id
-        compile_job(job.definition, job.definition.types)
+        self.compile(job.history)
         encoded = msgspec.msgpack.encode(msgspec.structs.replace(state, seats=(self._own_seat(),)))
         self._logs.forget(job.tree)
         self._store.create(app, job.encode(), encoded)
@@ -195,7 +201,7 @@ class Copies:
 
     def _open(self, job: JobRecord, state: bytes, leader: Contact | None = None) -> None:
         app = job.definition.app_id
-        master = Master(compile_versions(job.history), self._store, state)
+        master = Master(self.compile(job.history), self._store, state)
         self._learn(job)
         seats = self._seats_of(master.state)
         self._copies[app], self.apps[job.tree] = Copy(job, master), app
@@ -288,7 +294,7 @@ class Copies:
                     log.error("job %s: a version is none of this job's: %s", copy.job.definition.key, error)
                     changed = None
                 if changed is not None:
-                    versions = await asyncio.to_thread(compile_versions, changed.history, master.versions)
+                    versions = await asyncio.to_thread(self.compile, changed.history, master.versions)
                     await self._rename(copy, changed)
                     await asyncio.to_thread(master.adopt, versions)
                 await asyncio.to_thread(master.note, place)

@@ -15,7 +15,6 @@ import msgspec
 
 from agents.errors import ElfError, UnavailableError
 from agents.group.copies import Copies
-from agents.jobs.versions import compile_versions
 from agents.masters.state import MasterState
 from agents.replies import value_of
 from agents.requests import Fetch, JobRecord, Page, encode
@@ -122,7 +121,7 @@ class Fetcher:
         if job.tree != tree:
             raise UnavailableError("the copy is of another job")
         app = job.definition.app_id
-        compile_versions(job.history)
+        self._copies.compile(job.history)
         if not await self._copies.close_for(app, tree, leader, term, page.applied):
             raise UnavailableError("what is here is later than the copy")
         # Term and vote stay: what this agent has promised to candidates holds for the group, not for its log.

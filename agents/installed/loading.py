@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from agents.errors import ElfError
+from agents.errors import ElfError, JobSpecError
 from agents.installed.declaring import Aggregate, Declared, Scalar, Vectorised
 from agents.installed.entry_points import Origin, load_points
 from agents.jobs.dialect import parse_statement
@@ -85,6 +85,22 @@ def find_function(name: str) -> Scalar | Vectorised | None:
 def find_aggregate(name: str) -> Aggregate | None:
     """Return the installed aggregate that a name in lower case stands for; built-in names stand for none."""
     return None if _is_taken(name) else installed().aggregates.get(name)
+
+
+def check_own_name(name: str) -> None:
+    """Refuse a name for a function that a job brings along, where it has a meaning already.
+
+    A scalar function of that name that is installed is hidden by the job's; an aggregate could not be.
+
+    Raises:
+        JobSpecError: it has one.
+    """
+    try:
+        _check_name(name)
+    except ElfError as error:
+        raise JobSpecError(f"the job's own function {name}: {error}") from None
+    if name in installed().aggregates:
+        raise JobSpecError(f"the job's own function {name}: an aggregate of this name is installed; name it otherwise")
 
 
 def _use(name: str, value: str, made: object) -> Declared:

@@ -15,6 +15,7 @@ import polars as pl
 
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
+from agents.signed.runners import FunctionsStoppedError
 from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from agents.sources.format import Format
 
@@ -73,26 +74,25 @@ def insert_whatever(worker: Taker, events: pl.DataFrame) -> int:
     Returns:
         How many are left out.
     """
-    left_out: list[tuple[int, BaseException]] = []
+    left_out: list[tuple[pl.Series, BaseException]] = []
     _insert(worker, events, left_out)
     if not left_out:
         return 0
     plan, failure = worker.plan, left_out[0][1]
-    log.error(
-        "job %s fails on %d of %d events, which it leaves out: %s: %s",
-        *(plan.definition.key, len(left_out), events.height, type(failure).__name__, failure),
-    )
+    times = pl.concat([times for times, _ in left_out])
+    if not isinstance(failure, FunctionsStoppedError):  # which is said where they are stopped, once
+        log.error(
+            "job %s fails on %d of %d events, which it leaves out: %s: %s",
+            *(plan.definition.key, times.len(), events.height, type(failure).__name__, failure),
+        )
     # One gap an interval is all that labels say; a function that fails on every event must not make thousands.
-    gaps: dict[int, tuple[int, int]] = {}
-    for at_ms, _ in left_out:
-        first_ms, last_ms = gaps.get(at_ms // plan.interval_ms, (at_ms, at_ms))
-        gaps[at_ms // plan.interval_ms] = min(first_ms, at_ms), max(last_ms, at_ms)
-    for first_ms, last_ms in gaps.values():
+    gaps = times.to_frame("at").group_by(pl.col("at") // plan.interval_ms).agg(first=pl.min("at"), last=pl.max("at"))
+    for first_ms, last_ms in zip(*gaps.sort("first").select("first", "last"), strict=True):
         worker.note_gap(first_ms, last_ms)
-    return len(left_out)
+    return times.len()
 
 
-def _insert(worker: Taker, events: pl.DataFrame, left_out: list[tuple[int, BaseException]]) -> None:
+def _insert(worker: Taker, events: pl.DataFrame, left_out: list[tuple[pl.Series, BaseException]]) -> None:
     try:
         worker.insert(events)
         return
@@ -100,9 +100,10 @@ def _insert(worker: Taker, events: pl.DataFrame, left_out: list[tuple[int, BaseE
         raise
     except FAILURES as error:
         failure = error
-    if events.height > 1:
+    # Where nothing works any more, looking for what does only takes time, which the source's other jobs want.
+    if events.height > 1 and not isinstance(failure, FunctionsStoppedError):
         middle = events.height // 2
         _insert(worker, events.head(middle), left_out)
         _insert(worker, events.slice(middle), left_out)
         return
-    left_out.append((int(events["ts"].dt.epoch("ms")[0]), failure))
+    left_out.append((events["ts"].dt.epoch("ms").alias("at"), failure))

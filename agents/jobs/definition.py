@@ -14,16 +14,17 @@ import msgspec
 
 from agents.errors import JobSpecError, did_you_mean, nearest
 from agents.jobs.dialect import QUERY_BYTES_MAX
-from agents.jobs.durations import DURATION_MS_MAX, parse_duration_ms
+from agents.jobs.durations import DURATION_MS_MAX
 from agents.jobs.joins import Joined, check_joined, parse_joins, reads_jobs
+from agents.jobs.own import OwnFunction, check_functions
+from agents.jobs.own_tables import Read, read_functions
+from agents.jobs.places import APPLICATION, Places
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
 from overlay.ids import app_id, partition_id
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
-#: Names of applications.
-APPLICATION = r"[a-z][a-z0-9_-]{0,62}"
 #: The job file around a query of at most QUERY_BYTES_MAX.
 FILE_BYTES_MAX = 4 * QUERY_BYTES_MAX
 COLUMNS_MAX = 1_000
@@ -38,7 +39,7 @@ FEEDBACK_ROWS_MAX = 10_000
 #: A duration in a definition from another agent; files are held to the same (`parse_duration_ms`).
 Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DURATION_MS_MAX)]
 
-_FIELDS = ("name", "creator", "source", "query", "options", "columns")
+_FIELDS = ("name", "creator", "source", "query", "options", "columns", "functions", "signed")
 _DURATIONS = {
     "lateness": "lateness_ms",
     "interval": "interval_ms",
@@ -113,6 +114,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         version: rises with every change of the definition.
         part: which of the job's trees this is about, 0 <= part < options.trees; 0 is what people name.
         joined: what the master makes of other jobs' results; None for a job over a source.
+        functions: those that it brings along, by name.
     """
 
     name: str
@@ -124,6 +126,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     version: int = 1
     part: int = 0
     joined: Joined | None = None
+    functions: tuple[OwnFunction, ...] = ()
 
     @property
     def text(self) -> str:
@@ -151,7 +154,12 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 def load_definition(
-    text: str, *, filename: str = "job.toml", name: str | None = None, creator: str | None = None
+    text: str,
+    *,
+    filename: str = "job.toml",
+    name: str | None = None,
+    creator: str | None = None,
+    read: Read | None = None,
 ) -> Definition:
     """Read a job file: TOML, or bare SQL if `filename` ends in `.sql`.
 
@@ -160,6 +168,7 @@ def load_definition(
         filename: where it came from; names a bare SQL job.
         name: overrides the name in the file.
         creator: the creator if the file names none.
+        read: reads files of functions; None: only what is in the text can be had.
 
     Raises:
         JobSpecError: with the place in the file; places in the query count from the query's first line.
@@ -170,7 +179,7 @@ def load_definition(
         fields: dict[str, Any] = {"query": text, "name": pathlib.PurePath(filename).stem.lower()}
     else:
         fields = _read_toml(text)
-    place = _Places(text)
+    place = Places(text)
     place.refuse_unknown(fields, _FIELDS, "")
     query = place.text(fields, "query")
     if query is None:
@@ -189,9 +198,10 @@ def load_definition(
         joined=joined,
         columns=_columns(place, fields.get("columns", {})),
         options=_options(place, fields.get("options", {})),
+        functions=read_functions(place, fields.get("functions", {}), fields.get("signed", {}), read),
     )
     if joined is not None:
-        _check_joining(definition.options, place)
+        _check_joining(definition, place)
     for field in ("name", "creator"):
         if not NAME.fullmatch(getattr(definition, field)):
             raise place.error(
@@ -236,6 +246,9 @@ def check_definition(definition: Definition) -> None:
         raise JobSpecError("not a job definition: bad name or creator")
     if len(definition.query) > QUERY_BYTES_MAX or len(definition.columns) > COLUMNS_MAX:
         raise JobSpecError("not a job definition: it is too long")
+    check_functions(definition.functions)
+    if definition.functions and definition.joined is not None:
+        raise JobSpecError("not a job definition: functions are called on events, and it has none")
     if not 0 <= definition.part < definition.options.trees:
         raise JobSpecError(f"not a job definition: of {definition.options.trees} trees there is none {definition.part}")
     try:
@@ -265,10 +278,10 @@ def changed_options(options: Options, changes: Mapping[str, str | int]) -> Optio
     Raises:
         JobSpecError: one is unknown, or not possible.
     """
-    return _options(_Places(""), dict(changes), options)
+    return _options(Places(""), dict(changes), options)
 
 
-def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) -> Options:
+def _options(place: Places, table: object, options: Options = OPTIONS_DEFAULT) -> Options:
     if not isinstance(table, dict):
         raise place.error("options", "options is a table", "[options]")
     place.refuse_unknown(table, (*_COUNTS, *_CHOICES, *_DURATIONS, "application"), "options")
@@ -295,14 +308,17 @@ def _options(place: _Places, table: object, options: Options = OPTIONS_DEFAULT) 
     return options
 
 
-def _check_joining(options: Options, place: _Places) -> None:
-    """Refuse options that a job over other jobs cannot keep: it has no keys of its own, and no data."""
+def _check_joining(definition: Definition, place: Places) -> None:
+    """Refuse what a job over other jobs cannot keep: it has no keys of its own, and no events."""
+    options = definition.options
+    if definition.functions:
+        raise place.error("functions", "functions are called on events, of which a job over other jobs has none")
     for option, usual in (("trees", 1), ("availability", "exact"), ("emit_every", None), ("interval", None)):
         if getattr(options, _DURATIONS.get(option, option)) != usual:
             raise place.error(option, f"a job over other jobs has no {option}: those jobs have", section="options")
 
 
-def _columns(place: _Places, table: object) -> dict[str, str]:
+def _columns(place: Places, table: object) -> dict[str, str]:
     if not isinstance(table, dict):
         raise place.error("columns", "columns is a table of names and types", '[columns]\nprice = "DOUBLE"')
     if len(table) > COLUMNS_MAX:
@@ -315,71 +331,3 @@ def _columns(place: _Places, table: object) -> dict[str, str]:
             close = did_you_mean(nearest(str(value).upper(), [kind.value for kind in SqlType])).lstrip("; ")
             raise place.error(key, str(error), close or None, section="columns") from None
     return columns
-
-
-class _Places:
-    """Finds where a key of a TOML text is written; tomllib does not tell."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def error(self, key: str, message: str, hint: str | None = None, section: str = "") -> JobSpecError:
-        line, column = self._find(key, section)
-        return JobSpecError(message, line=line, column=column, hint=hint)
-
-    def text(self, fields: dict[str, Any], key: str) -> str | None:
-        value = fields.get(key)
-        if value is not None and not isinstance(value, str):
-            raise self.error(key, f"{key} is text in quotes")
-        return value
-
-    def duration_ms(self, key: str, value: object) -> int:
-        if not isinstance(value, str):
-            raise self.error(key, f"{key} is a duration in quotes", f'{key} = "5 seconds"', section="options")
-        if key == "lateness" and re.fullmatch(r"\s*0+\s*[a-z]*\s*", value):
-            return 0
-        try:
-            return parse_duration_ms(value)
-        except ValueError as error:
-            raise self.error(key, f"{key}: {error}", section="options") from None
-
-    def count(self, key: str, value: object, least: int, most: int) -> int:
-        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-            return value
-        raise self.error(key, f"{key} = {value!r} is not possible", f"{least} to {most}", section="options")
-
-    def application(self, key: str, value: object) -> str:
-        if isinstance(value, str) and re.fullmatch(APPLICATION, value):
-            return value
-        hint = "1 to 63 of a-z 0-9 _ -, beginning with a letter"
-        raise self.error(key, f"application = {value!r} is no name of an application", hint, section="options")
-
-    def choice(self, key: str, value: object, known: tuple[str, ...]) -> str:
-        if isinstance(value, str) and value in known:
-            return value
-        close = did_you_mean(nearest(str(value), known)).lstrip("; ")
-        hint = close or f"known: {', '.join(known)}"
-        raise self.error(key, f"{key} = {value!r} is not known", hint, section="options")
-
-    def refuse_unknown(self, table: dict[str, Any], known: tuple[str, ...], section: str) -> None:
-        for key in table:
-            if key not in known:
-                where = f" in [{section}]" if section else ""
-                close = did_you_mean(nearest(key, known)).lstrip("; ")
-                hint = close or f"known: {', '.join(known)}"
-                raise self.error(key, f"unknown key {key!r}{where}", hint, section=section)
-
-    def _find(self, key: str, section: str) -> tuple[int | None, int | None]:
-        current = ""
-        wanted = re.compile(rf"\s*(?:{re.escape(section)}\s*\.\s*)?[\"']?({re.escape(key)})[\"']?\s*[=.\]]")
-        for number, line in enumerate(self._text.splitlines(), start=1):
-            header = re.match(r"\s*\[\s*([^\]]*?)\s*\]", line)
-            if header is not None:
-                current = header[1]
-                if not section and current == key:
-                    return number, line.index(key) + 1
-                continue
-            found = wanted.match(line)
-            if found is not None and current in (section, ""):
-                return number, found.start(1) + 1
-        return None, None

@@ -22,6 +22,7 @@ from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.growth import check_growth
 from agents.jobs.operators import condition
+from agents.jobs.own import Admits, bound
 from agents.jobs.prefilter import literals_of
 from agents.jobs.query import TIME_COLUMN, Query, Window, aggregate_call, is_window_field, parse_query
 from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, canonical
@@ -179,16 +180,22 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         return ranked.select(pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True))
 
 
-def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
+def compile_job(definition: Definition, columns: Mapping[str, SqlType], admits: Admits | None = None) -> Plan:
     """Check a job against its source's columns and compile it.
 
+    Args:
+        definition: the job.
+        columns: types of the source's columns.
+        admits: decides whether the functions that it brings along may run here; None: the plan is for no events.
+
     Raises:
-        JobSpecError: the job cannot run as written, or would not mean what it means in Spark.
+        JobSpecError: the job cannot run as written, or would not mean what it means in Spark, or may not run here.
     """
     try:
         query = parse_query(definition.query)
         check_growth(query.select)
-        plan = _compile(definition, query, columns)
+        own = bound(definition.creator, definition.name, definition.functions, admits)
+        plan = _compile(definition, query, RowScope(query, columns, own))
         if definition.joined is not None:
             plan = _joining(plan, compile_joined(definition.joined))
         _try_out(plan)
@@ -199,8 +206,7 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType]) -> Plan:
     return plan
 
 
-def _compile(definition: Definition, query: Query, columns: Mapping[str, SqlType]) -> Plan:
-    rows = RowScope(query, columns)
+def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     where = condition(compile_expression(query.where, rows)) if query.where is not None else None
     keys = _keys(query, rows)
     if definition.options.trees > 1 and not keys:

@@ -12,6 +12,7 @@ from agents.errors import did_you_mean, nearest
 from agents.jobs.aggregates import Aggregated, compile_aggregate
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
+from agents.jobs.own import Call, OwnFunction, called
 from agents.jobs.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
 from agents.jobs.types import SqlType
 from agents.jobs.values import Value
@@ -40,9 +41,13 @@ def canonical(node: exp.Expr) -> object:
 
 
 class RowScope:
-    """Names over raw events: the source's columns, in any case, and `ts`."""
+    """Names over raw events: the source's columns, in any case, `ts`, and the job's own functions."""
 
-    def __init__(self, query: Query, columns: Mapping[str, SqlType]) -> None:
+    def __init__(
+        self, query: Query, columns: Mapping[str, SqlType], own: Mapping[str, tuple[OwnFunction, Call]] | None = None
+    ) -> None:
+        #: The job's own functions, by name.
+        self.own = own or {}
         self._qualifiers = query.qualifiers
         self._columns: dict[str, list[tuple[str, SqlType]]] = {}
         for name, kind in columns.items():
@@ -68,7 +73,20 @@ class RowScope:
             raise refused(node, "an aggregate has no meaning here", "filter groups with HAVING")
         if is_window_call(node):
             raise refused(node, "window(...) stands in GROUP BY", "select its bounds as window.start and window.end")
+        if isinstance(node, exp.Anonymous) and node.name.lower() in self.own:
+            return self._call(node)
         return None
+
+    def _call(self, node: exp.Anonymous) -> Value:
+        """Compile a call of one of the job's own functions."""
+        from agents.jobs.functions.registry import Call as Written  # the tables of functions are loaded when needed
+
+        function, call = self.own[node.name.lower()]
+        if len(node.expressions) != len(function.args):
+            raise refused(node, f"{node.name}() takes {len(function.args)} argument(s), not {len(node.expressions)}")
+        written = Written(node.name, node, [compile_expression(argument, self) for argument in node.expressions])
+        taken = [written.take(index, kind).expr for index, kind in enumerate(function.types)]
+        return written.value(called(function, call, taken), SqlType.parse(function.returns))
 
     def _column(self, node: exp.Column) -> Value:
         if is_window_field(node):
@@ -135,6 +153,9 @@ class GroupScope:
             raise refused(node, "the window itself is no value", "select its bounds as window.start and window.end")
         if aggregate_call(node) is not None:
             return self._aggregate(node)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in self._rows.own:
+            hint = "call it in WHERE, in GROUP BY or in what is aggregated"
+            raise refused(node, f"{node.name}() is the job's own, and such functions are called on events only", hint)
         if isinstance(node, exp.Column):
             if is_name and self.outputs == "last" and node.name.lower() in self._outputs:
                 return self._output(node)

@@ -17,6 +17,7 @@ import msgspec
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
+from agents.jobs.own import Admits, OwnFunction
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.scopes import canonical
 from overlay.contract import NEVER
@@ -154,8 +155,10 @@ class Versions:
         return [reign.first for reign in self.reigns() if after + 1 < reign.first <= through]
 
 
-def compile_versions(versions: Sequence[Version], known: Versions | None = None) -> Versions:
-    """Compile the versions of a job; those that are `known` already are taken from there.
+def compile_versions(
+    versions: Sequence[Version], known: Versions | None = None, admits: Admits | None = None
+) -> Versions:
+    """Compile the versions of a job; those that are `known` already are taken from there; `admits` as of `compile_job`.
 
     Raises:
         JobSpecError: one of them cannot run on this release, or after the one before.
@@ -165,7 +168,8 @@ def compile_versions(versions: Sequence[Version], known: Versions | None = None)
     for version in versions:
         there = plans.get(version.number)
         same = there is not None and there.version.definition == version.definition
-        plan = there.plan if there is not None and same else compile_job(version.definition, version.definition.types)
+        new = version.definition
+        plan = there.plan if there is not None and same else compile_job(new, new.types, admits)
         if compiled:
             _check_successor(compiled[-1], version, plan)
         compiled.append(Compiled(version, plan))
@@ -191,7 +195,13 @@ def _mapped(plan: Plan) -> object:
     groups = tuple(canonical(node) for node in plan.groups)
     calls = {name: canonical(call) for name, call in plan.calls.items()}
     schema = plan.schema
-    return plan.columns, schema.keys, schema.aggregates, None if where is None else canonical(where.this), groups, calls
+    meant = None if where is None else canonical(where.this), groups, calls
+    return plan.columns, schema.keys, schema.aggregates, meant, tuple(map(_computes, plan.definition.functions))
+
+
+def _computes(function: OwnFunction) -> object:
+    """A value equal for functions that compute the same, whoever signed them."""
+    return function.name, function.args, function.returns, function.strict, function.source
 
 
 def check_change(old: Plan, new: Plan) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from agents.errors import JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, Options, check_definition
 from agents.jobs.joins import Joined, clock_query
+from agents.jobs.own import OwnFunction
 from agents.masters.results import Json
 from agents.requests import JobRecord
 
@@ -36,7 +37,7 @@ def summary(job: JobRecord) -> Json:
 def content_of(job: JobRecord) -> object:
     """Return what makes a publication of a job the same as another."""
     definition = job.definition
-    return definition.source, definition.text, definition.columns, definition.options
+    return definition.source, definition.text, definition.columns, definition.options, definition.functions
 
 
 class _Described(msgspec.Struct, frozen=True):
@@ -48,6 +49,7 @@ class _Described(msgspec.Struct, frozen=True):
     options: Options
     version: int
     joined: Joined | None = None
+    functions: tuple[OwnFunction, ...] = ()
 
 
 def definition_of(row: Any) -> Definition:
@@ -66,6 +68,7 @@ def definition_of(row: Any) -> Definition:
             columns=told.columns,
             options=told.options,
             version=told.version,
+            functions=told.functions,
         )
         if told.joined is not None and told.joined.uses:
             query = clock_query(told.source, told.joined.uses[0].window)

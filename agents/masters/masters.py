@@ -65,7 +65,7 @@ class Masters:
 
     def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
         self._node, self._copies, self._names = node, copies, names
-        self.name_of = names
+        self.name_of, self.admits = names, copies.admits
         self._rooted = reigns.rooted
         self._holds = Holds()
 
@@ -305,6 +305,7 @@ class Masters:
         return {
             **summary(job),
             "options": msgspec.to_builtins(definition.options),
+            "functions": msgspec.to_builtins(definition.functions),
             "interval_ms": master.plan.interval_ms,
             "window": None if master.plan.window is None else master.plan.window._asdict(),
             "output": [{"name": name, "type": kind.ddl} for name, kind in master.plan.output],

@@ -61,6 +61,6 @@ def takers(workers: Iterable[Worker]) -> list[Taker]:
         if definition.options.trees == 1:
             found.append(worker)
             continue
-        same = (definition.creator, definition.name, definition.query, definition.options)
+        same = (definition.creator, definition.name, definition.query, definition.options, definition.functions)
         kin.setdefault((*same, *sorted(definition.columns.items())), []).append(worker)
     return found + [Kin(parts) for parts in kin.values()]

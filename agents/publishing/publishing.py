@@ -21,6 +21,7 @@ from agents.catalogue import job_record
 from agents.errors import ElfError, JobConflictError, JobSpecError, UnavailableError, did_you_mean, nearest
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
+from agents.jobs.own import Admits, bound
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.publishing.candidates import Candidates, Placement
@@ -44,10 +45,11 @@ class Publisher:
     Args:
         node: the overlay.
         known_sources: source names known here, for hints.
+        admits: decides whether functions that jobs bring along may run here.
     """
 
-    def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]]) -> None:
-        self._node, self._known_sources = node, known_sources
+    def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]], admits: Admits | None = None) -> None:
+        self._node, self._known_sources, self._admits = node, known_sources, admits
         self._candidates = Candidates(node)
         #: Job -> lock: a candidate cannot tell two publications by one agent apart.
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -75,7 +77,7 @@ class Publisher:
         known = [JobRecord.decode(record) if record else None for record in source["records"]]
         version = 1 if known[0] is None else known[0].definition.version + 1
         definition = replace(definition, columns=_typed(definition, read, source), version=version)
-        compile_job(definition, definition.types)
+        compile_job(definition, definition.types, self._admits)
         require_application(definition)
         installer = _Installer(self._node, self._candidates, source["members"], now_ms)
         first = await installer.install(definition, known[0], secrets.token_hex(8))
@@ -113,7 +115,10 @@ class Publisher:
         """Return a definition with a type for each column that it reads; errors as `publish`."""
         read = columns_read(definition.query)
         source = await self._describe_source(definition, read)
-        return replace(definition, columns=_typed(definition, read, source))
+        definition = replace(definition, columns=_typed(definition, read, source))
+        # Refused here already, before any master is asked.
+        bound(definition.creator, definition.name, definition.functions, self._admits)
+        return definition
 
     async def spread(self, job: JobRecord) -> bool:
         """Put a job's record, or its tombstone, into its source's tree; False if a newer one is there."""

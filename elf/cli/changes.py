@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agents.errors import BadRequestError
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, table_of, wants_json
 
@@ -35,6 +35,7 @@ def update(
     expected: Annotated[
         int | None, typer.Option("--expect", metavar="N", min=0, help="Fail unless the newest version is this one.")
     ] = None,
+    key: SigningKey = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
@@ -48,7 +49,7 @@ def update(
             _show(name, client.update(name, query=query, options=changes, expected=expected), as_json)
             return
         with explained(file):
-            _show(name, client.update(name, file, expected=expected), as_json)
+            _show(name, client.update(name, file, expected=expected, key=key), as_json)
 
 
 def rollback(

@@ -22,6 +22,10 @@ TokenFile = Annotated[
     typer.Option("--token-file", metavar="FILE", envvar="ELF_TOKEN_FILE", help="File with the agent's API token."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print NDJSON also on a terminal.")]
+SigningKey = Annotated[
+    Path | None,
+    typer.Option("--key", metavar="FILE", help="Key that functions of the job's own are signed with."),
+]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="NAME, or CREATOR/NAME.")]
 DEFAULT_AGENT = "http://127.0.0.1:4260"
 

@@ -41,9 +41,10 @@ def explain(
 def _of_file(file: Path) -> Json:
     from agents.jobs.definition import load_definition
     from agents.jobs.explaining import explain_definition
+    from agents.signed.job_file import beside
 
     with explained(file):
-        return explain_definition(load_definition(read_text(file), filename=file.name))
+        return explain_definition(load_definition(read_text(file), filename=file.name, read=beside(file)))
 
 
 def explained_table(found: Json) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.exits import NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import (
@@ -34,13 +34,14 @@ def publish(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A job: TOML, or bare SQL in a .sql file.")],
     name: Annotated[str | None, typer.Option(help="Publish under this name.")] = None,
     creator: Annotated[str | None, typer.Option(help="The job's creator, if the file names none.")] = None,
+    key: SigningKey = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish a job; every agent that has its source joins in."""
     with connect(agent, token_file) as client, explained(file):
-        job = client.publish(file, name=name, creator=creator)
+        job = client.publish(file, name=name, creator=creator, key=key)
     if wants_json(as_json):
         print_json(job)
     else:

@@ -1,4 +1,4 @@
-"""Commands of the operator: keygen (the secret of a cluster, an API's token), certgen (certificates for links)."""
+"""Commands that make keys and use them: keygen (secrets, tokens, keys to sign with), certgen (certificates), sign."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from agents.errors import JobError
+from elf.cli.mistakes import explained
 from elf.cli.output import say
 
 _PANEL = "Agents"
@@ -21,15 +22,41 @@ NODE_DAYS = 398
 
 def keygen(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="File to create; must not exist.")],
+    signing: Annotated[
+        bool, typer.Option("--signing", help="A key to sign functions with: prints the public key that agents trust.")
+    ] = False,
 ) -> None:
-    """Create a cluster secret or API token: 32 random bytes as hex, readable by its owner only."""
+    """Create a cluster secret, an API token or a key to sign with: 32 random bytes as hex, for its owner alone."""
+    secret = os.urandom(SECRET_BYTES)
     try:
-        _create(out, os.urandom(SECRET_BYTES).hex().encode() + b"\n")
+        _create(out, secret.hex().encode() + b"\n")
     except FileExistsError:
         raise JobError(f"{out} exists already and is not overwritten; a lost key locks every agent out") from None
     except OSError as error:
         raise JobError(f"{out} cannot be created: {error.strerror}") from None
-    say(f"wrote {out}; copy it to every agent over a safe channel")
+    if not signing:
+        say(f"wrote {out}; copy it to every agent over a safe channel")
+        return
+    from agents.signed.signing import public_key
+
+    print(public_key(secret))
+    say(f"wrote {out}, which stays with you; agents that are to run your functions have your public key, above, in")
+    say('their settings: [functions] trusted = { CREATOR = "..." }')
+
+
+def sign(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A job that brings functions along: TOML.")],
+    key: Annotated[Path, typer.Option("--key", metavar="KEY", help="The key to sign with.")],
+    name: Annotated[str | None, typer.Option(help="The name that it is to be published under.")] = None,
+    creator: Annotated[str | None, typer.Option(help="The job's creator, if the file names none.")] = None,
+) -> None:
+    """Print a job file with its functions signed, so that whoever publishes it needs no key."""
+    from elf.client.definitions import definition_of, signed_job
+    from elf.client.names import default_creator
+
+    with explained(file):
+        text, filename = definition_of(file, None, name)
+        print(signed_job(file, text, filename, key, name, creator or default_creator()), end="")
 
 
 def certgen(
@@ -80,3 +107,4 @@ def add_commands(app: typer.Typer) -> None:
     """Add this module's commands."""
     for command in (keygen, certgen):
         app.command(rich_help_panel=_PANEL)(command)
+    app.command(rich_help_panel="Jobs")(sign)

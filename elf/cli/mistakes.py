@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 def load_job(file: Path) -> Definition:
     """Read a job file to run here; its name does not matter, so a bare SQL file may be called anything."""
     from agents.jobs.definition import load_definition
+    from agents.signed.job_file import beside
 
     name = "once" if file.suffix == ".sql" else None
-    return load_definition(read_text(file), filename=file.name, name=name)
+    return load_definition(read_text(file), filename=file.name, name=name, read=beside(file))
 
 
 def read_text(file: Path) -> str:

@@ -76,12 +76,15 @@ def pipeline(
 def _from_file(file: Path) -> PipelineJob:
     from agents.errors import JobError
     from agents.jobs.definition import load_definition
+    from agents.signed.job_file import beside
+    from elf.offline.asking import refuse_own
     from elf.offline.pipeline.run import PipelineJob
 
     with explained(file):
-        job = load_definition(read_text(file), filename=file.name)
+        job = load_definition(read_text(file), filename=file.name, read=beside(file))
         if job.joined is not None:
             raise JobError("a job over other jobs has no events of its own: keep tables of those")
+    refuse_own([each.name for each in job.functions], job.key)
     return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
-from elf.client.definitions import definition_of
+from elf.client.definitions import definition_of, signed_job
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of
@@ -89,6 +89,7 @@ class AsyncClient:
         text: str | None = None,
         name: str | None = None,
         creator: str | None = None,
+        key: str | Path | None = None,
     ) -> Job:
         """Publish a job from a file (TOML, or bare SQL ending in .sql), or from its text.
 
@@ -97,6 +98,7 @@ class AsyncClient:
             text: the job's text instead; SQL if it begins with SELECT or WITH, else TOML.
             name: replaces the file's name; bare SQL in `text` needs it.
             creator: the creator if the file names none; default: one's own.
+            key: file with the secret key that functions of the job's own are signed with (`elf keygen --signing`).
 
         Raises:
             JobSpecError: the job cannot run as written; carries line, column and hint.
@@ -104,6 +106,8 @@ class AsyncClient:
         """
         text, filename = definition_of(file, text, name)
         creator = creator or self._own_creator()
+        if key is not None:
+            text = signed_job(file, text, filename, key, name, creator)
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
         job = await self._ask("POST", "/v1/jobs", Job, json=body)
         self._creators[job.name] = job.creator
@@ -218,6 +222,7 @@ class AsyncClient:
         query: str | None = None,
         options: Mapping[str, str | int] | None = None,
         expected: int | None = None,
+        key: str | Path | None = None,
     ) -> Version:
         """Change a running job on all agents, from one interval on: its whole definition, or query and options alone.
 
@@ -228,6 +233,7 @@ class AsyncClient:
             query: only the query is another.
             options: only these options are others, as `[options]` of a job file has them.
             expected: the number that the newest version has to have.
+            key: as of `publish`.
 
         Raises:
             JobSpecError: it cannot run as written, or not from where the job is.
@@ -235,7 +241,11 @@ class AsyncClient:
         """
         body: dict[str, Any] = {"query": query, "options": dict(options or {}), "expected": expected}
         if file is not None or text is not None:
-            definition, filename = definition_of(file, text, split_name(name)[1])
+            bare = split_name(name)[1]
+            definition, filename = definition_of(file, text, bare)
+            if key is not None:
+                creator = split_name(name)[0] or await self._creator_of(bare)
+                definition = signed_job(file, definition, filename, key, bare, creator)
             body |= {"definition": definition, "filename": filename}
         return await self._change(name, "update", body)
 

@@ -75,9 +75,10 @@ class Client:
         text: str | None = None,
         name: str | None = None,
         creator: str | None = None,
+        key: str | Path | None = None,
     ) -> Job:
         """Publish a job; see `AsyncClient.publish`."""
-        return self._wait(lambda client: client.publish(file, text=text, name=name, creator=creator))
+        return self._wait(lambda client: client.publish(file, text=text, name=name, creator=creator, key=key))
 
     def jobs(self) -> list[Job]:
         """List the jobs that the agent knows."""
@@ -138,10 +139,13 @@ class Client:
         query: str | None = None,
         options: Mapping[str, str | int] | None = None,
         expected: int | None = None,
+        key: str | Path | None = None,
     ) -> Version:
         """Change a running job; see `AsyncClient.update`."""
         return self._wait(
-            lambda client: client.update(name, file, text=text, query=query, options=options, expected=expected)
+            lambda client: client.update(
+                name, file, text=text, query=query, options=options, expected=expected, key=key
+            )
         )
 
     def rollback(self, name: str, version: int | None = None) -> Version:

@@ -23,3 +23,19 @@ def definition_of(file: str | Path | None, text: str | None, name: str | None) -
         raise JobError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise JobError(f"{path}: not UTF-8 text") from None
+
+
+def signed_job(
+    file: str | Path | None, text: str, filename: str, key: str | Path, name: str | None, creator: str | None
+) -> str:
+    """Return a job's text with its functions signed; arguments as of `load_definition`, `key` is a secret key's file.
+
+    Raises:
+        JobSpecError: the job is not right.
+        JobError: there is nothing to sign, it is signed already, or a file cannot be read.
+    """
+    # Parsing SQL takes a while to load, and few jobs bring functions along.
+    from agents.signed.job_file import beside, read_secret, signed_text
+
+    read = None if file is None else beside(Path(file))
+    return signed_text(text, read_secret(Path(key)), filename=filename, name=name, creator=creator, read=read)

@@ -33,6 +33,13 @@ class Job(msgspec.Struct, frozen=True):
         return f"{self.creator}/{self.name}"
 
 
+class Named(msgspec.Struct, frozen=True):
+    """A function that a job brings along, and the public key that it is signed with."""
+
+    name: str
+    key: str = ""
+
+
 class Version(msgspec.Struct, frozen=True):
     """One version of a job; times in ms of event time, but for `made_ms`.
 
@@ -46,6 +53,7 @@ class Version(msgspec.Struct, frozen=True):
         begins_ms: its windows have nothing of before; None: they have all there is.
         columns: types of the columns it reads.
         options: how it runs.
+        functions: those that it brings along.
     """
 
     version: int
@@ -57,6 +65,7 @@ class Version(msgspec.Struct, frozen=True):
     begins_ms: int | None = None
     columns: dict[str, str] = {}
     options: dict[str, Any] = {}
+    functions: list[Named] = []
 
 
 class Leap(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from agents.errors import JobError
 from agents.jobs.definition import Options
 from agents.jobs.joins import Joined
-from elf.client.results import Version
+from elf.client.results import Named, Version
 
 
 class DescribingClient(Protocol):
@@ -74,6 +74,7 @@ class JobText(msgspec.Struct, frozen=True):
     #: Names of those that are expected now.
     roster: list[str] = []
     options: Options = Options()
+    functions: list[Named] = []
     #: Of a job with several trees, of its first part; then `parts` has all of them.
     backfill: Reach | None = None
     parts: list[Part] = []
@@ -101,4 +102,17 @@ def describe(client: DescribingClient, name: str, *, over_jobs: bool = False) ->
     if job.joined is not None and not over_jobs:
         others = " and ".join(dict.fromkeys(use.job for use in job.joined.uses))
         raise JobError(f"{job.key} reads other jobs and has no events of its own; ask so of {others}")
+    functions = [*job.functions, *(each for version in job.versions for each in version.functions)]
+    refuse_own({each.name for each in functions}, job.key)
     return job
+
+
+def refuse_own(names: Collection[str], key: str) -> None:
+    """Refuse a job that brings functions along, in one version or another: nothing would confine them on Spark.
+
+    Raises:
+        JobError: there are names of such functions.
+    """
+    if names:
+        why = "they run at agents only, not on Spark"
+        raise JobError(f"{key} brings functions of its own along ({', '.join(sorted(names))}): {why}")

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agents.config import OverlaySection
+from agents.config import FunctionsSection, OverlaySection
 from agents.errors import ConfigError
+from agents.jobs.definition import load_definition
+from agents.signed.runners import Trust
 from elf.cli.app import app
 from overlay.links.certificates import check_own
+from tests.agents.signed.signed_jobs import SECTION, text_of
 
 
 def run(*arguments: str | Path) -> Result:
@@ -71,3 +74,27 @@ def test_settings_of_certificates_belong_together() -> None:
     with pytest.raises(ConfigError, match=r"not the datagrams of the DHT.*elf keygen"):
         OverlaySection(bind="10.0.0.7:4250", **files)
     assert OverlaySection(bind="10.0.0.7:4250", secret_file="s", **files).tls_ca_file == "c"
+
+
+def test_a_key_to_sign_with_signs_a_job_that_agents_who_list_it_trust(tmp_path: Path) -> None:
+    key, job = tmp_path / "shop.key", tmp_path / "sections.toml"
+    made = run("keygen", "--signing", "--out", key)
+    assert made.exit_code == 0 and key.read_text().strip() not in made.stdout + made.stderr
+    trust = Trust(FunctionsSection(trusted={"shop": made.stdout.strip()}).trusted)
+    job.write_text(text_of("sections").replace(f"source = '''{SECTION}'''", 'file = "section.py"'))
+    (tmp_path / "section.py").write_text(SECTION)
+    signed = run("sign", job, "--key", key)
+    assert signed.exit_code == 0, signed.stderr
+    trust.check("shop", "sections", load_definition(signed.stdout).functions)
+    renamed = load_definition(run("sign", job, "--key", key, "--name", "others").stdout, name="others")
+    trust.check("shop", "others", renamed.functions)
+    job.write_text(signed.stdout)
+    for arguments, why in (
+        ((job, "--key", key), "is signed already"),
+        ((job, "--key", job), "holds no key to sign with"),
+        ((tmp_path / "none.toml", "--key", key), "No such file"),
+    ):
+        refused = run("sign", *arguments)
+        assert (refused.exit_code, refused.stdout) == (2, "") and why in refused.stderr
+    with pytest.raises(ConfigError, match="is no public key"):
+        FunctionsSection(trusted={"shop": key.read_text().strip()})

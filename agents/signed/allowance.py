@@ -1,0 +1,46 @@
+"""How long the functions of a job may take. Pure.
+
+A call may take a second, and so long again for each event; what is used up comes back slowly. So a function that loops
+is found out within a second or two, and one that is only dear cannot keep a source's other jobs waiting all the time.
+"""
+
+from __future__ import annotations
+
+#: What a job's functions may take at once, for each event, and what comes back with time, seconds a second.
+BURST_S, EVENT_S, RETURNED = 1.0, 20e-6, 0.1
+#: Waiting, in which other processes may have had the machine, counts half; ... but not more than this at a time.
+WAITING, WAITING_S_MAX = 0.5, 10.0
+#: Functions that answer nothing at all are given up after so many failures, others after so many in a row.
+FAILURES_FIRST_MAX, FAILURES_MAX = 32, 1_000
+
+
+class Allowance:
+    """What the functions of one job have left.
+
+    Args:
+        now_s: a monotonic clock's time.
+    """
+
+    def __init__(self, now_s: float) -> None:
+        self._left_s, self._at_s = BURST_S, now_s
+        self._answered, self._failures = False, 0
+
+    def grant(self, rows: int, now_s: float) -> float:
+        """Return how many seconds of a processor a call for some rows may take."""
+        self._left_s = min(BURST_S, self._left_s + RETURNED * max(0.0, now_s - self._at_s))
+        self._at_s = now_s
+        return self._left_s + EVENT_S * rows
+
+    def spend(self, rows: int, used_s: float, passed_s: float) -> bool:
+        """Note what a call has taken, of a processor and in all; False if that is more than it may."""
+        cost_s = max(used_s, WAITING * passed_s) - EVENT_S * rows
+        self._left_s -= max(0.0, cost_s)
+        return self._left_s > 0
+
+    def fail(self, rows: int, failed: int) -> bool:
+        """Note on how many rows of a call the function failed; False if it is hopeless."""
+        if failed < rows:
+            self._answered, self._failures = True, 0
+        else:
+            self._failures += failed
+        return self._failures < (FAILURES_MAX if self._answered else FAILURES_FIRST_MAX)

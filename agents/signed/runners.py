@@ -1,0 +1,232 @@
+"""Which signed functions an agent runs: whom it trusts, and the process of each job's functions.
+
+Off unless the operator lists creators and their keys. A process is started when the first events come, ended when none
+have come for a while, and given up for good once its functions have done what they may not: then the job is over, and
+whoever owns this hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from agents.errors import JobSpecError
+from agents.installed.calling import FunctionError
+from agents.jobs.own import Call, OwnFunction, check_functions
+from agents.jobs.types import SqlType
+from agents.signed.allowance import Allowance
+from agents.signed.confining import unsupported
+from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, Process
+from agents.signed.signing import fingerprint, is_signed, read_key
+
+log = logging.getLogger(__name__)
+#: Rows of a question at most: few enough for the process's memory, unless their texts are long.
+ROWS_MAX = 8_192
+#: A process without questions ends after this.
+IDLE_S = 60.0
+#: Jobs whose functions are remembered; those that are longest without a question go.
+RUNNERS_MAX = 1_024
+#: Times that Python has, in microseconds since 1970, and its days.
+_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS = (-719_162, 2_932_896)
+
+
+class FunctionsStoppedError(FunctionError):
+    """The functions of a job have done what they may not and run no more; the text says what."""
+
+
+#: Job and reason.
+Stopped = Callable[[str, str], None]
+
+
+class Trust:
+    """Whose functions may run.
+
+    Args:
+        keys: creator -> public key, base64.
+
+    Raises:
+        JobError: one is no key.
+    """
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        for key in keys.values():
+            read_key(key)
+        self._keys = dict(keys)
+
+    def check(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> None:
+        """Refuse functions that are not signed by their creator, as this agent knows the creator.
+
+        Raises:
+            JobSpecError: with the creator's name.
+        """
+        names = ", ".join(each.name for each in functions)
+        why = f"this agent does not run the functions ({names}) that {creator!r} sends with job {creator}/{job}: "
+        known = self._keys.get(creator)
+        if known is None:
+            raise JobSpecError(why + f"its settings list no key of {creator!r} under [functions] trusted")
+        for each in functions:
+            if not each.signature:
+                raise JobSpecError(why + f"{each.name} is not signed")
+            if each.key != known:
+                signed, trusted = fingerprint(each.key), fingerprint(known)
+                raise JobSpecError(why + f"{each.name} is signed with key {signed}, and {creator!r} has key {trusted}")
+            if not is_signed(creator, job, each):
+                raise JobSpecError(why + f"the signature of {each.name} is wrong: it was altered, or is of another job")
+        missing = unsupported()
+        if missing is not None:
+            raise JobSpecError(why + missing)
+
+
+class Runners:
+    """The signed functions of one agent's jobs.
+
+    Args:
+        trust: whose functions may run; None: those of the user who gives them to this very process.
+        stopped: told, in whatever thread it happens, of a job whose functions run no more, and why.
+    """
+
+    def __init__(self, trust: Trust | None, stopped: Stopped = lambda job, why: None) -> None:
+        self._trust, self._stopped = trust, stopped
+        self._runners: dict[object, Runner] = {}
+        self._lock = threading.Lock()
+
+    def admit(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> Sequence[Call]:
+        """Return what calls functions of a job here; `agents.jobs.own.Admits`."""
+        check_functions(functions)
+        if self._trust is not None:
+            self._trust.check(creator, job, functions)
+        elif (missing := unsupported()) is not None:
+            raise JobSpecError(missing)
+        key = creator, job, tuple(functions)
+        with self._lock:
+            runner = self._runners.pop(key, None) or Runner(f"{creator}/{job}", functions, self._stopped)
+            self._runners[key] = runner
+            while len(self._runners) > RUNNERS_MAX:
+                self._runners.pop(next(iter(self._runners))).rest()
+        return [runner.caller(index) for index in range(len(functions))]
+
+    async def run(self) -> None:
+        """Let processes that nobody asks rest, as long as the agent runs."""
+        while True:
+            await asyncio.sleep(IDLE_S / 2)
+            await asyncio.to_thread(self.rest)
+
+    def rest(self, idle_s: float = IDLE_S) -> None:
+        """End the processes that nobody has asked for so long; a question under way is waited for."""
+        for runner in self._all():
+            runner.rest(idle_s)
+
+    def close(self) -> None:
+        """End all processes."""
+        self.rest(0.0)
+
+    def _all(self) -> list[Runner]:
+        with self._lock:
+            return list(self._runners.values())
+
+
+class Runner:
+    """The functions of one version of a job, and their process while there are events.
+
+    Args:
+        job: for messages.
+        functions: checked.
+        stopped: told when they are given up.
+    """
+
+    def __init__(self, job: str, functions: Sequence[OwnFunction], stopped: Stopped) -> None:
+        self._job, self._functions, self._stopped = job, tuple(functions), stopped
+        self._lock = threading.Lock()
+        self._process: Process | None = None
+        self._allowance = Allowance(time.monotonic())
+        self._asked_s = time.monotonic()
+        #: Why they run no more.
+        self.why: str | None = None
+
+    def caller(self, index: int) -> Call:
+        """Return what calls one of the functions."""
+        return lambda columns: self._call(index, columns)
+
+    def rest(self, idle_s: float = 0.0) -> None:
+        """End the process if nobody has asked for so long; the next question starts another one."""
+        with self._lock:
+            if self._process is not None and time.monotonic() - self._asked_s >= idle_s:
+                self._process.close()
+                self._process = None
+
+    def _call(self, index: int, columns: Sequence[pl.Series]) -> pl.Series:
+        """Call a function for the rows of columns, of which there are some.
+
+        Raises:
+            FunctionError: it fails on some of them.
+            FunctionsStoppedError: the functions run no more.
+        """
+        kind = SqlType.parse(self._functions[index].returns)
+        parts: list[pl.Series] = []
+        with self._lock:
+            if self.why is not None:
+                raise FunctionsStoppedError(self.why)
+            try:
+                for first in range(0, columns[0].len(), ROWS_MAX):
+                    parts += self._parts(index, [column.slice(first, ROWS_MAX) for column in columns], kind)
+            except GaveUpError as error:
+                self._process, self.why = None, f"job {self._job} is stopped: {error}"
+                log.error("%s", self.why)
+                self._stopped(self._job, str(error))
+                raise FunctionsStoppedError(self.why) from None
+        return pl.concat(parts)
+
+    def _parts(self, index: int, columns: Sequence[pl.Series], kind: SqlType) -> list[pl.Series]:
+        values = [column.to_physical().to_list() for column in columns]
+        rows = columns[0].len()
+        if rows > 1 and len(json.dumps(values)) > QUESTION_BYTES_MAX:
+            middle = rows // 2
+            halves = [column.head(middle) for column in columns], [column.slice(middle) for column in columns]
+            return [part for half in halves for part in self._parts(index, half, kind)]
+        answers, failed, why = self._ask(index, values)
+        if failed:
+            raise FunctionError(f"the function {self._functions[index].name} fails: {why}")
+        return [self._typed(answers, kind)]
+
+    def _ask(self, index: int, values: Sequence[Sequence[Any]]) -> tuple[list[Any], int, str]:
+        rows = len(values[0])
+        process = self._process or self._started()
+        began_s, used_s = time.monotonic(), process.used_s()
+        answers, failed, why = process.call(index, values, self._allowance.grant(rows, began_s))
+        self._asked_s = time.monotonic()
+        if not self._allowance.spend(rows, process.used_s() - used_s, self._asked_s - began_s):
+            process.close()
+            raise GaveUpError("its functions take too long, call after call")
+        if not self._allowance.fail(rows, failed):
+            process.close()
+            raise GaveUpError(f"its function {self._functions[index].name} fails on every event: {why}")
+        return answers, failed, why
+
+    def _started(self) -> Process:
+        process = Process(self._functions)
+        process.begin(self._allowance.grant(0, time.monotonic()))
+        self._process = process
+        return process
+
+    def _typed(self, answers: list[Any], kind: SqlType) -> pl.Series:
+        """Return answers as a column; what is none of the type is no answer of our program's."""
+        try:
+            if kind in (SqlType.DATE, SqlType.TIMESTAMP):
+                least, most = _DAYS if kind is SqlType.DATE else _MICROSECONDS
+                whole = pl.Series("", answers, pl.Int64, strict=True)
+                if whole.is_between(least, most).not_().any():
+                    raise ValueError("a time that Python does not have")
+                return whole.cast(pl.Int32).cast(pl.Date) if kind is SqlType.DATE else whole.cast(pl.Datetime("us"))
+            return pl.Series("", answers, kind.dtype, strict=True)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            if self._process is not None:
+                self._process.close()
+            raise GaveUpError("its functions answer with what is not of their types") from None

@@ -1,0 +1,185 @@
+"""Signed functions in their process: what they compute, and what becomes of those that do what they may not."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+
+from agents.errors import JobSpecError
+from agents.installed.calling import FunctionError
+from agents.jobs.own import OwnFunction
+from agents.signed.runners import FunctionsStoppedError, Runners
+from tests.agents.signed.signed_jobs import SECTION
+
+#: What escapes from restricted names gives a function: the module behind `os`.
+POSIX = """
+def posix(name="posix"):
+    kinds = ().__class__.__base__.__subclasses__()
+    return [kind for kind in kinds if kind.__name__ == "BuiltinImporter"][0].load_module(name)
+
+"""
+
+
+class Called:
+    """One function `f`, and the reasons for which its job was to be stopped."""
+
+    def __init__(self, source: str, args: Sequence[str] = ("STRING",), returns: str = "STRING", strict: bool = False):
+        self.stopped: list[tuple[str, str]] = []
+        function = OwnFunction(name="f", args=tuple(args), returns=returns, strict=strict, source=source)
+        self.runners = Runners(None, lambda job, why: self.stopped.append((job, why)))
+        self._call = self.runners.admit("shop", "sections", [function])[0]
+
+    def __call__(self, *columns: Sequence[Any] | pl.Series) -> list[Any]:
+        series = [column if isinstance(column, pl.Series) else pl.Series(column) for column in columns]
+        return self._call(series).to_list()
+
+    def processes(self) -> list[int]:
+        """The numbers of the processes that this one has begun and that are there."""
+        children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return [int(pid) for pid in children if b"child.py" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+@pytest.fixture
+def called(request: pytest.FixtureRequest) -> Iterator[Called]:
+    made = Called(*request.param) if isinstance(request.param, tuple) else Called(request.param)
+    yield made
+    made.runners.close()
+    assert made.processes() == []
+
+
+@pytest.mark.parametrize("called", [SECTION.replace("section", "f")], indirect=True)
+def test_a_function_is_called_for_each_row(called: Called) -> None:
+    assert called(["/shop/toys/kite", "/", "/shop/books/1"]) == ["toys", None, "books"]
+    many = [f"/shop/{'abcdefgh'[number % 8]}/x" for number in range(20_000)]
+    assert called(many) == [path[6] for path in many]
+    (pid,) = called.processes()
+    called.runners.rest(0.0)
+    assert called.processes() == []
+    assert called(["/shop/toys/kite"]) == ["toys"] and called.processes() != [pid]
+    assert called.stopped == []
+
+
+TIMES = [datetime.datetime(2026, 1, 2, 3, 4, 5, 678_901), datetime.datetime(1969, 12, 31, 23, 59)]
+DAYS = [datetime.date(2026, 1, 2), datetime.date(1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("BOOLEAN", [True, False]),
+        ("INT", [-(2**31), 2**31 - 1]),
+        ("BIGINT", [-(2**63), 2**63 - 1]),
+        ("DOUBLE", [float("inf"), -0.0]),
+        ("STRING", ["", '\u20ac\U0001f600 "\\\n\x00']),
+        ("DATE", DAYS),
+        ("TIMESTAMP", TIMES),
+    ],
+)
+def test_values_of_every_type_come_back_as_they_went(kind: str, values: list[Any]) -> None:
+    called = Called("def f(x, y): return x", (kind, "BIGINT"), kind)
+    try:
+        assert repr(called([*values, None], [1, 2, 3])) == repr([*values, None])
+        strict = Called("def f(x, y): return x", (kind, "BIGINT"), kind, strict=True)
+        assert strict([values[0], values[0]], [1, None]) == [values[0], None]
+        strict.runners.close()
+    finally:
+        called.runners.close()
+
+
+@pytest.mark.parametrize("called", ["def f(x): return str(7 // len(x))", "def f(x): return x and 7"], indirect=True)
+def test_a_failure_is_of_its_events_and_the_job_goes_on(called: Called) -> None:
+    with pytest.raises(FunctionError, match=r"the function f fails: (ZeroDivisionError|TypeError: it returned 7)"):
+        called(["abc", "", "abcd"])
+    assert called.stopped == [] and len(called.processes()) == 1
+
+
+HOSTILE = {
+    "loops": ("def f(x):\n    while True: pass", "take too long: more than 1.0 s of a processor"),
+    "loops at once": ("while True: pass", "take too long: more than 1.0 s of a processor"),
+    "allocates": ("def f(x):\n    a = []\n    while True: a.append('x' * 100_000)", "need more than 256 MiB of memory"),
+    "allocates at once": ("a = 'x' * (1 << 40)", "need more than 256 MiB of memory"),
+    "recurses": ("def f(x): return f(x)", "fails on every event: RecursionError"),
+    "raises": ("def f(x):\n    raise ValueError('no\\nwhatever')", "f fails on every event: ValueError: no"),
+    "raises at once": ("1 / 0", "the source of its function f fails: ZeroDivisionError"),
+    "defines nothing": ("def g(x): return x", "the source of its function f fails: TypeError: the source defines no"),
+    "is no Python": ("def f(x) return x", "the source of its function f fails: SyntaxError"),
+    "imports": ("import socket", "socket cannot be imported here"),
+    "opens": ("def f(x): return open(x)", "fails on every event: NameError"),
+    "opens all the same": (f"{POSIX}def f(x): return posix().open('/etc/passwd', 0)", "PermissionError"),
+    "forks": (f"{POSIX}def f(x): return posix().fork()", "a system call that they may not make"),
+    "runs a program": (f"{POSIX}def f(x): posix().execv('/bin/sh', ['sh'])", "a system call that they may not make"),
+    "makes a thread": (f"{POSIX}def f(x): posix('_thread').start_new_thread(f, ())", "a system call that they may not"),
+    "kills": (f"{POSIX}def f(x): posix().kill(posix().getppid(), 9)", "a system call that they may not make"),
+    "sleeps": (f"{POSIX}def f(x): posix('time').sleep(99)", "a system call that they may not make"),
+    "lifts its limits": (f"{POSIX}def f(x): posix().setuid(0)", "a system call that they may not make"),
+    "waits": (f"{POSIX}def f(x): return posix().read(3, 9)", "wait for something, for more than 1 s"),
+    "ends": (f"{POSIX}def f(x): posix()._exit(0)", "the process of its functions has ended by itself"),
+    "floods": (f"{POSIX}def f(x):\n    while True: posix().write(4, b'x' * 65536)", "more than 16777216 bytes"),
+    "lies": (f"{POSIX}def f(x): posix().write(4, b'\\0\\0\\0\\2[]')", "answer what was not asked"),
+    "lies of types": (
+        f'{POSIX}def f(x): posix().write(4, b\'\\0\\0\\0\\x1b["answers", 1, [1], 0, ""]  \')',
+        "answer with what is not of their types",
+    ),
+    "answers at length": ("def f(x): return 'x' * (1 << 25)", "more than 16777216 bytes|MiB of memory"),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_what_may_not_be_stops_the_job_soon_and_nothing_else(what: str) -> None:
+    source, why = HOSTILE[what]
+    called, began_s = Called(source), time.monotonic()
+    with pytest.raises(FunctionsStoppedError, match=f"job shop/sections is stopped: .*({why})"):
+        for _ in range(40):
+            try:
+                called(["/etc/hosts"])
+            except FunctionsStoppedError:
+                raise
+            except FunctionError:
+                continue
+    ((job, reason),) = called.stopped
+    assert job == "shop/sections" and "\n" not in reason
+    assert called.processes() == []
+    with pytest.raises(FunctionsStoppedError):
+        called(["/etc/hosts"])
+    assert len(called.stopped) == 1
+    # Far from a limit, and yet less than a machine that does other things may take.
+    assert time.monotonic() - began_s < 15
+
+
+def test_nothing_of_the_agent_is_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELF_TOKEN_FILE", "secret")
+    with open("/dev/null") as file:
+        os.set_inheritable(file.fileno(), True)
+        called = Called(f"{POSIX}def f(x): return str(sorted(posix().environ))")
+        try:
+            assert "TOKEN" not in called(["x"])[0]
+            (pid,) = called.processes()
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+            links = {os.readlink(each) for each in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+            assert {link.partition(":")[0] for link in links} == {"/dev/null", "pipe"} and len(links) == 3
+            limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+            assert f"Max address space         {256 << 20}" in limits and "Max core file size        0" in limits
+            assert os.getsid(pid) == pid
+        finally:
+            called.runners.close()
+
+
+def test_where_functions_cannot_be_confined_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agents.signed.confining.platform.machine", lambda: "sparc64")
+    with pytest.raises(JobSpecError, match="the system calls of sparc64 are not known"):
+        Called("def f(x): return x")
+
+
+@pytest.mark.parametrize("called", ["def f(x): return ' '.join({str(n) + x for n in range(9)})"], indirect=True)
+def test_sets_are_in_the_same_order_in_every_process(called: Called) -> None:
+    first = called(["a"])
+    called.runners.rest(0.0)
+    assert called(["a"]) == first
