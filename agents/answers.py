@@ -22,6 +22,7 @@ from agents.changing.requests import Amend, Leap
 from agents.errors import ElfError, JobError, UnavailableError
 from agents.group.fetching import Pages
 from agents.joining.results import JobResults
+from agents.masters.ending import end, install
 from agents.masters.listing import summary
 from agents.masters.loading import load
 from agents.masters.masters import Masters
@@ -162,8 +163,8 @@ class Answers:
                 return await self._locate(request)
             case Weigh() if here:
                 return (msgspec.to_builtins(self._masters.weigh(request, self._now_ms())),)
-            case Install(job, roster, ended) if here:
-                return ((await self._masters.install(job, roster, ended)).encode(),)
+            case Install() if here:
+                return ((await install(self._masters, request, self._spread_job, self._now_ms())).encode(),)
             case Fetch() if here:
                 return (await self._pages.answer(request),)
             case Spread():
@@ -181,9 +182,8 @@ class Answers:
                     return (await self._describe_source(request),)
                 known = [m for m in self._catalogue.members(source) if m.agent_id != self._me().agent_id]
                 return contact_at(known[0].address) if known else None
-            case ListJobs():
-                jobs = {job.definition.app_id: job for job in [*self._masters.jobs, *self._catalogue.running()]}
-                return ([self._row(job) for job in list(jobs.values())[:JOBS_MAX]],)
+            case ListJobs(ended):
+                return ([self._row(job) for job in self._jobs(ended)[:JOBS_MAX]],)
             case Introduce():
                 return (msgspec.to_builtins(self._me()),)
             case ViewTree(app):
@@ -200,6 +200,8 @@ class Answers:
                 raise ElfError("this request is for one agent, not to be routed")
 
     async def _master(self, request: AnyRequest) -> Any:
+        if isinstance(request, Query | Follow | Share | Watch | LoadIntervals | Leap | Ask):
+            self._masters.require_running(request.app)
         match request:
             case Describe(app) | Query(app=app) | Follow(app=app) if self._sides.holds(app):
                 return await self._sides.result(request)
@@ -233,14 +235,7 @@ class Answers:
             case Leap():
                 return leap(self._masters, request)
             case Stop(app):
-                # Decided first, so that no other master takes the job up again; told then, dropped last: a stop that
-                # did not reach the agents can be asked for again.
-                tombstone = await self._masters.begin_stop(app, self._now_ms())
-                if not await self._spread_job(tombstone):
-                    raise UnavailableError(
-                        "the job was published again at the same time; stop it again if it should end"
-                    )
-                await self._masters.stop(tombstone)
+                await end(self._masters, app, self._spread_job, self._now_ms())
                 return None
             case _:
                 raise AssertionError(request)
@@ -260,6 +255,13 @@ class Answers:
     def _row(self, job: JobRecord) -> Json:
         trouble = self._applications.trouble(job)
         return summary(job) if trouble is None else {**summary(job), "trouble": trouble}
+
+    def _jobs(self, ended: bytes | None) -> list[JobRecord]:
+        """Return the jobs that are known here, and `ended` too if it is known to be over."""
+        over = None if ended is None else self._catalogue.job(ended)
+        known = [over] if over is not None and over.stopped else []
+        known += [*self._masters.jobs, *self._catalogue.running()]
+        return list({job.definition.app_id: job for job in known}.values())
 
     def _elsewhere(self, app: bytes) -> JobRecord | None:
         """Return a running job that is known here but not mastered here."""

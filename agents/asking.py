@@ -53,9 +53,9 @@ class Asking:
         """Ask a job's master; see `Locator.ask`."""
         return await self._locator.ask(key, request, timeout_ms)
 
-    async def rows(self) -> list[Json]:
-        """List the jobs of all agents we know, and all their parts."""
-        return newest(await self.ask_all(ListJobs()))
+    async def rows(self, ended: bytes | None = None) -> list[Json]:
+        """List the jobs of all agents we know, and all their parts, and this one even if it is over."""
+        return newest(await self.ask_all(ListJobs(ended)))
 
     async def ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""
@@ -89,16 +89,25 @@ class Asking:
 
 
 def newest(answers: Iterable[Sequence[Json]]) -> list[Json]:
-    """Merge the agents' lists of jobs, by creator and name: of a job's rows, that of its newest publication counts.
+    """Merge the agents' lists of jobs, by creator and name: of a job's rows, the newest counts.
 
-    Whoever has not heard yet that a job was published anew still names the master it had before. Of what agents say is
-    wrong with a job one sentence is kept.
+    Whoever has not heard yet that a job was published anew still names the master it had before, and whoever has not
+    heard of its last change the state. Of what agents say is wrong with a job one sentence is kept.
     """
     found: dict[str, Json] = {}
+    troubles: dict[tuple[str, int], str] = {}
     for row in (row for rows in answers for row in rows):
         known = found.get(row["app_id"])
-        if known is None or row["published_ms"] > known["published_ms"]:
+        if known is None or _age(row) > _age(known):
             found[row["app_id"]] = row
-        elif row["published_ms"] == known["published_ms"] and "trouble" in row:
-            found[row["app_id"]] = {**known, "trouble": row["trouble"]}
-    return sorted(found.values(), key=lambda row: (row["creator"], row["name"]))
+        if "trouble" in row:
+            troubles[row["app_id"], row["published_ms"]] = row["trouble"]
+    told = (
+        row | ({} if (why := troubles.get((app, row["published_ms"]))) is None else {"trouble": why})
+        for app, row in found.items()
+    )
+    return sorted(told, key=lambda row: (row["creator"], row["name"]))
+
+
+def _age(row: Json) -> tuple[int, int, bool]:
+    return row["published_ms"], row["version"], row["state"] == "ended"

@@ -44,12 +44,16 @@ class JobSpecError(JobError):
 
 
 class UnknownJobError(JobError):
-    """No such job; `nearest` lists the names that look most like it."""
+    """No such job; `nearest` lists the names that look most like it. `ended`: why there is none any more, if known."""
 
-    def __init__(self, name: str, known: Iterable[str] = ()) -> None:
-        self.name = name
-        self.nearest = nearest(name, known)
-        super().__init__(f"there is no job {name!r}" + did_you_mean(self.nearest))
+    def __init__(self, name: str, known: Iterable[str] = (), ended: str = "") -> None:
+        self.name, self.ended = name, ended
+        self.nearest = () if ended else nearest(name, known)
+        super().__init__(f"there is no job {name!r}" + (f" any more: {ended}" if ended else did_you_mean(self.nearest)))
+
+
+class StoppedError(JobError):
+    """The job is stopped and answers nothing, but it can be resumed; the text says until when. HTTP 409."""
 
 
 class JobConflictError(JobError):

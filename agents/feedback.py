@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from agents.catalogue import Catalogue
+from agents.changing.stops import stopped_error, why_ended
 from agents.errors import JobError, UnavailableError, UnknownJobError
 from agents.http.service import Json, Told
 from agents.joining.results import JobResults
@@ -74,12 +75,16 @@ class Feedback:
 
         Raises:
             UnknownJobError: this agent does not know the job.
+            StoppedError: the job is stopped.
             JobError: the job has no feedback.
             UnavailableError: no result has come yet, or this agent takes no part in the job.
         """
         job = self._catalogue.job(app)
         if job is None or job.stopped:
-            raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()])
+            ended = "" if job is None else why_ended(job.ends_ms)
+            raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()], ended)
+        if job.rests:
+            raise stopped_error(job)
         if not (job.definition.options.feedback or job.definition.options.application):
             raise JobError(f"{key} has no feedback; publish it with `feedback = 100`, so many rows, in its [options]")
         record = self._told(job.tree)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import msgspec
 
-from agents.errors import JobError, UnavailableError, UnknownJobError
+from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.http.service import Position, Positioned
 from agents.masters.results import Json, Span
 from agents.parts.due import Due
@@ -183,7 +183,7 @@ class _Parts:
         while self.anew is None:
             try:
                 return (await self._gathering.result(self._job, span or "latest"))[0]
-            except UnknownJobError:
+            except (UnknownJobError, StoppedError):
                 raise
             except JobError:
                 return None

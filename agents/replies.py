@@ -18,6 +18,7 @@ from agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    StoppedError,
     UnavailableError,
     UnknownAgentError,
     UnknownJobError,
@@ -78,7 +79,9 @@ def reply_of_error(error: ElfError) -> Reply:
         return Reply(
             failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
         )
-    if isinstance(error, UnknownJobError | UnknownAgentError):
+    if isinstance(error, UnknownJobError):
+        return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest, hint=error.ended or None))
+    if isinstance(error, UnknownAgentError):
         return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
     return Reply(failure=Failure(kind=kind, message=str(error)))
 
@@ -100,7 +103,9 @@ def value_of(body: bytes) -> Any:
         case "JobSpecError":
             raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
         case "UnknownJobError":
-            raise UnknownJobError(failure.message, failure.nearest)
+            raise UnknownJobError(failure.message, failure.nearest, failure.hint or "")
+        case "StoppedError":
+            raise StoppedError(failure.message)
         case "UnknownAgentError":
             raise UnknownAgentError(failure.message, failure.nearest)
         case "AgentRunningError":

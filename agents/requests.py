@@ -43,6 +43,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     #: When this record was made, and after every one its maker knew: of two records of a job the later one counts. A
     #: clock, because whoever publishes anew may not have heard of the stop yet.
     stamp_ms: Instant
+    #: It is over, and nothing is kept of it any more; while a stop can be undone, it `rests`.
     stopped: bool = False
     #: Which of the job's two candidate keys the master was found by; records from before there were two have none.
     salt: Annotated[int, msgspec.Meta(ge=SALTS[0], le=SALTS[-1])] = 0
@@ -65,6 +66,18 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         if self.versions:
             return self.versions
         return (Version(number=self.definition.version, definition=self.definition, made_ms=self.published_ms),)
+
+    @property
+    def ends_ms(self) -> int | None:
+        """When a stopped job ends for good unless it is resumed, or so has ended; None: neither."""
+        ends_ms = self.history[-1].ends_ms
+        # Somebody may have ended it before.
+        return None if self.stopped and ends_ms is not None and self.stamp_ms < ends_ms else ends_ms
+
+    @property
+    def rests(self) -> bool:
+        """Whether the job is stopped and can still be resumed."""
+        return self.history[-1].is_stopped and not self.stopped
 
     @property
     def publication(self) -> str:
@@ -221,7 +234,7 @@ class OfSide(Request, frozen=True, tag="side"):
 
 
 class Stop(Request, frozen=True, tag="stop"):
-    """Stop a job; asked of its master."""
+    """End a job for good, running or stopped; asked of its master."""
 
     app: AppId
 
@@ -286,7 +299,9 @@ class Inspect(Request, frozen=True, tag="inspect"):
 
 
 class ListJobs(Request, frozen=True, tag="jobs"):
-    """List the jobs an agent knows."""
+    """List the jobs an agent knows, and `ended` too if it knows that this one is over."""
+
+    ended: AppId | None = None
 
 
 class Introduce(Request, frozen=True, tag="introduce"):

@@ -22,6 +22,7 @@ from agents.masters.listing import summary
 from agents.metrics import render_metrics
 from agents.parts.gathering import parted_job
 from agents.parts.requests import LoadIntervals
+from agents.parts.stopping import Stopping
 from agents.parts.whole_jobs import WholeJobs
 from agents.publishing.locating import JobRequest
 from agents.requests import Describe, Introduce, Query, ViewTree, contact_at
@@ -45,6 +46,7 @@ class Service:
         self._asking = asking = agent.asking
         self._changing = Changing(asking.ask, agent.publisher)
         self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
+        self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows)
         self._explaining = Explaining(
             agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
         )
@@ -68,12 +70,14 @@ class Service:
         value, hops = await self._parts.described(creator, name)
         return {**value, "hops": hops}
 
-    async def stop(self, creator: str, name: str) -> None:
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
         """Stop a job on its masters, then everywhere."""
-        await self._parts.stop(creator, name)
+        return await self._stopping.stop(creator, name, keep_ms)
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
-        """Make another version of a running job."""
+        """Make another version of a running job, or take a paused or stopped one up again."""
+        if wanted.change == "resume":
+            return await self._stopping.resume(creator, name, wanted.expected)
         return await self._changing.change(creator, name, wanted)
 
     async def leap(self, creator: str, name: str) -> Json:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from agents.fitting import fit
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
-from agents.jobs.versions import Reign, Versions
+from agents.jobs.versions import ALWAYS, Reign, Versions
 from agents.open_intervals import OpenIntervals, parted
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, unpack
@@ -103,6 +103,11 @@ class Worker:
     def literals(self) -> Sequence[Sequence[str]]:
         """For each such version, texts each of which every event that it wants contains in its raw line."""
         return [reign.plan.literals for reign in self._counting]
+
+    @property
+    def counts_nothing(self) -> bool:
+        """Whether no event that may come is counted any more: the job is paused or stopped for long."""
+        return not self._counting
 
     @property
     def is_exact(self) -> bool:
@@ -203,7 +208,12 @@ class Worker:
 
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
         labels have to say goes with the first: until the one that it is in is committed, no label knows of it.
+
+        Of a stopped job nothing is sealed that counts nothing: it costs no tree anything until it is resumed.
         """
+        if self._counting and self.versions.rests_from != ALWAYS:
+            # Nothing is sealed that would tell how late an event is.
+            self._counting = self._reigns_after(watermark_ms // self.plan.interval_ms)
         closed = self._closed(watermark_ms)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
@@ -228,6 +238,8 @@ class Worker:
         """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
         closed = NEVER
         for reign in self.versions.reigns():
+            if reign.first >= self.versions.rests_from:
+                break
             lateness_ms = reign.plan.definition.options.lateness_ms
             closed = max(closed, min((watermark_ms - lateness_ms) // reign.plan.interval_ms - 1, reign.last))
             if closed < reign.last:

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
         JobConflictError,
         JobError,
         JobSpecError,
+        StoppedError,
         UnavailableError,
         UnknownJobError,
     )
     from agents.installed.declaring import aggregate, scalar, vectorised
-    from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Tree, Version, Window
+    from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Stop, Tree, Version, Window
 
 __version__ = "0.1.0"
 _ERRORS = (
@@ -41,6 +42,7 @@ _ERRORS = (
     "JobConflictError",
     "JobError",
     "JobSpecError",
+    "StoppedError",
     "UnavailableError",
     "UnknownAgentError",
     "UnknownJobError",
@@ -68,6 +70,8 @@ __all__ = [
     "Result",
     "Retirement",
     "Simulation",
+    "Stop",
+    "StoppedError",
     "Tree",
     "UnavailableError",
     "UnknownAgentError",

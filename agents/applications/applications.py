@@ -153,10 +153,10 @@ class Applications:
         return [(runner.instance.elf.job, role, runner) for (_, role), runner in self._runners.items()]
 
     async def _look(self) -> None:
-        wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if is_of(job)}
+        wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if _runs(job)}
         sources = self._me().sources
         for job in self._catalogue.running():
-            if is_of(job) and job.definition.source in sources:
+            if _runs(job) and job.definition.source in sources:
                 wanted[job.tree, "agent"] = job
         for place in [place for place in self._runners if place not in wanted]:
             await self._stop(place)
@@ -194,3 +194,8 @@ class Applications:
         runner = self._runners.pop(place)
         self._performer.forget(runner)
         await runner.stop()
+
+
+def _runs(job: JobRecord) -> bool:
+    """Tell whether a job has an application that should run; that of a stopped job begins anew with it."""
+    return is_of(job) and not job.rests

@@ -88,7 +88,7 @@ class Changing:
                 # What is left as it was is of this version.
                 expected = current.version if expected is None and wanted.definition is None else expected
             try:
-                answer = await self._amend(key, Amend(app, wanted.change, token, definition, wanted.version, expected))
+                answer = await self.amend(key, Amend(app, wanted.change, token, definition, wanted.version, expected))
             except JobConflictError:
                 if wanted.expected is not None or expected is None or number == TRIES - 1:
                     raise
@@ -96,7 +96,7 @@ class Changing:
                 return answer
         raise AssertionError("the last try returns or raises")
 
-    async def _amend(self, key: str, request: Amend) -> Json:
+    async def amend(self, key: str, request: Amend) -> Json:
         """Ask a job's master until it answers, or has not for a while: it may be lost, and another one follow."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + PATIENCE_S

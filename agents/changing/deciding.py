@@ -14,7 +14,7 @@ from agents.errors import JobConflictError, JobError
 from agents.jobs.definition import Definition
 from agents.jobs.own import Admits
 from agents.jobs.plan import Plan, compile_job
-from agents.jobs.versions import VERSIONS_MAX, Version, Versions, check_change, has_same_states
+from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, check_change, has_same_states
 from agents.masters.results import Json
 from agents.requests import JobRecord
 from overlay.contract import NEVER
@@ -33,7 +33,7 @@ def next_version(
 
     Raises:
         JobSpecError: the definition cannot run, or the agents could not follow the change.
-        JobConflictError: the job has another newest version than expected, or is paused.
+        JobConflictError: the job has another newest version than expected, is paused, stopped or ending.
         JobError: there is no such version, or the job has several trees or answers for one side of a split.
     """
     newest = job.history[-1]
@@ -55,21 +55,27 @@ def next_version(
         states=newest.states if same else number,
         made_ms=now_ms,
         token=request.token,
+        ends_ms=min(now_ms + request.keep_ms, ENDS_MS_MAX) if request.kind == "stop" else None,
     )
 
 
 def _check_kind(job: JobRecord, newest: Version, request: Amend) -> None:
     options, key = job.definition.options, job.definition.key
-    if job.definition.joined is not None:
+    if job.stopped:
+        raise JobConflictError(f"job {key} is ending for good at this moment")
+    rests = request.kind in ("stop", "resume")
+    if job.definition.joined is not None and not rests:
         raise JobError(f"job {key} reads other jobs, and has nothing of its own to {request.kind}: change those")
-    if options.trees > 1:
+    # Parts of a job cannot change together, but each of them can rest.
+    if options.trees > 1 and not rests:
         raise JobError(f"job {key} has {options.trees} trees, and only a job of one tree can be changed while it runs")
     if options.availability != "exact":
-        raise JobError(f'job {key} has availability = "{options.availability}", so it cannot be changed while it runs')
-    if newest.is_paused and request.kind != "resume":
-        raise JobConflictError(f"job {key} is paused; resume it first")
+        cannot = "it can only be stopped for good" if request.kind == "stop" else "it cannot be changed while it runs"
+        raise JobError(f'job {key} has availability = "{options.availability}", so {cannot}')
+    if newest.is_paused and not rests:
+        raise JobConflictError(f"job {key} is {'stopped' if newest.is_stopped else 'paused'}; resume it first")
     if not newest.is_paused and request.kind == "resume":
-        raise JobConflictError(f"job {key} is not paused")
+        raise JobConflictError(f"job {key} is not paused, nor stopped")
 
 
 def _definition(job: JobRecord, request: Amend) -> Definition:
@@ -122,6 +128,7 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
         "until_ms": None if until is None else until * interval_ms,
         "begins_ms": None if version.begins == NEVER else version.begins * interval_ms,
         "made_ms": version.made_ms,
+        "ends_ms": version.ends_ms,
         "query": definition.text,
         "columns": definition.columns,
         "options": msgspec.to_builtins(definition.options),

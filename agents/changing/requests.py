@@ -12,6 +12,9 @@ from overlay.messages import Interval
 
 #: What can be asked for; all but the first keep a definition that the job has, or had.
 Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]
+#: How long a stopped job can be resumed unless people say otherwise, and how long they may.
+KEEP_MS, KEEP_MS_MAX = 24 * 3_600_000, 7 * 24 * 3_600_000
+Keep: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=KEEP_MS_MAX)]
 Token: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
@@ -40,12 +43,13 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
 
     `definition`: of an update. `number`: the version whose definition a rollback brings back; None: the one before the
     newest. `expected`: the number that the newest version has to have; None: any. `token`: random; asking again with
-    the same one makes no second version.
+    the same one makes no second version. `keep_ms`: of a stop: how long it can be undone.
     """
 
     app: AppId
-    kind: Kind
+    kind: Kind | Literal["stop"]
     token: Token
     definition: Definition | None = None
     number: Number | None = None
     expected: Number | None = None
+    keep_ms: Keep = KEEP_MS

@@ -66,9 +66,13 @@ class Dismiss(_Command, frozen=True, tag="retire"):
 
 
 class Rename(_Command, frozen=True, tag="job"):
-    """The job's record is this from now on: another master, or a later stamp."""
+    """The job's record is this from now on: another master, a later stamp, or its end.
+
+    `version`: of no effect unless this is the number of the job's newest version then; None: whatever that is.
+    """
 
     job: JobRecord
+    version: int | None = None
 
 
 class Turn(_Command, frozen=True, tag="version"):

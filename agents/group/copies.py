@@ -280,10 +280,12 @@ class Copies:
                 await asyncio.to_thread(master.enlist, agent, entry, lost, place)
             case Dismiss(agent=agent, last=last):
                 await asyncio.to_thread(master.retire, agent, last, place)
-            case Rename(job=job):
-                if job.tree == copy.job.tree and job.stamp_ms > copy.job.stamp_ms:
-                    # Whoever proposed it may not have known of a version that was decided before.
-                    known = {"definition": copy.job.definition, "versions": copy.job.versions}
+            case Rename(job=job, version=number):
+                overtaken = number is not None and number != copy.job.history[-1].number
+                if job.tree == copy.job.tree and job.stamp_ms > copy.job.stamp_ms and not overtaken:
+                    # Whoever proposed it may not have known of a version, or of the end, that was decided before.
+                    stopped = job.stopped or copy.job.stopped
+                    known = {"definition": copy.job.definition, "versions": copy.job.versions, "stopped": stopped}
                     await self._rename(copy, msgspec.structs.replace(job, **known))
                 await asyncio.to_thread(master.note, place)
             case Turn(version=version):

@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 JOB_KEY = "job"
 #: Pauses before everyone is told again of a new master.
 SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
-#: A stopped job's leader stays so long for members that have not heard of it.
+#: How often the clock, which may be set, is looked at while the end of a stopped job is far.
+LOOK_S_MAX = 60.0
+#: The leader of a job that is over stays so long for members that have not heard of it.
 END_S = 2.0
 #: A member without a vote that its leader has not told of a job's end drops its copy so long after the job's record.
 DROP_S = 3 * END_S
@@ -98,6 +100,7 @@ class Reigns:
                 # By the job's own tree first, which all its agents are in.
                 self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
                 self._begin(app, self._tell_all(copy))
+                self._begin(app, self._end_in_time(app, copy))
                 self._tell(app)
             case End(tombstone=tombstone):
                 self._begin(None, self._end(app, tombstone, leads=copy.leads))
@@ -135,6 +138,7 @@ class Reigns:
             await self._finish_stop(app, copy)
             return
         self._take_root(app, copy)
+        self._begin(app, self._end_in_time(app, copy))
         log.info("this agent is the master of job %s", copy.job.definition.key)
         await self._tell_all(copy)
 
@@ -143,6 +147,25 @@ class Reigns:
         await self._tell_all(copy)
         with contextlib.suppress(OverlayError):
             await self._copies.propose(app, End(copy.job))
+
+    async def _end_in_time(self, app: bytes, copy: Copy) -> None:
+        """End a stopped job for good when its time is over; nothing if it is resumed, or stopped anew, before that."""
+        version = copy.job.history[-1].number
+        while copy.job.rests and copy.job.history[-1].number == version:
+            ends_ms = copy.job.ends_ms
+            assert ends_ms is not None
+            left_ms = ends_ms - self._now_ms()
+            if left_ms > 0:
+                await asyncio.sleep(min(left_ms / 1000, LOOK_S_MAX))
+                continue
+            log.info("job %s was not resumed in time, and ends", copy.job.definition.key)
+            # Decided like every version of it: a resume that came first counts.
+            with contextlib.suppress(OverlayError):
+                await self._copies.propose(app, Rename(copy.job.tombstone(self._now_ms()), version))
+                break
+            await asyncio.sleep(SPREAD_RETRY_S_MAX)
+        if copy.job.stopped:
+            await self._finish_stop(app, copy)
 
     async def _tell_all(self, copy: Copy) -> None:
         """Put the job's record into its source's tree, until that is done or we lead no more."""

@@ -24,6 +24,7 @@ from agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    StoppedError,
     UnavailableError,
     UnknownAgentError,
     UnknownJobError,
@@ -45,6 +46,7 @@ _KINDS: tuple[tuple[type[ElfError], str, int], ...] = (
     (AgentRunningError, "agent-running", 409),
     (JobSpecError, "job-spec", 422),
     (JobConflictError, "job-conflict", 409),
+    (StoppedError, "job-stopped", 409),
     (ExpiredError, "expired", 410),
     (IncompleteError, "incomplete", 409),
     (UnavailableError, "unavailable", 503),
@@ -74,7 +76,9 @@ def problem_body(error: ElfError) -> Json:
         case JobSpecError():
             place = {"line": error.line, "column": error.column, "hint": error.hint}
             return _body(status, kind, error.message, place)
-        case UnknownJobError() | UnknownSourceError() | UnknownAgentError():
+        case UnknownJobError():
+            return _body(status, kind, str(error), {"name": error.name, "nearest": error.nearest, "hint": error.ended})
+        case UnknownSourceError() | UnknownAgentError():
             return _body(status, kind, str(error), {"name": error.name, "nearest": error.nearest})
     return _body(status, kind, str(error), {})
 

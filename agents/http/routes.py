@@ -15,10 +15,12 @@ import msgspec
 from aiohttp import web
 
 from agents.changing.changing import Wanted
+from agents.changing.requests import KEEP_MS_MAX
 from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json, Loaded
 from agents.http.stream import send_results
+from agents.jobs.durations import parse_duration_ms
 from agents.masters.results import require_complete
 from agents.masters.windows import parse_window
 from overlay.decoding import read_msgpack
@@ -93,10 +95,10 @@ async def leap_over(request: web.Request) -> web.Response:
 
 
 async def stop_job(request: web.Request) -> web.Response:
-    """DELETE /v1/jobs/{creator}/{name}."""
+    """DELETE /v1/jobs/{creator}/{name}?keep=."""
     creator, name = _job_names(request)
-    await _service(request).stop(creator, name)
-    return _json({"creator": creator, "name": name, "state": "stopping"})
+    _known_parameters(request, "keep")
+    return _json(await _service(request).stop(creator, name, _keep_ms(request.query.get("keep"))))
 
 
 async def show_result(request: web.Request) -> web.Response:
@@ -261,6 +263,22 @@ def _limit(request: web.Request) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0):
         raise BadRequestError(f"limit = {text[:100]!r}: use a number of rows, 1 or more")
     return int(text)
+
+
+def _keep_ms(text: str | None) -> int | None:
+    """Read how long a stopped job can be resumed: a duration, or nothing of one, such as `0s`."""
+    if text is None:
+        return None
+    if re.fullmatch(r"0+ ?[a-z]*", text):
+        return 0
+    try:
+        keep_ms = parse_duration_ms(text[:_KEY_CHARS_MAX])
+    except ValueError:
+        keep_ms = KEEP_MS_MAX + 1
+    if keep_ms > KEEP_MS_MAX:
+        wanted = "a duration such as 24h, 7 days at most, or 0s to end the job for good"
+        raise BadRequestError(f"keep = {text[:100]!r}: use {wanted}")
+    return keep_ms
 
 
 def _tag_of(result: Json) -> str:

@@ -70,7 +70,7 @@ class AgentService(Protocol):
 
         Returns:
             `{"creator", "name", "app_id" (hex), "source", "query", "columns" (types as published), "master", "state",
-            "version", ...}` each.
+            "version", "ends_ms" (until when a stopped one can be resumed), ...}` each.
         """
         ...
 
@@ -78,21 +78,35 @@ class AgentService(Protocol):
         """Describe one job: its definition, master and status; UnknownJobError if there is none."""
         ...
 
-    async def stop(self, creator: str, name: str) -> None:
-        """Stop a job on all agents; UnknownJobError if there is none."""
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+        """Stop a job on all agents.
+
+        Args:
+            creator: of the job.
+            name: of the job.
+            keep_ms: how long it can be resumed; 0: it ends for good at once. None: a day, if that is possible.
+
+        Returns:
+            `{"creator", "name", "state", "ends_ms"}`: `stopped` and until when it can be resumed, or `ended` and None.
+
+        Raises:
+            UnknownJobError: there is none.
+            JobError: it can only be stopped for good.
+        """
         ...
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
-        """Make another version of a running job.
+        """Make another version of a running job, or take a paused or stopped one up again.
 
         Returns:
-            `{"version", "what", "since_ms", "until_ms", "begins_ms", "made_ms", "query", "columns", "options"}`, as the
-            `versions` of `job` has it: effective from event time `since_ms` on, on all agents.
+            `{"version", "what", "since_ms", "until_ms", "begins_ms", "made_ms", "ends_ms", "query", "columns",
+            "options"}`, as the `versions` of `job` has it: effective from event time `since_ms` on, on all agents.
 
         Raises:
             UnknownJobError: there is no such job.
             JobSpecError: the new definition cannot run as written, or not from where the job is.
-            JobConflictError: the job has another newest version than `expected`, or is paused.
+            JobConflictError: the job has another newest version than `expected`, or is paused or
+                stopped.
         """
         ...
 
@@ -124,7 +138,7 @@ class AgentService(Protocol):
         ...
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
-        """Ask the job's master for one result, from anywhere.
+        """Ask the job's master for one result, from anywhere; StoppedError if the job is stopped.
 
         Args:
             creator: of the job.
@@ -143,6 +157,7 @@ class AgentService(Protocol):
 
         Raises:
             UnknownJobError: this agent does not know the job.
+            StoppedError: the job is stopped.
             JobError: the job has no feedback.
             UnavailableError: no result has come yet.
         """

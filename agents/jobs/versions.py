@@ -23,11 +23,13 @@ from agents.jobs.scopes import canonical
 from overlay.contract import NEVER
 
 #: What made a version; the first one was published.
-What = Literal["publish", "update", "rollback", "reset", "pause", "resume"]
+What = Literal["publish", "update", "rollback", "reset", "pause", "resume", "stop"]
 #: Versions that a job remembers; of more, the oldest is forgotten, with its windows.
 VERSIONS_MAX = 32
 #: After every interval.
-_ALWAYS = -NEVER
+ALWAYS = -NEVER
+#: The last second of the year 9999: a later one has no date.
+ENDS_MS_MAX = 253_402_300_799_000
 Interval = Annotated[int, msgspec.Meta(ge=NEVER, le=-NEVER)]
 
 
@@ -43,6 +45,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         states: number of the version since which PAOs are of this kind; 0: since the job was published.
         made_ms: when.
         token: of the request that it was made for.
+        ends_ms: of a stop, and of nothing else: the time of day when the job ends for good, unless it is resumed.
     """
 
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -53,11 +56,21 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     states: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
     made_ms: int = 0
     token: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    ends_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ends_ms is None) == self.is_stopped:
+            raise ValueError("a stop has a time when it cannot be undone any more, and nothing else has")
 
     @property
     def is_paused(self) -> bool:
-        """Whether its intervals count nothing."""
-        return self.what == "pause"
+        """Whether its intervals count nothing: in a pause, and while the job is stopped."""
+        return self.what in ("pause", "stop")
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the job is stopped with it: nothing goes on, but it may be resumed."""
+        return self.what == "stop"
 
     @property
     def is_told(self) -> bool:
@@ -130,10 +143,16 @@ class Versions:
         """Return the version that counts an interval; of one before all that are remembered, the oldest of these."""
         return self.all[max(0, bisect.bisect_right(self._since, interval) - 1)]
 
+    @property
+    def rests_from(self) -> int:
+        """The first interval that nobody has to close: the job is stopped then, and nothing follows; else never."""
+        newest = self.newest.version
+        return newest.since if newest.is_stopped else ALWAYS
+
     def reigns(self) -> Iterator[Reign]:
         """Yield the intervals of each version that counts any, ascending."""
         for index, (version, plan) in enumerate(self.all):
-            until = self._since[index + 1] if index + 1 < len(self.all) else _ALWAYS
+            until = self._since[index + 1] if index + 1 < len(self.all) else ALWAYS
             if version.since < until:
                 yield Reign(version.since, until - 1, version, plan)
 

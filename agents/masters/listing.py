@@ -26,12 +26,19 @@ def summary(job: JobRecord) -> Json:
         "joined": None if definition.joined is None else msgspec.to_builtins(definition.joined),
         "columns": definition.columns,
         "master": job.master.address,
-        "state": "stopped" if job.stopped else "paused" if job.history[-1].is_paused else "running",
+        "state": _state(job),
+        "ends_ms": job.ends_ms,
         "version": definition.version,
         "trees": definition.options.trees,
         "part": definition.part,
         "published_ms": job.published_ms,
     }
+
+
+def _state(job: JobRecord) -> str:
+    if job.stopped:
+        return "ended"
+    return "stopped" if job.rests else "paused" if job.history[-1].is_paused else "running"
 
 
 def content_of(job: JobRecord) -> object:

@@ -15,6 +15,7 @@ import msgspec
 from agents.applications.loading import require_application
 from agents.changing.deciding import describe_history
 from agents.changing.requests import Leapt
+from agents.changing.stops import stopped_error
 from agents.errors import (
     AgentRunningError,
     ElfError,
@@ -75,6 +76,15 @@ class Masters:
     def has_tree(self, tree: bytes) -> bool:
         """Tell whether a publication's tree has its root here."""
         return self._copies.apps.get(tree) in self._rooted
+
+    def rests(self, app: bytes) -> bool:
+        """Tell whether a job is mastered here, and stopped."""
+        return app in self._rooted and self.job(app).rests
+
+    def require_running(self, app: bytes) -> None:
+        """Refuse to answer for a stopped job; raises StoppedError, which says how to get it back."""
+        if self.rests(app):
+            raise stopped_error(self.job(app))
 
     @property
     def jobs(self) -> list[JobRecord]:

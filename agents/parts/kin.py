@@ -35,6 +35,8 @@ class Kin:
         An event that cannot be mapped is in none of them. Where one part cannot take what is mapped, the others keep
         theirs, and its label says so.
         """
+        if all(worker.counts_nothing for worker in self._workers):
+            return  # nobody asked for the columns that it reads
         shares = split(self.plan.reduce(events), self.plan.schema, self.plan.definition.options.trees)
         for worker in self._workers:
             try:

@@ -1,18 +1,18 @@
-"""What is said to a job as a whole, and concerns all its parts: listing, describing, stopping, forcing it."""
+"""What is said to a job as a whole, and concerns all its parts: listing, describing, forcing it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
+from agents.errors import ElfError, JobError
 from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.gathering import Answer, Ask
 from agents.parts.parts import trees_of
 from agents.parts.shares import least_through
-from agents.requests import Describe, Stop
+from agents.requests import Describe
 from overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
@@ -65,29 +65,6 @@ class WholeJobs:
             return {"part": part, "trouble": str(error)}
         return {field: value[field] for field in _OWN}
 
-    async def stop(self, creator: str, name: str) -> None:
-        """Stop all parts of a job, the first one last: while it is there, a stop can be asked for again.
-
-        Raises:
-            UnknownJobError: nobody knows the job.
-            UnavailableError: a master cannot be reached; the job is stopped in part.
-        """
-        app, key = app_id(name, creator), f"{creator}/{name}"
-        try:
-            first, trees = True, trees_of((await self.describe(creator, name))[0])
-        except UnknownJobError:
-            # Parts without the first one are left of a publication or a stop that was interrupted.
-            left = [trees_of(row) for row in await self._rows() if row["part"] and _key(row) == key]
-            if not left:
-                raise
-            first, trees = False, max(left)
-        others = [self._stop(f"{key}#{part}", Stop(partition_id(app, part))) for part in range(1, trees)]
-        troubles = [trouble for trouble in await asyncio.gather(*others) if trouble is not None]
-        if troubles:
-            raise UnavailableError(f"{key} is stopped in part only, stop it again: {troubles[0]}")
-        if first:
-            await self._ask(key, Stop(app), ASK_MS)
-
     async def jobs(self) -> list[Json]:
         """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
         rows = await self._rows()
@@ -95,16 +72,6 @@ class WholeJobs:
         for row in rows:
             whole.setdefault(_key(row), {**row, "state": "in part"})
         return [whole[key] for key in sorted(whole)]
-
-    async def _stop(self, key: str, request: Stop) -> str | None:
-        """Stop a part; one that is not there is stopped. Returns why it is not."""
-        try:
-            await self._ask(key, request, ASK_MS)
-        except UnknownJobError:
-            return None
-        except ElfError as error:
-            return str(error)
-        return None
 
     async def force(self, creator: str, name: str) -> None:
         """Let this agent go on alone with every part whose root group has lost its majority for good.

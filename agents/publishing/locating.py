@@ -19,6 +19,7 @@ import msgspec
 from agents.applications.messages import Ask
 from agents.catalogue import Catalogue
 from agents.changing.requests import Amend, Leap
+from agents.changing.stops import why_ended
 from agents.errors import UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
@@ -50,7 +51,7 @@ class Locator:
         node: the overlay.
         catalogue: the jobs known here.
         masters: the jobs mastered here.
-        jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them.
+        jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them, and this one if it is over.
         side: the provisional master of a job, if one is known here.
         sides: those that all agents we know know of.
     """
@@ -60,7 +61,7 @@ class Locator:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
-        jobs: Callable[[], Awaitable[Sequence[Json]]],
+        jobs: Callable[[bytes], Awaitable[Sequence[Json]]],
         side: Callable[[bytes], Contact | None],
         sides: Callable[[bytes], Awaitable[Sequence[Contact]]],
     ) -> None:
@@ -96,7 +97,9 @@ class Locator:
             while len(self._salts) > SALTS_MAX:
                 del self._salts[next(iter(self._salts))]
             return found
-        jobs = await self._jobs()
+        rows = await self._jobs(request.app)
+        over = next((row for row in rows if row.get("state") == "ended"), None)
+        jobs = [row for row in rows if row is not over]
         master = next((row["master"] for row in jobs if row["app_id"] == request.app.hex()), None)
         if master is not None and (found := await search.straight(contact_at(master), [])) is not None:
             return found
@@ -110,7 +113,8 @@ class Locator:
             raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
         if master is not None:
             raise UnavailableError(f"{key} has no master at the moment; {master} was the last that is known of")
-        raise UnknownJobError(key, {f"{row['creator']}/{row['name']}": None for row in jobs})
+        ended = "" if over is None else why_ended(over["ends_ms"])
+        raise UnknownJobError(key, {f"{row['creator']}/{row['name']}": None for row in jobs}, ended)
 
     def _known(self, app: bytes) -> Contact | None:
         if app in self._masters:

@@ -85,7 +85,7 @@ def pause(
 def resume(
     name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
-    """Let a paused job go on."""
+    """Let a paused or stopped job go on; what came meanwhile is not counted, and windows say so."""
     with connect(agent, token_file) as client:
         _show(name, client.resume(name), as_json)
 

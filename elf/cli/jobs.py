@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +25,7 @@ from elf.cli.output import (
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from elf.client import Tree, TreeNode
+    from elf.client import Job, Tree, TreeNode
     from elf.client.results import Gap
 
 _PANEL = "Jobs"
@@ -50,18 +51,30 @@ def publish(
 
 
 def list_jobs(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
-    """List the jobs that are running."""
+    """List the jobs: those that run, and those that are stopped and can be resumed, with how long."""
     with connect(agent, token_file) as client:
         jobs = client.jobs()
     if wants_json(as_json):
         for job in jobs:
             print_json(job)
     else:
-        rows = [(job.key, job.source, job.state, job.version, job.master) for job in jobs]
+        now_ms = time.time_ns() // 1_000_000
+        rows = [(job.key, job.source, describe_state(job, now_ms), job.version, job.master) for job in jobs]
         console().print(table_of(("job", "source", "state", "version", "master"), rows))
         for job in jobs:
             if job.trouble:
                 say(f"{printable(job.key)}: {printable(job.trouble)}")
+
+
+def describe_state(job: Job, now_ms: int) -> str:
+    """Write a job's state for people; of a stopped one also how long it can be resumed."""
+    if job.ends_ms is None or job.state != "stopped":
+        return job.state
+    minutes = (job.ends_ms - now_ms) // 60_000
+    if minutes < 1:
+        return f"{job.state}, ends within a minute"
+    hours = f"{minutes // 60} h " if minutes >= 60 else ""
+    return f"{job.state}, {hours}{minutes % 60} min left to resume it"
 
 
 def query(
@@ -135,11 +148,23 @@ def tree(
         console().print(draw_tree(reducers))
 
 
-def stop(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None) -> None:
-    """Stop a job on all agents."""
+def stop(
+    name: JobName,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long it can be resumed, 7d at most; 0s: it ends for good."),
+    ] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+) -> None:
+    """Stop a job on all agents; for a day `elf resume` takes it up again, then it ends for good."""
     with connect(agent, token_file) as client:
-        client.stop(name)
-    say(f"stopping {name}")
+        stopped = client.stop(name, keep)
+    key = f"{stopped.creator}/{stopped.name}"
+    if stopped.ends_ms is None:
+        say(f"{key} has ended for good")
+    else:
+        say(f"{key} is stopped; until {describe_time(stopped.ends_ms)} this takes it up again: elf resume {key}")
 
 
 def force(

@@ -3,7 +3,7 @@
 from agents.result import Column, Completeness, Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
-from elf.client.results import Job, Leap, Member, Retirement, Tree, TreeNode, Version
+from elf.client.results import Job, Leap, Member, Retirement, Stop, Tree, TreeNode, Version
 
 __all__ = [
     "DEFAULT_URL",
@@ -16,6 +16,7 @@ __all__ = [
     "Member",
     "Result",
     "Retirement",
+    "Stop",
     "Tree",
     "TreeNode",
     "Version",

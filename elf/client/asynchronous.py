@@ -19,13 +19,14 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agents.errors import ConfigError, JobError, UnavailableError, UnknownJobError
+from agents.errors import ConfigError, JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
+from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
-from elf.client.problems import error_of
-from elf.client.results import Intervals, Job, Leap, Member, Retirement, Tree, Version
+from elf.client.problems import error_of, unreachable
+from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -34,22 +35,6 @@ SILENCE_S = 30.0
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0)
 
 T = TypeVar("T")
-
-
-class _Jobs(msgspec.Struct):
-    jobs: list[Job]
-
-
-class _Members(msgspec.Struct):
-    members: list[Member]
-
-
-class _Versions(msgspec.Struct):
-    versions: list[Version]
-
-
-class _Accepted(msgspec.Struct):
-    accepted: int
 
 
 class AsyncClient:
@@ -115,10 +100,10 @@ class AsyncClient:
 
     async def jobs(self) -> list[Job]:
         """List the jobs that the agent knows."""
-        return (await self._ask("GET", "/v1/jobs", _Jobs)).jobs
+        return (await self._ask("GET", "/v1/jobs", Jobs)).jobs
 
     async def job(self, name: str) -> dict[str, Any]:
-        """Return everything the agent tells about one job."""
+        """Return everything the agent tells about one job, running or stopped."""
         return await self._ask("GET", await self._path(name), dict[str, Any])
 
     async def query(
@@ -141,6 +126,7 @@ class AsyncClient:
 
         Raises:
             IncompleteError: it is not as required, or not yet.
+            StoppedError: the job is stopped; the text says how to get it back, and until when.
         """
         options = {"window": str(window), "key": key, "limit": limit, "require": require}
         parameters = {option: str(value) for option, value in options.items() if value is not None}
@@ -188,7 +174,7 @@ class AsyncClient:
                         seen, failures = cursor, 0
                         yield result
                 return
-            except UnknownJobError:
+            except (UnknownJobError, StoppedError):
                 if seen is None:
                     raise
                 return
@@ -211,7 +197,7 @@ class AsyncClient:
 
     async def members(self) -> list[Member]:
         """List the agents that the agent knows."""
-        return (await self._ask("GET", "/v1/members", _Members)).members
+        return (await self._ask("GET", "/v1/members", Members)).members
 
     async def update(
         self,
@@ -237,7 +223,7 @@ class AsyncClient:
 
         Raises:
             JobSpecError: it cannot run as written, or not from where the job is.
-            JobConflictError: the job has another newest version than expected, or is paused.
+            JobConflictError: the job has another newest version than expected, or is paused or stopped.
         """
         body: dict[str, Any] = {"query": query, "options": dict(options or {}), "expected": expected}
         if file is not None or text is not None:
@@ -262,7 +248,12 @@ class AsyncClient:
         return await self._change(name, "pause", {})
 
     async def resume(self, name: str) -> Version:
-        """Let a paused job go on."""
+        """Let a paused or stopped job go on; what came meanwhile is not counted, and windows say so.
+
+        Raises:
+            UnknownJobError: there is no such job, or no more: it was not resumed in time.
+            JobConflictError: it is neither paused nor stopped.
+        """
         return await self._change(name, "resume", {})
 
     async def leap(self, name: str) -> Leap:
@@ -275,16 +266,28 @@ class AsyncClient:
 
     async def versions(self, name: str) -> list[Version]:
         """List the versions of a job that it remembers, the newest last."""
-        return (await self._ask("GET", await self._path(name, "/versions"), _Versions)).versions
+        return (await self._ask("GET", await self._path(name, "/versions"), Versions)).versions
 
     async def _change(self, name: str, change: str, body: Mapping[str, Any]) -> Version:
         given = {field: value for field, value in body.items() if value is not None}
         return await self._ask("POST", await self._path(name, "/versions"), Version, json={"change": change, **given})
 
-    async def stop(self, name: str) -> None:
-        """Stop a job on all agents."""
-        await self._ask("DELETE", await self._path(name), dict[str, Any])
-        self._creators.pop(name, None)
+    async def stop(self, name: str, keep: str | None = None) -> Stop:
+        """Stop a job on all agents; `resume` takes it up again, with its windows.
+
+        Args:
+            name: `name` or `creator/name`.
+            keep: how long it can be resumed, such as `2h`, 7 days at most; then all of it is freed. `0s`: it ends for
+                good at once. Default: a day, or, for jobs with `availability = "partial"`, `0s`.
+
+        Raises:
+            JobError: it can only be stopped for good.
+        """
+        parameters = {} if keep is None else {"keep": keep}
+        stopped = await self._ask("DELETE", await self._path(name), Stop, params=parameters)
+        if stopped.ends_ms is None:
+            self._creators.pop(name, None)
+        return stopped
 
     async def force(self, name: str) -> None:
         """Let the agent asked go on alone with a job whose root group has lost its majority for good.
@@ -331,7 +334,7 @@ class AsyncClient:
         lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
         headers = {"Content-Type": "application/x-ndjson"}
         path = f"/v1/ingest/{quote(source, safe='')}"
-        return (await self._ask("POST", path, _Accepted, data=io.BytesIO(lines), headers=headers)).accepted
+        return (await self._ask("POST", path, Accepted, data=io.BytesIO(lines), headers=headers)).accepted
 
     async def _path(self, name: str, tail: str = "") -> str:
         creator, bare = split_name(name)
@@ -370,7 +373,7 @@ class AsyncClient:
                     raise error_of(response.status, body)
                 return msgspec.json.decode(body, type=kind)
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unreachable(error) from error
+            raise unreachable(self.url, error) from error
         except msgspec.DecodeError as error:
             raise UnavailableError(f"{self.url} answers, but not as an elf agent does ({error})") from None
 
@@ -388,13 +391,6 @@ class AsyncClient:
                             raise error_of(500, event.data)
                         yield event.id, msgspec.json.decode(event.data, type=Result)
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unreachable(error) from error
+            raise unreachable(self.url, error) from error
         except msgspec.DecodeError as error:
             raise UnavailableError(f"{self.url} sent a result we cannot read ({error})") from None
-
-    def _unreachable(self, error: Exception) -> UnavailableError:
-        if isinstance(error, aiohttp.ClientConnectorError):
-            return UnavailableError(f"no agent answers at {self.url}; start one with `elf agent`, or name another URL")
-        if isinstance(error, TimeoutError):
-            return UnavailableError(f"the agent at {self.url} did not answer in time")
-        return UnavailableError(f"the connection to {self.url} broke: {error or type(error).__name__}")

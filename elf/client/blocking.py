@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from agents.result import Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
-from elf.client.results import Intervals, Job, Leap, Member, Retirement, Tree, Version
+from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -161,7 +161,7 @@ class Client:
         return self._wait(lambda client: client.pause(name))
 
     def resume(self, name: str) -> Version:
-        """Let a paused job go on."""
+        """Let a paused or stopped job go on; see `AsyncClient.resume`."""
         return self._wait(lambda client: client.resume(name))
 
     def leap(self, name: str) -> Leap:
@@ -172,9 +172,9 @@ class Client:
         """List the versions of a job, the newest last."""
         return self._wait(lambda client: client.versions(name))
 
-    def stop(self, name: str) -> None:
-        """Stop a job on all agents."""
-        self._wait(lambda client: client.stop(name))
+    def stop(self, name: str, keep: str | None = None) -> Stop:
+        """Stop a job on all agents, for `keep` so that it can be resumed; see `AsyncClient.stop`."""
+        return self._wait(lambda client: client.stop(name, keep))
 
     def force(self, name: str) -> None:
         """Let the agent asked go on alone with a job; see `AsyncClient.force`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aiohttp
 import msgspec
 
 from agents.errors import (
@@ -14,6 +15,7 @@ from agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    StoppedError,
     UnavailableError,
     UnknownAgentError,
     UnknownJobError,
@@ -45,7 +47,9 @@ def error_of(status: int, body: bytes) -> ElfError:
     detail = problem.detail or problem.title or f"the agent answered with status {status}"
     match problem.type.removeprefix(_TYPE_PREFIX):
         case "unknown-job":
-            return UnknownJobError(problem.name, problem.nearest)
+            return UnknownJobError(problem.name, problem.nearest, problem.hint or "")
+        case "job-stopped":
+            return StoppedError(detail)
         case "unknown-source":
             return UnknownSourceError(problem.name, problem.nearest)
         case "unknown-agent":
@@ -67,3 +71,12 @@ def error_of(status: int, body: bytes) -> ElfError:
         case "bad-request" | "too-large" | "media-type":
             return BadRequestError(detail)
     return UnavailableError(detail) if status >= 500 or status == 429 else JobError(detail)
+
+
+def unreachable(url: str, error: Exception) -> UnavailableError:
+    """Return what to say when the agent at a URL cannot be asked, given why."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return UnavailableError(f"no agent answers at {url}; start one with `elf agent`, or name another URL")
+    if isinstance(error, TimeoutError):
+        return UnavailableError(f"the agent at {url} did not answer in time")
+    return UnavailableError(f"the connection to {url} broke: {error or type(error).__name__}")

@@ -26,6 +26,8 @@ class Job(msgspec.Struct, frozen=True):
     app_id: str = ""
     #: What some agent says is wrong with it: its application was stopped, say; empty where nothing is.
     trouble: str = ""
+    #: Of a stopped job: until when (a time of day) it can be resumed.
+    ends_ms: int | None = None
 
     @property
     def key(self) -> str:
@@ -45,7 +47,7 @@ class Version(msgspec.Struct, frozen=True):
 
     Attributes:
         version: its number.
-        what: what made it: publish, update, rollback, reset, pause or resume.
+        what: what made it: publish, update, rollback, reset, pause, resume or stop.
         query: the SQL text.
         made_ms: when.
         since_ms: what begins then or later is counted by it; None: all before the next version.
@@ -54,6 +56,7 @@ class Version(msgspec.Struct, frozen=True):
         columns: types of the columns it reads.
         options: how it runs.
         functions: those that it brings along.
+        ends_ms: of a stop: until when (a time of day) it could be undone.
     """
 
     version: int
@@ -66,6 +69,21 @@ class Version(msgspec.Struct, frozen=True):
     columns: dict[str, str] = {}
     options: dict[str, Any] = {}
     functions: list[Named] = []
+    ends_ms: int | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is counted by it: in a pause, and while the job is stopped."""
+        return self.what in ("pause", "stop")
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """A job that was stopped: until when (a time of day, in ms) it can be resumed; None: it has ended for good."""
+
+    creator: str
+    name: str
+    state: str = ""
+    ends_ms: int | None = None
 
 
 class Leap(msgspec.Struct, frozen=True):

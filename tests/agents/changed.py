@@ -7,6 +7,7 @@ counts, of its intervals and no others, once each; and what its label does not n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -108,7 +109,7 @@ class ChangedWorld(LabelWorld):
     def new_machine(self, index: int) -> Machine:
         return ChangedMachine(self, index)
 
-    def change(self, kind: Kind, query: str | None = None) -> None:
+    def change(self, kind: Kind | Literal["stop"], query: str | None = None) -> None:
         """Decide another version, so soon that some agents hear of it only when it counts."""
         definition = None if query is None else replace(self.job.definition, query=query)
         request = Amend(self.job.definition.app_id, kind, "t", definition)

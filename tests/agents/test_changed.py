@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Literal
 
 import pytest
 
@@ -15,6 +16,8 @@ from tests.agents.plans import plan_of
 QUERY = (
     "SELECT product, count(*) AS n {more} FROM clicks {where} GROUP BY product, window(ts, '4 seconds', '2 seconds')"
 )
+Changed = Kind | Literal["stop"]
+KINDS: tuple[Changed, ...] = ("update", "update", "reset", "pause", "stop", "rollback")
 #: With another aggregate PAOs have other columns; the count is the first one always.
 MORE = ("", ", sum(cents) AS cents", ", max(cents) AS most")
 
@@ -37,13 +40,13 @@ def play(world: ChangedWorld, steps: int, pumps: float = 0.05) -> None:
         if rng.random() < 0.004:
             machine.hear()
         if rng.random() < 0.002:
-            kind: Kind = "resume" if paused else rng.choice(("update", "update", "reset", "pause", "rollback"))
+            kind: Changed = "resume" if paused else rng.choice(KINDS)
             if kind == "rollback" and not world.changes:
                 continue
             where = rng.choice(["", *(f"WHERE cents <> {number}" for number in range(CLASSES))])
             query = QUERY.format(more=rng.choice(MORE), where=where) if kind == "update" else None
             world.change(kind, query)
-            paused = kind == "pause"
+            paused = kind in ("pause", "stop")
         world.disturb()
 
 

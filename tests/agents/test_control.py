@@ -67,7 +67,7 @@ async def test_control_positions_survive_restarts_of_root_and_member(tmp_path: p
         await wait_until(lambda: all(shown(agent) for agent in agents))
         described = await Service(agents[1 - root]).job("shop", "sold")
         assert described["control"] == 3
-        await Service(agents[1 - root]).stop("shop", "sold")
+        await Service(agents[1 - root]).stop("shop", "sold", 0)
         await wait_until(lambda: all(Controls(agent.database).state(job.tree) is None for agent in agents))
     finally:
         for agent in agents:

@@ -15,6 +15,7 @@ from agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    StoppedError,
     UnavailableError,
     UnknownJobError,
 )
@@ -29,6 +30,8 @@ ROWS = [{"user": f"u{number % 50_000}", "n": number % 97, "cents": number * 31 %
     [
         JobSpecError("unknown word", line=3, column=7, hint="did you mean 'count'?"),
         UnknownJobError("shop/x", ["shop/y"]),
+        UnknownJobError("shop/x", ["shop/y"], "it was stopped for good"),
+        StoppedError("resume it"),
         JobConflictError("stop it first"),
         ExpiredError("no longer retained"),
         JobError("no window"),

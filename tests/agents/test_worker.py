@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.jobs.plan import Plan
+from agents.jobs.versions import Compiled, Version, Versions
 from agents.payload import Notes
 from agents.store.checkpoints import Progress, Snapshot
 from agents.worker import DROPPED_MAX, Worker
@@ -260,3 +261,61 @@ def test_memory_may_be_asked_for_while_another_thread_opens_an_interval(monkeypa
 
     monkeypatch.setattr(BufferTree, "memory_bytes", property(opened_meanwhile))
     assert worker.memory_bytes == 14
+
+
+def versions_of(*since: int) -> Versions:
+    """The job as it was published, then stopped and resumed in turn from these intervals on."""
+    made = [Version(number=1, definition=PLAN.definition)]
+    for number, first in enumerate(since, 2):
+        kind = {"what": "resume"} if number % 2 else {"what": "stop", "ends_ms": 9}
+        made.append(Version(number=number, definition=PLAN.definition, since=first, **kind))  # type: ignore[arg-type]
+    return Versions([Compiled(version, PLAN) for version in made])
+
+
+def test_a_stopped_job_costs_nothing_and_keeps_what_came_late_until_it_is_resumed() -> None:
+    #   publish |  stop   | resume     intervals of 2 s
+    #   0  1  2 | 3  4  5 | 6  7
+    worker = Worker(PLAN, "w1")
+    worker.insert(events([(2_000 * interval, "a", 1) for interval in range(8)]))
+    worker.adopt(versions_of(3), 8)
+    assert rows_of(worker.seal(8_000)) == {(0, "a"): 1, (1, "a"): 1, (2, "a"): 1}
+    worker.insert(events([(0, "late", 1), (8_000, "b", 1)]))
+    assert worker.seal(100_000) == [] and not worker.counts_nothing
+    worker = Worker.restore(versions_of(3), "w1", worker.state())
+    assert worker.seal(10**12) == [] and worker.counts_nothing and worker.columns == {}
+    worker.adopt(versions_of(3, 6), 50)
+    worker.insert(events([(12_000, "c", 1), (10_000, "b", 1)]))
+    sealed = worker.seal(10**12)
+    assert rows_of(sealed) == {(0, "late"): 1, (6, "c"): 1}
+    notes = opened(sealed[0].payload or b"", PLAN)[0]
+    assert (sealed[0].through, notes.since) == (3, {"w1": {3: 50}}), "events up to interval 49 were left out"
+
+
+@given(
+    told=st.lists(st.tuples(st.integers(0, 15), st.sampled_from("ab")), max_size=30),
+    since=st.lists(st.integers(1, 16), max_size=4).map(sorted),
+    steps=st.lists(st.tuples(st.integers(0, 18), st.booleans()), max_size=8),
+)
+def test_every_event_of_an_interval_that_is_counted_is_sealed_once(
+    told: list[tuple[int, str]], since: list[int], steps: list[tuple[int, bool]]
+) -> None:
+    """However often the job is stopped, the watermark looked at, and the agent restarted."""
+    worker, due = Worker(versions_of(*since), "w1"), collections.Counter[tuple[int, str]]()
+    for interval, product in told:
+        if not versions_of(*since).at(interval).version.is_stopped:
+            due[interval, product] += 1
+    worker.insert(events([(2_000 * interval, product, 1) for interval, product in told]))
+    sealed = []
+    for interval, restarts in sorted(steps):
+        sealed += worker.seal(2_000 * interval)
+        if restarts:
+            worker = Worker.restore(worker.versions, "w1", worker.state())
+    last = 20
+    if len(since) % 2:
+        # What is counted has come before the stop, or waits for the end of it.
+        assert all(snapshot.through < since[-1] for snapshot in sealed)
+        worker.adopt(versions_of(*since, last), None)
+    sealed += worker.seal(2_000 * (last + 9))
+    assert rows_of(sealed) == due
+    throughs = [snapshot.through for snapshot in sealed]
+    assert throughs == sorted(set(throughs))

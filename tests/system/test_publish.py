@@ -80,7 +80,7 @@ def test_two_creators_may_use_one_name_and_stop_their_own(agents: list[AgentProc
         with pytest.raises(elf.JobConflictError, match="stop it first"):
             client.publish(text=job("mine", "bob", QUERY.format(source="orders")))
         assert {found.key for found in client.jobs()} >= {"alice/mine", "bob/mine"}
-        client.stop("bob/mine")
+        client.stop("bob/mine", "0s")
         wait_until(lambda: "bob/mine" not in {found.key for found in client.jobs()}, "bob's job is gone")
         assert client.query("alice/mine").job == "alice/mine"
         client.publish(text=job("mine", "bob", QUERY.format(source="orders")))

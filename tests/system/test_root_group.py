@@ -68,7 +68,7 @@ def test_a_lost_master_is_replaced_and_windows_of_before_are_still_answered(tmp_
         with elf.connect(struck.url) as client:
             wait_until(lambda: through_ms(client) >= last_end_ms, f"commits through {last_end_ms}")
             wait_until(lambda: differing(client, expected) == [], "every window equals the files")
-            client.stop(JOB)
+            client.stop(JOB, "0s")
             wait_until(lambda: all(not copies(agent) for agent in agents), "no agent keeps anything of a stopped job")
 
 

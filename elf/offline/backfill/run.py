@@ -181,7 +181,7 @@ def without_pauses(versions: Sequence[Version], interval_ms: int, first: int, un
     """Return what of the intervals [first, until) a job counts, as runs of the same kind, ascending."""
     runs, begin = list[tuple[int, int]](), first
     for each in versions:
-        if each.what != "pause":
+        if not each.is_paused:
             continue
         since = first if each.since_ms is None else each.since_ms // interval_ms
         end = until if each.until_ms is None else each.until_ms // interval_ms

@@ -103,7 +103,7 @@ class VersionReport(msgspec.Struct, frozen=True, kw_only=True):
     """A version of a job that was changed, and how many windows that it counted were compared by its definition."""
 
     version: int
-    #: What made it: publish, update, rollback, reset, pause or resume.
+    #: What made it: publish, update, rollback, reset, pause, resume or stop.
     what: str
     query: str
     #: The event time that it counts, half-open, and from which on its windows have any; None is no bound.

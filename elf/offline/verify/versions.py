@@ -133,7 +133,7 @@ class Countings:
         pauses = tuple(
             (-_ENDLESS_MS if each.since_ms is None else each.since_ms, _until(each))
             for each in versions
-            if each.what == "pause" and each.since_ms != each.until_ms
+            if each.is_paused and each.since_ms != each.until_ms
         )
         self._known = {
             each.version: Counting(each.query, each.columns, each, each.begins_ms, pauses, self._interval_ms)

@@ -11,7 +11,8 @@ import pytest
 
 import elf
 from agents.agent import Agent
-from agents.errors import ElfError, JobError, JobSpecError, UnavailableError
+from agents.changing.changing import Wanted
+from agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
 from agents.http.app import make_app, serve
 from agents.result import Result
 from agents.service import Service
@@ -103,6 +104,23 @@ async def test_what_closes_at_the_master_is_heard_and_answered_by_all_agents(
             described = await client.job("shop/sold")
         assert described["application"]["master"]["state"] == "running"
         assert described["options"]["application"] == "counting"
+
+
+async def test_an_application_rests_with_its_stopped_job_and_begins_anew_with_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, counting=Counting)
+    async with agents_of(tmp_path, 2) as agents:
+        await publish(agents, "counting")
+        await wait_until(lambda: sum(len(agent.applications.counts()) for agent in agents) == 3)
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: not any(agent.applications.counts() for agent in agents))
+        with pytest.raises(StoppedError, match="`elf resume shop/sold`"):
+            await Service(agents[1]).route("shop", "sold", "best")
+        seen.clear()
+        await Service(agents[1]).change("shop", "sold", Wanted("resume"))
+        await wait_until(lambda: sum(len(agent.applications.counts()) for agent in agents) == 3)
+        await wait_until(lambda: [told[0] for told in seen.values()] == ["start"] * 3)
 
 
 class Fragile(elf.Application):

@@ -87,7 +87,7 @@ class Shop:
             version = next(row for row in history if row["version"] == result["version"])
             assert (version["since_ms"] or 0) <= start_ms < (version["until_ms"] or 1 << 60)
             rows = {row["product"]: row["n"] for row in result["rows"]}
-            expected = {} if version["what"] == "pause" else self.expected(start_ms, version)
+            expected = {} if version["what"] in ("pause", "stop") else self.expected(start_ms, version)
             assert all(n <= expected.get(product, 0) for product, n in rows.items()), f"too much: {result}, {expected}"
             if rows == expected or result["completeness"]["status"] == "final_incomplete":
                 return result

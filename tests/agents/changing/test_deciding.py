@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agents.changing import deciding
 from agents.changing.deciding import AHEAD, describe_history, next_version, with_version
-from agents.changing.requests import Amend, Kind
+from agents.changing.requests import KEEP_MS_MAX, Amend, Kind
 from agents.errors import JobConflictError, JobError, JobSpecError
-from agents.jobs.versions import VERSIONS_MAX, Versions, compile_versions
+from agents.jobs.versions import VERSIONS_MAX, Version, Versions, compile_versions
 from agents.requests import JobRecord
 from overlay.contract import NEVER
 from tests.agents.plans import WINDOWED, plan_of
@@ -90,6 +93,9 @@ def test_a_rollback_brings_an_earlier_definition_back() -> None:
         ((), "resume", "is not paused"),
         (("pause",), "pause", "is paused; resume it first"),
         (("pause",), "reset", "is paused"),
+        (("stop",), "reset", "is stopped; resume it first"),
+        (("pause", "stop"), "pause", "is stopped; resume it first"),
+        (("pause", "stop", "resume"), "resume", "is not paused, nor stopped"),
     ],
 )
 def test_what_does_not_go_now_is_said(kinds: tuple[Kind, ...], kind: Kind, why: str) -> None:
@@ -108,6 +114,59 @@ def test_what_was_expected_has_to_be_so() -> None:
     assert changed(JOB, Amend(APP, "reset", "t", expected=1)).definition.version == 2
     with pytest.raises(JobConflictError, match="has version 1 now, not 3"):
         changed(JOB, Amend(APP, "reset", "t", expected=3))
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["stop", "resume", "pause", "update", "reset", "rollback"]), max_size=12),
+    keep_ms=st.integers(2, KEEP_MS_MAX),
+)
+@settings(max_examples=40)
+def test_a_stop_changes_no_windows_and_can_be_undone_until_it_ends(kinds: list[Any], keep_ms: int) -> None:
+    job, now_ms = JOB, NOW_MS
+    for kind in kinds:
+        now_ms += 60_000
+        request = Amend(APP, kind, "t", FILTERED if kind == "update" else None, keep_ms=keep_ms)
+        try:
+            after = changed(job, request, now_ms)
+        except JobError:
+            continue
+        was, new = job.history[-1], after.history[-1]
+        assert JobRecord.decode(after.encode()) == after
+        assert after.rests == (kind == "stop") == new.is_stopped and not after.tombstone(now_ms).rests
+        assert after.ends_ms == (now_ms + keep_ms if kind == "stop" else None)
+        if kind in ("stop", "resume"):
+            assert (new.states, new.begins, new.definition.query) == (was.states, was.begins, was.definition.query)
+            assert new.since > was.since and new.is_told == (kind == "resume")
+        if kind == "stop":
+            resumed = changed(after, Amend(APP, "resume", "t"), now_ms + 1)
+            assert resumed.definition.query == job.definition.query and not resumed.rests
+            ended = after.tombstone(now_ms + keep_ms)
+            assert ended.ends_ms == after.ends_ms and after.tombstone(now_ms).ends_ms is None
+            with pytest.raises(JobConflictError, match="is ending for good"):
+                next_version(ended, compiled(after), Amend(APP, "resume", "t"), now_ms)
+        job = after
+
+
+@pytest.mark.parametrize("trees", [1, 4])
+def test_a_job_of_several_trees_can_rest(trees: int) -> None:
+    options = replace(DEFINITION.options, trees=trees)
+    job = replace(JOB, definition=replace(DEFINITION, options=options, part=trees - 1))
+    stopped = changed(job, Amend(job.definition.app_id, "stop", "t", keep_ms=5))
+    assert stopped.rests and not changed(stopped, Amend(job.definition.app_id, "resume", "t")).rests
+
+
+def test_a_job_of_one_side_of_a_split_cannot_rest() -> None:
+    job = replace(JOB, definition=replace(DEFINITION, options=replace(DEFINITION.options, availability="partial")))
+    with pytest.raises(JobError, match="so it can only be stopped for good"):
+        next_version(job, Versions.of(plan_of()), Amend(APP, "stop", "t"), NOW_MS)
+
+
+@pytest.mark.parametrize("wrong", [{"what": "stop"}, {"what": "pause", "ends_ms": 5}, {"what": "stop", "ends_ms": -1}])
+def test_what_is_no_stop_is_refused(wrong: dict[str, Any]) -> None:
+    sound = msgspec.to_builtins(changed(JOB, Amend(APP, "pause", "t")).history[-1])
+    msgspec.convert(sound, Version)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**sound, **wrong}, Version)
 
 
 @pytest.mark.parametrize(("option", "value"), [("trees", 2), ("availability", "partial"), ("application", "best")])

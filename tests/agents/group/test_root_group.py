@@ -71,7 +71,7 @@ async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tm
         _, job = await publish(agents)
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         assert sum(APP in agent.masters for agent in agents) == 1
-        await Service(agents[1]).stop("shop", "sold")
+        await Service(agents[1]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
         await Service(agents[0]).publish(JOB, "sold.toml", None, None)
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
@@ -94,7 +94,7 @@ async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
 
         # Its disk is so slow that nothing more is applied.
         monkeypatch.setattr(deaf, "on_group_apply", nothing)
-        await Service(agents[0]).stop("shop", "sold")
+        await Service(agents[0]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
 
 
@@ -113,7 +113,7 @@ async def test_a_copy_that_comes_only_after_the_end_is_dropped(
         # It is being fetched anew when the job ends.
         monkeypatch.setattr(late, "on_group_behind", lambda *_: None)
         await late.copies.close(APP)
-        await Service(agents[0]).stop("shop", "sold")
+        await Service(agents[0]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
         assert late.catalogue.running() == []
         late.copies.take(job, state, leader)

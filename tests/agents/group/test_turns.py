@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 import pytest
 from msgspec.structs import replace
 
-from agents.group.commands import Turn, encode_command
+from agents.group.commands import Rename, Turn, encode_command
 from agents.group.copies import Copies, Copy
 from agents.group.reigns import Reigns
 from agents.jobs.versions import Version, compile_versions
@@ -80,3 +80,62 @@ def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says
 
     asyncio.run(play())
     assert [call.kwargs["leap_after_ms"] for call in node.join_tree.call_args_list] == [60_000]
+
+
+STOP = Version(number=2, definition=replace(DEFINITION, version=2), what="stop", since=5, ends_ms=9)
+RESUME = Version(number=3, definition=replace(DEFINITION, version=3), what="resume", since=7)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_stop_that_was_undone_in_time_is_not_the_end(copies: Copies, resumed: bool) -> None:
+    """The end is proposed when its time is over, and a resume may be decided before it."""
+
+    async def play() -> JobRecord:
+        copy = copies.get(DEFINITION.app_id)
+        assert copy is not None
+        await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
+        end = Rename(copy.job.tombstone(100_000), version=2)
+        if resumed:
+            await copies.on_apply(JOB.tree, Place(1, 9), Kind.COMMAND, encode_command(Turn(RESUME)))
+        await copies.on_apply(JOB.tree, Place(1, 10), Kind.COMMAND, encode_command(end))
+        late = Rename(replace(copy.job, master_port=10, stopped=False, stamp_ms=copy.job.stamp_ms + 1))
+        await copies.on_apply(JOB.tree, Place(1, 11), Kind.COMMAND, encode_command(late))
+        assert copy.master.state.applied == Place(1, 11)
+        return copy.job
+
+    job = asyncio.run(play())
+    assert job.stopped != resumed and not job.rests
+    assert job.master_port == 10, "another master does not make an end undone"
+
+
+def test_the_leader_ends_a_stopped_job_when_its_time_is_over(copies: Copies) -> None:
+    async def spread(job: JobRecord) -> bool:
+        told.append(job)
+        return True
+
+    async def propose(app: bytes, command: Any) -> None:
+        await copies.on_apply(JOB.tree, Place(1, 20 + len(proposed)), Kind.COMMAND, encode_command(command))
+        proposed.append(type(command).__name__)
+
+    async def play() -> None:
+        copy = copies.get(DEFINITION.app_id)
+        assert copy is not None
+        copies.propose = propose  # type: ignore[method-assign]
+        await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
+        copy.leads, told[:] = True, []
+        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), lambda job: None, spread, lambda: now_ms)
+        task = asyncio.create_task(reigns._end_in_time(DEFINITION.app_id, copy))
+        await asyncio.sleep(0)
+        assert not proposed and not told, "its time is not over"
+        nonlocal_now()
+        await task
+
+    def nonlocal_now() -> None:
+        nonlocal now_ms
+        now_ms = 9
+
+    proposed: list[str] = []
+    told: list[JobRecord] = []
+    now_ms = 8
+    asyncio.run(play())
+    assert proposed == ["Rename", "End"] and told[-1].stopped

@@ -14,6 +14,7 @@ from agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    StoppedError,
     UnknownAgentError,
     UnknownJobError,
     UnknownSourceError,
@@ -23,6 +24,8 @@ from agents.jobs.explaining import explain_plan
 from tests.agents.plans import plan_of
 
 ADDRESS = "127.0.0.1:4250"
+#: When jobs are stopped here.
+STOPPED_MS = 1_000_000_000_000
 
 
 def make_result(job: str = "shop/top", *, end_ms: int = 60_000, revision: int = 1, **changes: Any) -> Json:
@@ -102,7 +105,10 @@ class FakeService:
         return self._find(creator, name)
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
-        versions = self._find(creator, name)["versions"]
+        job = self._find(creator, name)
+        versions = job["versions"]
+        if wanted.change == "resume":
+            job |= {"state": "running", "ends_ms": None}
         newest = versions[-1]
         if wanted.expected not in (None, newest["version"]):
             raise JobConflictError(f"job {creator}/{name} has version {newest['version']} now, not {wanted.expected}")
@@ -122,12 +128,18 @@ class FakeService:
         if (creator, name) not in self.published:
             raise JobError(f"this agent keeps no copy of {creator}/{name}")
 
-    async def stop(self, creator: str, name: str) -> None:
-        self._find(creator, name)
-        del self.published[creator, name]
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+        job = self._find(creator, name)
+        told = {"creator": creator, "name": name}
+        if keep_ms == 0:
+            del self.published[creator, name]
+            return {**told, "state": "ended", "ends_ms": None}
+        job |= {"state": "stopped", "ends_ms": STOPPED_MS + (keep_ms or 86_400_000)}
+        return {**told, "state": "stopped", "ends_ms": job["ends_ms"]}
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
-        self._find(creator, name)
+        if self._find(creator, name)["state"] == "stopped":
+            raise StoppedError(f"job {creator}/{name} is stopped; `elf resume {creator}/{name}` takes it up again")
         self.asked.append((window, key, limit))
         result = self.result_of[creator, name]
         rows = [row for row in result["rows"] if key is None or row["product"] == key]

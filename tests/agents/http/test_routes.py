@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient
 
 from agents.errors import AgentRunningError
 from agents.http.service import Loaded
-from tests.agents.http.fake_service import FakeService
+from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
 Client = TestClient[Any, Any]
 
@@ -67,7 +67,17 @@ async def test_intervals_are_taken_as_bounded_msgpack(client: Client, service: F
 async def test_list_show_and_stop(client: Client) -> None:
     assert [job["name"] for job in (await (await client.get("/v1/jobs")).json())["jobs"]] == ["top"]
     assert (await (await client.get("/v1/jobs/shop/top")).json())["query"] == "SELECT 1"
-    assert (await client.delete("/v1/jobs/shop/top")).status == 200
+    stopped = await client.delete("/v1/jobs/shop/top?keep=90 minutes")
+    told = {"creator": "shop", "name": "top", "state": "stopped", "ends_ms": STOPPED_MS + 5_400_000}
+    assert (stopped.status, await stopped.json()) == (200, told)
+    assert (await (await client.get("/v1/jobs/shop/top")).json())["state"] == "stopped"
+    refused = await client.get("/v1/jobs/shop/top/result")
+    assert (refused.status, (await refused.json())["type"]) == (409, "urn:elf:problem:job-stopped")
+    assert (await client.post("/v1/jobs/shop/top/versions", json={"change": "resume"})).status == 201
+    for wrong in ({"keep": "1e9"}, {"keep": "8d"}, {"for": "ever"}):
+        assert (await client.delete("/v1/jobs/shop/top", params=wrong)).status == 400
+    assert (await client.get("/v1/jobs/shop/top/result")).status == 200
+    assert (await (await client.delete("/v1/jobs/shop/top?keep=0s")).json())["state"] == "ended"
     assert (await client.get("/v1/jobs/shop/top")).status == 404
     assert (await client.delete("/v1/jobs/shop/top")).status == 404
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from agents.intake.poison import insert_whatever
 from agents.jobs.plan import Plan
+from agents.jobs.versions import Compiled, Version, Versions
 from agents.parts.kin import Kin, takers
 from agents.worker import Worker
 from cbt import BufferTree
@@ -23,8 +25,6 @@ WHOLE = plan_of(WIDE)
 
 
 def part_plans(query: str = WIDE, options: str = "") -> list[Plan]:
-    import msgspec
-
     whole = plan_of(query, options=f"trees = {TREES}\n{options}")
     definitions = [msgspec.structs.replace(whole.definition, part=part) for part in range(TREES)]
     return [msgspec.structs.replace(whole, definition=definition) for definition in definitions]
@@ -130,3 +130,19 @@ def test_a_part_that_cannot_take_events_says_so_and_the_others_keep_theirs(monke
     failed = [part for part in parts if part.progress.gaps]
     assert len(failed) == 1 and failed[0].progress.gaps == ((0, 0),)
     assert {row[1] for part in parts if part is not failed[0] for row in rows_of(part)} < set("abdefgh")
+
+
+def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part is stopped from an interval of its own on, and resumed."""
+    parts = [Worker(plan, "w1") for plan in PLANS]
+    for at, (part, plan) in enumerate(zip(parts, PLANS, strict=True)):
+        published = Version(number=1, definition=plan.definition)
+        stop = Version(number=2, definition=plan.definition, what="stop", since=2 + at, ends_ms=9)
+        part.adopt(Versions([Compiled(published, plan), Compiled(stop, plan)]), 0)
+    (kin,) = takers(parts)
+    kin.insert(events([(2_000 * interval, name, 1) for interval in range(6) for name in "abcdefgh"]))
+    held = [rows_of(part) for part in parts]
+    assert [sorted({row[0] for row in rows}) for rows in held] == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
+    assert all(part.columns == {} and part.counts_nothing for part in parts), "10**9 ms later nothing is retained"
+    monkeypatch.setattr(Plan, "reduce", lambda plan, frame: pytest.fail("nobody wants it"))
+    kin.insert(events([(10**9, "a", 1)]).drop("cents"))

@@ -14,7 +14,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from agents.agent import Agent
-from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError, UnknownJobError
+from agents.changing.changing import Wanted
+from agents.errors import JobConflictError, JobError, JobSpecError, StoppedError, UnavailableError, UnknownJobError
 from agents.http.service import Positioned
 from agents.masters.masters import Masters
 from agents.masters.results import Json
@@ -162,7 +163,7 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
         assert {job.instance for job in (await jobs_of(agents)).values()} == {job.instance for job in before.values()}
         with pytest.raises(JobConflictError):
             await Service(agents[1]).publish(JOB.replace(f"trees = {TREES}", "trees = 2"), "sold.toml", None, None)
-        await Service(agents[1]).stop("shop", "sold")
+        await Service(agents[1]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS))
         await wait_until(lambda: not any(agent.attachments.progress() for agent in agents))
         with pytest.raises(UnknownJobError):
@@ -170,6 +171,53 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
         await publish(agents)
         truth = await push(agents[1], many(300, 100))
         await wait_for_truth(agents, truth)
+
+
+async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path) -> None:
+    async def push_in(interval: int) -> Truth:
+        """Give an agent events of an interval of half a second, once it is there."""
+        await asyncio.sleep(max(0.0, interval / 2 + 0.05 - time.time()))
+        truth = await push(agents[1], many(200, 50))
+        return collections.Counter({(interval * 500, product): n for (_, product), n in truth.items()})
+
+    async def counted(truth: Truth) -> Json:
+        """Ask for a window until it is what it should be."""
+        (start_ms,) = {at_ms for at_ms, _ in truth}
+        end_s = time.monotonic() + DEADLINE_S
+        while True:
+            found = await Service(agents[0]).result("shop", "sold", f"{start_ms}/{start_ms + 500}", None, None)
+            if found["completeness"]["status"] != "open" and found["rows"] in ([], rows_of(truth, start_ms)):
+                return found
+            assert time.monotonic() < end_s, found
+            await asyncio.sleep(0.1)
+
+    def since() -> int:
+        """The first interval that all parts count by their newest versions."""
+        return max(job.history[-1].since for agent in agents for job in agent.masters.jobs)
+
+    async with running(tmp_path, 2) as agents:
+        await publish(agents, JOB.replace("2 seconds", "500 milliseconds"))
+        first = await push_in(int(time.time() * 2) + 1)
+        before = await counted(first)
+        assert before["rows"]
+        assert (await Service(agents[0]).stop("shop", "sold"))["state"] == "stopped"
+        assert all(job.rests for job in (await jobs_of(agents)).values())
+        for agent in agents:
+            with pytest.raises(StoppedError, match=r"until .* `elf resume shop/sold` takes it up"):
+                await Service(agent).result("shop", "sold", "latest", None, None)
+        void = await push_in(since())
+        with pytest.raises(JobError, match="only a job of one tree can be changed"):
+            await Service(agents[1]).change("shop", "sold", Wanted("reset"))
+        assert (await Service(agents[1]).change("shop", "sold", Wanted("resume")))["what"] == "resume"
+        assert not any(job.rests for job in (await jobs_of(agents)).values())
+        last = await push_in(since())
+        found = await counted(last)
+        assert found["rows"] == rows_of(last, since() * 500) and not found["completeness"]["void"]
+        found = await counted(void)
+        assert found["rows"] == [] and found["completeness"]["void"] >= TREES
+        assert (await counted(first))["rows"] == before["rows"]
+        with pytest.raises(JobConflictError, match="is not paused, nor stopped"):
+            await Service(agents[0]).change("shop", "sold", Wanted("resume"))
 
 
 async def master_of(agents: Sequence[Agent], app: bytes) -> Agent:
@@ -211,12 +259,12 @@ async def test_parts_without_the_first_one_are_listed_and_can_be_stopped(tmp_pat
         assert (row["creator"], row["name"], row["state"]) == ("shop", "sold", "in part")
         with pytest.raises(UnknownJobError):
             await Service(agents[1]).result("shop", "sold", "latest", None, None)
-        await Service(agents[1]).stop("shop", "sold")
+        await Service(agents[1]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(app) is None for agent in agents for app in APPS))
         await wait_until(lambda: not any(agent.catalogue.running() for agent in agents))
         assert await Service(agents[1]).jobs() == []
         with pytest.raises(UnknownJobError):
-            await Service(agents[1]).stop("shop", "sold")
+            await Service(agents[1]).stop("shop", "sold", 0)
 
 
 async def stop_parts(agents: Sequence[Agent], apps: Sequence[bytes]) -> None:

@@ -6,10 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from agents.changing.requests import Amend
 from agents.errors import UnavailableError, UnknownJobError
 from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
+from agents.parts.stopping import Stopping
 from agents.parts.whole_jobs import WholeJobs
 
 
@@ -27,12 +29,17 @@ async def test_no_agent_makes_another_ask_masters_without_end(trees: object) -> 
     async def rows() -> list[Json]:
         return [{"creator": "shop", "name": "words", "part": 1, "trees": trees}]
 
-    jobs = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows)
+    async def amend(key: str, request: Amend) -> Json:
+        pytest.fail("nobody else is asked for anything")
+
+    jobs, stopping = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows), Stopping(ask, amend, rows)
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
         await jobs.described("shop", "words")
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
-        await jobs.stop("shop", "words")
+        await stopping.stop("shop", "words")
+    with pytest.raises(UnavailableError, match="there are 1 to 64"):
+        await stopping.resume("shop", "words")
     known = False
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
-        await jobs.stop("shop", "words")
-    assert asked == ["shop/words"] * 3
+        await stopping.stop("shop", "words")
+    assert asked == ["shop/words"] * 4

@@ -89,7 +89,7 @@ class Site:
             self.sides,
         )
 
-    async def jobs(self) -> list[dict[str, str]]:
+    async def jobs(self, app: bytes) -> list[dict[str, str]]:
         return self.rows
 
     async def sides(self, app: bytes) -> list[Contact]:

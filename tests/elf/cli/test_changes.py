@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from agents.errors import JobSpecError
+from elf.cli.jobs import describe_state
+from elf.client import Job
 from tests.elf.cli.test_jobs import lines_of, run
 from tests.elf.fake_agent import Agent
 
@@ -64,3 +66,43 @@ def test_the_other_changes_and_the_history(agent: Agent, monkeypatch: pytest.Mon
     assert told.stdout == "top has version 7 (reset), for events from 1970-01-01 00:07:00 UTC on\n"
     shown = run(agent, "history", "top").stdout
     assert "the beginning" in shown and "1970-01-01 00:02:00 UTC" in shown and "SELECT 1" in shown
+
+
+def test_a_job_is_stopped_and_resumed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = run(agent, "stop", "top", "--keep", "2h")
+    assert stopped.exit_code == 0
+    assert stopped.stderr == (
+        "shop/top is stopped; until 2001-09-09 03:46:40 UTC this takes it up again: elf resume shop/top\n"
+    )
+    asked = run(agent, "query", "top")
+    assert (asked.exit_code, "`elf resume shop/top` takes it up again" in asked.stderr) == (2, True)
+    assert [(job["state"], job["ends_ms"]) for job in lines_of(run(agent, "jobs"))] == [("stopped", 1_000_007_200_000)]
+    monkeypatch.setattr("elf.cli.jobs.wants_json", lambda asked: asked)
+    assert "stopped, ends within a minute" in run(agent, "jobs").stdout
+    assert lines_of(run(agent, "resume", "top"))[0]["what"] == "resume"
+    assert run(agent, "query", "top").exit_code == 0
+    ended = run(agent, "stop", "top", "--keep", "0s")
+    assert (ended.exit_code, ended.stderr) == (0, "shop/top has ended for good\n")
+
+
+@pytest.mark.parametrize("keep", ["8d", "forever", "-1s", ""])
+def test_how_long_a_stopped_job_is_kept_has_to_be_clear(agent: Agent, keep: str) -> None:
+    refused = run(agent, "stop", "top", "--keep", keep)
+    assert refused.exit_code == 2 and "use a duration such as 24h, 7 days at most, or 0s to end" in refused.stderr
+    assert run(agent, "query", "top").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "told"),
+    [
+        (86_399_000, "stopped, 23 h 59 min left to resume it"),
+        (3_600_000, "stopped, 1 h 0 min left to resume it"),
+        (119_000, "stopped, 1 min left to resume it"),
+        (59_000, "stopped, ends within a minute"),
+        (-5, "stopped, ends within a minute"),
+    ],
+)
+def test_the_time_that_is_left_is_told(left_ms: int, told: str) -> None:
+    job = Job(creator="shop", name="top", state="stopped", ends_ms=7_000 + left_ms)
+    assert describe_state(job, 7_000) == told
+    assert describe_state(Job(creator="shop", name="top", state="running"), 7_000) == "running"

@@ -29,7 +29,7 @@ from agents.errors import (
     UnknownSourceError,
 )
 from agents.result import Result
-from tests.agents.http.fake_service import make_result
+from tests.agents.http.fake_service import STOPPED_MS, make_result
 from tests.elf.fake_agent import Agent
 
 
@@ -52,7 +52,13 @@ def test_blocking_client_does_it_all(agent: Agent, tmp_path: Path) -> None:
         assert client.retire("web3", "top").jobs[0].job == "shop/top"
         with pytest.raises(UnknownAgentError, match="did you mean 'web3'"):
             client.retire("web/33")
-        client.stop("visits")
+        stopped = client.stop("visits")
+        assert (stopped.state, stopped.ends_ms) == ("stopped", STOPPED_MS + 86_400_000)
+        with pytest.raises(elf.StoppedError, match="`elf resume me/visits` takes it up again"):
+            client.query("visits")
+        assert [job.ends_ms for job in client.jobs()] == [None, stopped.ends_ms]
+        assert client.resume("visits").what == "resume" and client.query("visits").rows
+        assert client.stop("visits", "0s").ends_ms is None
         with pytest.raises(UnknownJobError):
             client.query("visits")
 
@@ -104,6 +110,10 @@ async def test_asynchronous_client_watches(agent: Agent) -> None:
         await asyncio.to_thread(agent.send, make_result(), make_result(revision=2))
         assert [(await first).completeness.revision, (await anext(results)).completeness.revision] == [1, 2]
         await results.aclose()
+        assert (await client.stop("top", "2h")).ends_ms == STOPPED_MS + 7_200_000
+        with pytest.raises(elf.StoppedError):
+            await client.query("top")
+        assert (await client.resume("top")).what == "resume"
 
 
 def test_blocking_watch_ends_with_the_job(agent: Agent) -> None:
@@ -114,9 +124,10 @@ def test_blocking_watch_ends_with_the_job(agent: Agent) -> None:
         sender.join()
 
 
-def test_a_watch_ends_when_its_job_is_stopped(agent: Agent) -> None:
+@pytest.mark.parametrize("end", [UnknownJobError("shop/top"), elf.StoppedError("job shop/top is stopped")], ids=repr)
+def test_a_watch_ends_when_its_job_is_stopped(agent: Agent, end: elf.JobError) -> None:
     with elf.connect(agent.url) as client:
-        sender = threading.Thread(target=agent.send, args=(make_result(), UnknownJobError("shop/top")))
+        sender = threading.Thread(target=agent.send, args=(make_result(), end))
         sender.start()
         assert len(list(client.watch("top"))) == 1
         sender.join()

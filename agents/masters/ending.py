@@ -1,0 +1,73 @@
+"""Ending a job for good at its master, and beginning one in the place of a stopped one of the same name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from agents.applications.loading import require_application
+from agents.errors import UnavailableError
+from agents.jobs.definition import check_definition
+from agents.jobs.plan import compile_job
+from agents.masters.masters import Masters
+from agents.requests import Install, JobRecord
+
+#: What follows a decided end at this agent takes no time; one that waits longer is in trouble.
+ENDED_S, LOOK_S = 2.0, 0.02
+
+Spread = Callable[[JobRecord], Awaitable[bool]]
+
+
+async def end(masters: Masters, app: bytes, spread: Spread, now_ms: int) -> JobRecord:
+    """End a job that is mastered here, running or stopped; returns the record that says so.
+
+    Decided first, so that no other master takes the job up again; told then, dropped last: an end that did not reach
+    the agents can be asked for again.
+
+    Args:
+        masters: the jobs mastered here.
+        app: the job.
+        spread: puts a job's record into its source's tree; False if a newer one is there.
+        now_ms: the time of day.
+
+    Raises:
+        UnknownJobError: it is not mastered here.
+        UnavailableError: the agents cannot be told now, or it was published again.
+    """
+    tombstone = await masters.begin_stop(app, now_ms)
+    if not await spread(tombstone):
+        raise UnavailableError("the job was published again at the same time; stop it again if it should end")
+    await masters.stop(tombstone)
+    return tombstone
+
+
+async def install(masters: Masters, request: Install, spread: Spread, now_ms: int) -> JobRecord:
+    """Become a job's master and return the job; a stopped one of that name ends for good before.
+
+    Raises:
+        JobError: it cannot run here, or another definition of the name is running; see `Masters.install`.
+        UnavailableError: as `end` and `Masters.install`.
+    """
+    job = request.job
+    app, definition = job.definition.app_id, job.definition
+    if masters.rests(app):
+        # What cannot run must not cost the other its windows.
+        check_definition(definition)
+        require_application(definition)
+        await asyncio.to_thread(compile_job, definition, definition.types, masters.admits)
+        tombstone = await end(masters, app, spread, now_ms)
+        await _wait_ended(masters, app)
+        job = replace(job, stamp_ms=max(job.stamp_ms, tombstone.stamp_ms + 1))
+    return await masters.install(job, request.roster, request.ended)
+
+
+async def _wait_ended(masters: Masters, app: bytes) -> None:
+    """Wait until this agent answers no more for a job whose end was decided."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ENDED_S
+    while app in masters:
+        if loop.time() > end_s:
+            raise UnavailableError("the job of that name is just being stopped; try again")
+        await asyncio.sleep(LOOK_S)
