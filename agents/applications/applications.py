@@ -63,6 +63,7 @@ class Applications:
         self._runners: dict[_Place, Runner] = {}
         #: Why one cannot run here that should.
         self._lacking: dict[_Place, str] = {}
+        self._over = False
 
     async def run(self) -> None:
         """Begin and end applications as jobs come and go, until cancelled."""
@@ -71,6 +72,7 @@ class Applications:
                 await self._look()
                 await asyncio.sleep(LOOK_S)
         finally:
+            self._over = True
             for place in tuple(self._runners):
                 await self._stop(place)
 
@@ -170,7 +172,7 @@ class Applications:
     def _begin(self, job: JobRecord, role: Role) -> Runner | None:
         """Return a job's application as it runs here; None if it cannot."""
         place, key = (job.tree, role), job.definition.key
-        if place in self._runners or place in self._lacking:
+        if place in self._runners or place in self._lacking or self._over:
             return self._runners.get(place)
         name = job.definition.options.application
         try:

@@ -165,8 +165,11 @@ class Performer:
         creator, _, name = route.job.partition("/")
         try:
             request = Ask(app_id(name, creator), runner.instance.elf.job, route.body)
-            body, _ = await self._asking.ask(route.job, request, ROUTE_MS)
+            async with asyncio.timeout(ROUTE_MS / 1_000):
+                body, _ = await self._asking.ask(route.job, request, ROUTE_MS)
             answered = Answered(route.number, body) if isinstance(body, bytes) else _nonsense(route)
+        except TimeoutError:
+            answered = Answered(route.number, None, f"no answer of {route.job} within {ROUTE_MS} ms")
         except (ElfError, OverlayError) as error:
             answered = Answered(route.number, None, str(error))
         finally:

@@ -73,6 +73,8 @@ def _master(facts: Json) -> list[str]:
         found.append(f"of each result: {shown}")
     if facts["options"]["feedback"]:
         found.append(f"send the first {facts['options']['feedback']} rows of each new result back to every agent")
+    if facts["options"]["application"]:
+        found.append(f"tell the application {facts['options']['application']} of each result; it speaks to every agent")
     return found
 
 

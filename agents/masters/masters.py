@@ -21,6 +21,7 @@ from agents.errors import (
     ElfError,
     JobConflictError,
     JobError,
+    JobSpecError,
     UnavailableError,
     UnknownJobError,
 )
@@ -119,7 +120,10 @@ class Masters:
             UnavailableError: the job is being stopped, or is running and its master is not known now.
         """
         check_definition(job.definition)
-        require_application(job.definition)
+        try:
+            require_application(job.definition)
+        except JobSpecError as error:
+            raise JobSpecError(f"at {self._node.contact.address}, which would be the job's master: {error}") from None
         app = job.definition.app_id
         copy = self._copies.get(app)
         key = job.definition.key

@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 import elf
 from agents.agent import Agent
+from agents.applications.messages import Letter, Said, packed
 from agents.changing.changing import Wanted
+from agents.changing.requests import Leapt
 from agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
 from agents.http.app import make_app, serve
 from agents.result import Result
 from agents.service import Service
+from overlay.contract import ControlEntry, Mark
 from tests.agents.applications.cluster import JOB, agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
 
@@ -176,6 +179,13 @@ async def test_a_job_whose_application_is_not_installed_is_refused(
         with pytest.raises(JobSpecError, match="no application 'countin' is installed; did you mean 'counting'"):
             await Service(agent).publish(JOB.format(name="sold", application="countin"), "job.toml", None, None)
         assert await Service(agent).jobs() == []
+        monkeypatch.setattr("agents.publishing.publishing.require_application", lambda definition: None)
+        said = (
+            rf"at {agent.node.contact.address}, which would be the job's master: no application 'countin' is installed"
+        )
+        with pytest.raises(JobSpecError, match=said):
+            await Service(agent).publish(JOB.format(name="sold", application="countin"), "job.toml", None, None)
+        assert await Service(agent).jobs() == []
 
 
 async def test_a_job_without_an_application_answers_no_queries(tmp_path: pathlib.Path) -> None:
@@ -239,6 +249,40 @@ async def test_an_application_asks_another_jobs_and_follows_its_results(
             return False
 
         await until(is_answered)
+
+
+class Silent(elf.Application):
+    """Does not answer before the test ends; asks itself, for that."""
+
+    ended = threading.Event()
+    answers: ClassVar[list[elf.Answer]] = []
+
+    def on_start(self) -> None:
+        if self.elf.role == "master":
+            self.elf.route("sold", 1)
+
+    def on_route(self, asker: str, query: Any) -> Any:
+        self.ended.wait(60)
+
+    def on_answer(self, answer: elf.Answer) -> None:
+        self.answers.append(answer)
+
+
+async def test_who_asks_is_told_when_no_answer_comes_in_time(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, silent=Silent, asking=Silent)
+    monkeypatch.setattr("agents.applications.performing.ROUTE_MS", 300)
+    async with agents_of(tmp_path, 1) as (agent,):
+        await publish([agent], "silent")
+        await publish([agent], "silent", "other")
+        try:
+            # That of the first job waits for itself, that of the other one for the first.
+            await wait_until(lambda: len(Silent.answers) == 1)
+        finally:
+            Silent.ended.set()
+        assert Silent.answers[0] == ("shop/sold", 1, None, "no answer of shop/sold within 300 ms")
+        await wait_until(lambda: len(Silent.answers) == 2)
 
 
 class Remembering(elf.Application):
@@ -317,3 +361,45 @@ async def test_an_agent_that_lacks_the_application_counts_all_the_same_and_says_
         assert row["trouble"] == f"application remembering does not run at web1: {lacking}"
         text = Service(agents[0]).metrics().decode()
         assert 'elf_application_stopped{job="shop/sold",role="agent"} 0.0' in text
+
+
+class Listening(elf.Application):
+    """Notes what it hears, and what it misses."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+
+    def on_multicast(self, message: Any) -> None:
+        self.heard.append(message)
+
+    def on_missed(self) -> None:
+        self.heard.append("missed")
+
+
+async def test_entries_that_never_come_are_said_to_be_missed_and_other_entries_are_nobodys(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have(monkeypatch, listening=Listening)
+    async with agents_of(tmp_path, 1) as (agent,):
+        await publish([agent], "listening")
+        (job,) = agent.catalogue.running()
+        bodies = [
+            (Said(packed(1)).encode(), False),
+            (Leapt(3).encode(), False),
+            (b"", True),
+            (Said(packed(2)).encode(), True),
+            (b"\xc1 of another release", False),
+            (Said(b"{no message").encode(), False),
+            (Said(packed(3)).encode(), False),
+        ]
+        for position, (body, skipped) in enumerate(bodies, 1):
+            await agent.applications.on_control(job.tree, ControlEntry(Mark(1, position), body, skipped=skipped))
+        runner = next(each for _, role, each in agent.applications.counts() if role == "agent")
+        heard = [1, "missed", "missed", 2, 3]
+        await wait_until(lambda: getattr(runner.instance.application, "heard", None) == heard)
+        await agent.applications.on_control(b"no tree", ControlEntry(Mark(1, 1), bodies[0][0]))
+        letters = [Letter(job.tree, "agent", "agent-9", b"{"), Letter(b"t" * 20, "agent", "agent-9", b"1")]
+        assert [await agent.applications.receive(letter) for letter in letters] == [True, False]
+    assert not await agent.applications.receive(letters[0])
+    await agent.applications.on_control(job.tree, ControlEntry(Mark(2, 9), bodies[0][0]))
+    assert agent.applications.counts() == []

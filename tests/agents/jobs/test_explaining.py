@@ -59,6 +59,11 @@ def test_a_plan_is_told_whole() -> None:
     assert found["unknown"] == ["what it shares with other jobs, its tree and its cost: it is not published"]
 
 
+def test_an_application_is_told_of() -> None:
+    steps = explain(PROMOTION, TYPES, 'application = "bundling"')["steps"]
+    assert steps["master"][-1] == "tell the application bundling of each result; it speaks to every agent"
+
+
 @pytest.mark.parametrize(
     ("query", "made"),
     [
