@@ -86,6 +86,10 @@ class PaoSchema:
 
     def empty(self) -> pl.DataFrame:
         """Return a PAO frame without rows."""
+        return self._empty.clone()
+
+    @functools.cached_property
+    def _empty(self) -> pl.DataFrame:
         return pl.DataFrame(schema=self.columns)
 
     def merge(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

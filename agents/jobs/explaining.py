@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
+from agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
 from agents.jobs.query import columns_read, parse_query
 from agents.jobs.steps import steps_of
 from agents.jobs.types import SqlType
@@ -74,7 +74,7 @@ def _finished(facts: Json, missing: Sequence[str]) -> Json:
 
 
 def _facts(plan: Plan) -> Json:
-    definition, query = plan.definition, parse_query(plan.definition.query)
+    definition, query, syntax = plan.definition, parse_query(plan.definition.query), syntax_of(plan)
     options, shown = definition.options, query if plan.joined is None else plan.joined.query
     return {
         "job": f"{definition.creator}/{definition.name}",
@@ -85,8 +85,8 @@ def _facts(plan: Plan) -> Json:
         "columns": _columns(plan),
         "prefilter": list(plan.literals),
         "filter": None if query.where is None else written(query.where),
-        "keys": _keys(plan),
-        "aggregates": _aggregates(plan),
+        "keys": _keys(plan, syntax),
+        "aggregates": _aggregates(plan, syntax),
         "windows": _windows(plan),
         "window": None if plan.window is None else plan.window._asdict(),
         "interval_ms": plan.interval_ms,
@@ -106,19 +106,19 @@ def _columns(plan: Plan) -> list[Json]:
     return [{"name": name, "type": kind.ddl} for name, kind in plan.columns.items()]
 
 
-def _keys(plan: Plan) -> list[Json]:
-    pairs = zip(plan.schema.keys, plan.groups, strict=True)
+def _keys(plan: Plan, syntax: Syntax) -> list[Json]:
+    pairs = zip(plan.schema.keys, syntax.groups, strict=True)
     return [{"column": name, "expression": written(node), "type": _ddl(dtype)} for (name, dtype), node in pairs]
 
 
-def _aggregates(plan: Plan) -> list[Json]:
+def _aggregates(plan: Plan, syntax: Syntax) -> list[Json]:
     def columns(types: Mapping[str, pl.DataType]) -> list[Json]:
         return [{"name": name, "type": _ddl(dtype)} for name, dtype in types.items()]
 
     return [
         {
             "column": name,
-            "expression": written(plan.calls[name]),
+            "expression": written(syntax.calls[name]),
             "aggregate": each.kind,
             "inverse": each.invertible,
             "states": columns(each.states(name)),

@@ -6,8 +6,9 @@ syntax tree for the offline planner, which evaluates it with Spark and shares no
 
 from __future__ import annotations
 
-import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -21,6 +22,7 @@ from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.growth import check_growth
+from agents.jobs.intervals import check_options, interval_ms_of
 from agents.jobs.operators import condition
 from agents.jobs.own import Admits, bound
 from agents.jobs.prefilter import literals_of
@@ -32,8 +34,6 @@ from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import creator, finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
 
-#: The interval of a job without a window: how often its result moves.
-INTERVAL_MS_DEFAULT = 10_000
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.
 LEAP_MS_MIN, LEAP_MS_MAX = 5_000, 10_000
@@ -43,7 +43,21 @@ RETAIN_MS = 86_400_000
 _KEY_COLUMNS_MAX = 64
 
 
-class Plan(msgspec.Struct, frozen=True, eq=False):
+class Syntax(NamedTuple):
+    """The checked tree of a query, as far as it runs on events.
+
+    Attributes:
+        where: the row filter.
+        groups: the group keys, as expressions over raw events, in the order of the schema's.
+        calls: the call of each aggregate of the schema, by its name.
+    """
+
+    where: exp.Expr | None
+    groups: tuple[exp.Expr, ...]
+    calls: Mapping[str, exp.Expr]
+
+
+class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     """A compiled job.
 
     Attributes:
@@ -55,9 +69,6 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         window: the window, None for a result since the job's start.
         schema: the shape of its PAOs.
         output: name and type of each output column.
-        select: the checked tree.
-        groups: the group keys, as expressions over raw events, in the order of the schema's.
-        calls: the call of each aggregate of the schema, by its name.
     """
 
     definition: Definition
@@ -68,9 +79,6 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     window: Window | None
     schema: PaoSchema
     output: tuple[tuple[str, SqlType | ArrayType], ...]
-    select: exp.Select
-    groups: tuple[exp.Expr, ...]
-    calls: Mapping[str, exp.Expr]
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
     _create: Callable[[pl.DataFrame], pl.DataFrame]
@@ -180,6 +188,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
         return ranked.select(pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True))
 
 
+#: Definition, as bytes, with the types of its source -> its plan, for as long as somebody has it.
+_plans: weakref.WeakValueDictionary[bytes, Plan] = weakref.WeakValueDictionary()
+
+
 def compile_job(definition: Definition, columns: Mapping[str, SqlType], admits: Admits | None = None) -> Plan:
     """Check a job against its source's columns and compile it.
 
@@ -191,6 +203,17 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType], admits: 
     Raises:
         JobSpecError: the job cannot run as written, or would not mean what it means in Spark, or may not run here.
     """
+    if definition.functions:
+        return _compile_anew(definition, columns, admits)
+    # An agent knows a job as a worker of it, as a member of its root group and in its catalogue: one plan serves all.
+    key = msgspec.msgpack.encode((definition, {name: kind.ddl for name, kind in columns.items()}))
+    plan = _plans.get(key)
+    if plan is None:
+        plan = _plans[key] = _compile_anew(definition, columns, admits)
+    return plan
+
+
+def _compile_anew(definition: Definition, columns: Mapping[str, SqlType], admits: Admits | None) -> Plan:
     try:
         query = parse_query(definition.query)
         check_growth(query.select)
@@ -215,16 +238,12 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
             query.select, f"trees = {definition.options.trees} spreads keys over trees, and here are none", hint
         )
     groups = GroupScope(query, rows, keys)
-    results = [output_value(item, compile_expression(item.node, groups)) for item in query.items]
-    groups.outputs = "last"
-    having = condition(compile_expression(query.having, groups)) if query.having is not None else None
-    groups.outputs = "first"
-    order = tuple(_order(query, groups, node) for node in query.order)
+    results, having, order = _compile_shown(query, groups)
     aggregates = list(groups.aggregates.values())
     if not keys and not aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
-    _check_options(definition, query.window)
-    interval_ms = _interval_ms(definition, query.window)
+    check_options(definition, query.window)
+    interval_ms = interval_ms_of(definition, query.window)
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
     inputs += [_normalised(key).alias(key.column) for key in keys]
     inputs += [made.input.alias(name) for name, made in aggregates if made.input is not None]
@@ -238,9 +257,6 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         window=query.window,
         schema=schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
-        select=query.select,
-        groups=tuple(key.value.node for key in keys),
-        calls=groups.calls,
         _where=where,
         _inputs=tuple(inputs),
         _create=creator(schema, {name: None if made.input is None else pl.col(name) for name, made in aggregates}),
@@ -250,6 +266,28 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         _order=order,
         _limit=query.limit,
     )
+
+
+def _compile_shown(
+    query: Query, groups: GroupScope
+) -> tuple[list[tuple[pl.Expr, SqlType | ArrayType]], pl.Expr | None, tuple[Order, ...]]:
+    """Compile what the master computes: the output columns, HAVING and ORDER BY."""
+    results = [output_value(item, compile_expression(item.node, groups)) for item in query.items]
+    groups.outputs = "last"
+    having = condition(compile_expression(query.having, groups)) if query.having is not None else None
+    groups.outputs = "first"
+    return results, having, tuple(_order(query, groups, node) for node in query.order)
+
+
+def syntax_of(plan: Plan) -> Syntax:
+    """Return the syntax tree of a plan; few ask for it, and it takes as much memory as all the rest of a plan."""
+    definition = plan.definition
+    query = parse_query(definition.query)
+    rows = RowScope(query, plan.columns, bound(definition.creator, definition.name, definition.functions, None))
+    keys = _keys(query, rows)
+    groups = GroupScope(query, rows, keys)
+    _compile_shown(query, groups)
+    return Syntax(query.where, tuple(key.value.node for key in keys), groups.calls)
 
 
 def _joining(clock: Plan, joined: Combining) -> Plan:
@@ -315,49 +353,6 @@ def _normalised(key: Key) -> pl.Expr:
     value = key.value.expr
     # Spark groups 0.0 and -0.0 together and shows 0.0.
     return pl.when(value == 0.0).then(0.0).otherwise(value) if key.type is SqlType.DOUBLE else value
-
-
-def _check_options(definition: Definition, window: Window | None) -> None:
-    """Refuse options that no result of this query could keep."""
-    options = definition.options
-    if window is None and options.straggler == "void":
-        raise JobSpecError(
-            'straggler = "void" drops intervals for everybody, which a result since the job\'s beginning cannot do',
-            hint="""group by window(ts, '60 seconds'), or choose "late", "drop" or "mirror\"""",
-        )
-    if window is not None and options.retain_ms is not None and options.retain_ms < window.size_ms:
-        raise JobSpecError(
-            f"the option retain ({options.retain_ms} ms) is shorter than the window, of which it would lose the front",
-            hint=f"use {window.size_ms} ms or more, or leave it out",
-        )
-
-
-def _interval_ms(definition: Definition, window: Window | None) -> int:
-    chosen, every = definition.options.interval_ms, definition.options.emit_every_ms
-    if window is None:
-        if chosen is not None and every is not None and every % chosen:
-            raise _does_not_divide(chosen, "emit_every", every)
-        return chosen or every or INTERVAL_MS_DEFAULT
-    natural = math.gcd(window.size_ms, window.slide_ms)
-    if every is not None:
-        if window.slide_ms % every or every == window.slide_ms:
-            raise JobSpecError(
-                f"the option emit_every ({every} ms) has to divide {window.slide_ms} ms, after which a window closes",
-                hint=f"use {window.slide_ms // 2} ms, or another divisor, or leave it out",
-            )
-        natural = math.gcd(natural, every)
-    if chosen is None:
-        return natural
-    if natural % chosen:
-        what = "the window's size and slide" + ("" if every is None else " and emit_every")
-        raise _does_not_divide(chosen, what, natural)
-    return chosen
-
-
-def _does_not_divide(interval_ms: int, what: str, natural_ms: int) -> JobSpecError:
-    return JobSpecError(
-        f"the option interval ({interval_ms} ms) does not divide {what}", hint=f"use a divisor of {natural_ms} ms"
-    )
 
 
 def _try_out(plan: Plan) -> None:

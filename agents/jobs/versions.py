@@ -18,7 +18,7 @@ import msgspec
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
 from agents.jobs.own import Admits, OwnFunction
-from agents.jobs.plan import Plan, compile_job
+from agents.jobs.plan import Plan, compile_job, syntax_of
 from agents.jobs.scopes import canonical
 from overlay.contract import NEVER
 
@@ -210,11 +210,10 @@ def has_same_states(old: Plan, new: Plan) -> bool:
 
 def _mapped(plan: Plan) -> object:
     """A value equal for plans whose map sides mean the same, and that name the same columns alike."""
-    where = plan.select.args.get("where")
-    groups = tuple(canonical(node) for node in plan.groups)
-    calls = {name: canonical(call) for name, call in plan.calls.items()}
-    schema = plan.schema
-    meant = None if where is None else canonical(where.this), groups, calls
+    syntax, schema = syntax_of(plan), plan.schema
+    groups = tuple(canonical(node) for node in syntax.groups)
+    calls = {name: canonical(call) for name, call in syntax.calls.items()}
+    meant = None if syntax.where is None else canonical(syntax.where), groups, calls
     return plan.columns, schema.keys, schema.aggregates, meant, tuple(map(_computes, plan.definition.functions))
 
 

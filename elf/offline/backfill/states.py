@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from agents.errors import JobSpecError
-from agents.jobs.plan import Plan
+from agents.jobs.plan import Plan, syntax_of
 from agents.jobs.types import SqlType
 from cbt import INTERVAL
 from cbt.aggregates import Slotted
@@ -55,21 +55,21 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
         scope = EventScope(events.columns)
         start, end = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in span)
         wanted = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
-        where = plan.select.args.get("where")
+        where, groups, found = syntax_of(plan)
         if where is not None:
-            wanted = without_failing(wanted, [where.this], scope)
-            wanted = wanted.filter(to_column(where.this, scope))
-        wanted = without_failing(wanted, [*plan.groups, *plan.calls.values()], scope)
+            wanted = without_failing(wanted, [where], scope)
+            wanted = wanted.filter(to_column(where, scope))
+        wanted = without_failing(wanted, [*groups, *found.values()], scope)
         at_ms = F.unix_millis("ts")
         interval = ((at_ms - F.pmod(at_ms, F.lit(plan.interval_ms))) / F.lit(plan.interval_ms)).cast("bigint")
         keys = [
             _typed(to_column(node, scope), dtype).alias(name)
-            for node, (name, dtype) in zip(plan.groups, plan.schema.keys, strict=True)
+            for node, (name, dtype) in zip(groups, plan.schema.keys, strict=True)
         ]
         by = [interval.alias(INTERVAL), *keys]
         names = [INTERVAL, *plan.schema.key_names]
         shown = [F.col(INTERVAL), *(_shown(F.col(name), dtype).alias(name) for name, dtype in plan.schema.keys)]
-        calls = {name: read_call(node, scope) for name, node in plan.calls.items()}
+        calls = {name: read_call(node, scope) for name, node in found.items()}
         plain = [
             state
             for name, aggregate in plan.schema.aggregates

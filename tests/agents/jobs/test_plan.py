@@ -1,13 +1,17 @@
 """Plans: from events to PAOs to results, and what is refused at publish."""
 
 import datetime as dt
+import gc
+import weakref
 
+import msgspec
 import polars as pl
 import pytest
 
 from agents.errors import JobError, JobSpecError
 from agents.jobs.definition import Definition, Options
-from agents.jobs.plan import INTERVAL_MS_DEFAULT, Plan, compile_job
+from agents.jobs.intervals import INTERVAL_MS_DEFAULT
+from agents.jobs.plan import Plan, compile_job, syntax_of
 from agents.jobs.types import SqlType
 from cbt.schema import INTERVAL
 
@@ -231,3 +235,26 @@ def test_a_job_retains_its_windows_for_as_long_as_they_are() -> None:
     plan_of(PROMOTION, Options(retain_ms=300_000))
     with pytest.raises(JobSpecError, match="shorter than the window"):
         plan_of(PROMOTION, Options(retain_ms=299_999))
+
+
+def test_one_plan_serves_all_who_have_the_same_definition_and_goes_with_the_last() -> None:
+    definition = Definition(name="one", creator="shop", source="clicks", query=PROMOTION)
+    plan = compile_job(definition, COLUMNS)
+    assert compile_job(msgspec.structs.replace(definition), COLUMNS) is plan
+    assert compile_job(msgspec.structs.replace(definition, version=2), COLUMNS) is not plan
+    assert compile_job(definition, COLUMNS | {"price": SqlType.INT}) is not plan
+    gone = weakref.ref(plan)
+    del plan
+    gc.collect()
+    assert gone() is None
+
+
+def test_the_syntax_of_a_plan_can_be_had_again() -> None:
+    query = (
+        "SELECT upper(product) AS p, sum(status) AS c FROM clicks WHERE status > 3 GROUP BY 1 HAVING max(status) > 1"
+    )
+    plan = compile_job(Definition(name="one", creator="shop", source="clicks", query=query), COLUMNS)
+    syntax = syntax_of(plan)
+    assert [str(node).lower() for node in syntax.groups] == ["upper(product)"] and str(syntax.where) == "status > 3"
+    assert list(syntax.calls) == [name for name, _ in plan.schema.aggregates]
+    assert [str(call).lower() for call in syntax.calls.values()] == ["sum(status)", "max(status)"]
