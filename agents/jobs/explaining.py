@@ -16,6 +16,7 @@ from sqlglot import exp
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition
+from agents.jobs.own import OwnFunction, fingerprint
 from agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
 from agents.jobs.query import columns_read, parse_query
 from agents.jobs.steps import steps_of
@@ -33,10 +34,10 @@ def explain_plan(plan: Plan) -> Json:
     """Describe a compiled job.
 
     Returns:
-        job, source, query, joins (other jobs that it reads), options, columns read (name, type), prefilter (texts that
-        every wanted line contains),
-        filter, keys (column, expression, type), aggregates (column, expression, aggregate, inverse, and the PAO columns
-        states and slots), windows (how they are made: `difference`, `merged`, `pane` or `total`), window, interval_ms,
+        job, source, query, joins (other jobs that it reads), options, columns read (name, type), functions that it
+        brings along (name, args, returns, and key: a short name of the one they are signed with, None if they are not),
+        prefilter (texts that every wanted line contains), filter, keys (column, expression,
+        type), aggregates (column, expression, aggregate, inverse, and the PAO columns states and slots), windows (how they are made: `difference`, `merged`, `pane` or `total`), window, interval_ms,
         lateness_ms, leap_after_ms, retain_ms, straggler, copies (at neighbours), having, order, limit, output, steps
         (sentences by place), unknown (sentences), and those of `RUNNING`, which are None.
     """
@@ -83,6 +84,7 @@ def _facts(plan: Plan) -> Json:
         "joins": [] if definition.joined is None else [use.job for use in definition.joined.uses],
         "options": msgspec.to_builtins(options),
         "columns": _columns(plan),
+        "functions": [_own(each) for each in definition.functions],
         "prefilter": list(plan.literals),
         "filter": None if query.where is None else written(query.where),
         "keys": _keys(plan, syntax),
@@ -104,6 +106,11 @@ def _facts(plan: Plan) -> Json:
 
 def _columns(plan: Plan) -> list[Json]:
     return [{"name": name, "type": kind.ddl} for name, kind in plan.columns.items()]
+
+
+def _own(function: OwnFunction) -> Json:
+    signed = fingerprint(function.key) or None
+    return {"name": function.name, "args": list(function.args), "returns": function.returns, "key": signed}
 
 
 def _keys(plan: Plan, syntax: Syntax) -> list[Json]:

@@ -6,6 +6,7 @@ Owns what they look like in a definition and what they mean in a query; who may 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Protocol
@@ -23,6 +24,8 @@ FUNCTIONS_MAX, SOURCES_BYTES_MAX = 8, 16 << 10
 ARGS_MAX = 32
 #: An Ed25519 key has 32 bytes and a signature 64, as base64.
 KEY_CHARS, SIGNATURE_CHARS = 44, 88
+#: Of the public key's SHA-256.
+_FINGERPRINT_CHARS = 16
 
 
 class OwnFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,6 +53,11 @@ class OwnFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def types(self) -> tuple[SqlType, ...]:
         """The types of its arguments; raises ValueError where one is no type, which `check_functions` rules out."""
         return tuple(map(SqlType.parse, self.args))
+
+
+def fingerprint(key: str) -> str:
+    """Return a short name of a public key, for people to compare; "" if there is none."""
+    return hashlib.sha256(key.encode()).hexdigest()[:_FINGERPRINT_CHARS] if key else ""
 
 
 #: Calls a function: columns of equal length, of the declared types, to one of them.

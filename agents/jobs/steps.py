@@ -35,6 +35,9 @@ def _agents(facts: Json) -> list[str]:
         texts = _listed([repr(text) for text in facts["prefilter"]])
         found.append(f"skip lines without {texts} unparsed, where neither another job nor an archive wants them")
     found.append(f"parse {', '.join(['ts', *names])} of each line, once for all jobs of {facts['source']}")
+    if facts["functions"]:
+        called = _listed([f"{each['name']}()" for each in facts["functions"]])
+        found.append(f"call {called}, which the job brings along, in a process that can only compute")
     if facts["filter"]:
         found.append(f"keep events where {facts['filter']}")
     keys = [key["expression"] for key in facts["keys"]]

@@ -19,12 +19,12 @@ import polars as pl
 
 from agents.errors import JobSpecError
 from agents.installed.calling import FunctionError
-from agents.jobs.own import Call, OwnFunction, check_functions
+from agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
 from agents.jobs.types import SqlType
 from agents.signed.allowance import Allowance
 from agents.signed.confining import unsupported
 from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, Process
-from agents.signed.signing import fingerprint, is_signed, read_key
+from agents.signed.signing import is_signed, read_key
 
 log = logging.getLogger(__name__)
 #: Rows of a question at most: few enough for the process's memory, unless their texts are long.

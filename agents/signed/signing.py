@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 from collections.abc import Sequence
 
 from cryptography.exceptions import InvalidSignature
@@ -22,8 +21,6 @@ from agents.jobs.types import SqlType
 
 _PURPOSE = b"elf signed function 1"
 KEY_BYTES = 32
-#: Of the public key's SHA-256, for people to compare.
-_FINGERPRINT_CHARS = 16
 
 
 def message_of(creator: str, job: str, function: OwnFunction) -> bytes:
@@ -73,11 +70,6 @@ def read_key(text: str) -> bytes:
     if len(raw) != KEY_BYTES:
         raise JobError(f"{text!r} is no public key: {KEY_BYTES} bytes in base64, as `elf keygen --signing` prints it")
     return raw
-
-
-def fingerprint(key: str) -> str:
-    """Return a short name of a public key, for people."""
-    return hashlib.sha256(key.encode()).hexdigest()[:_FINGERPRINT_CHARS]
 
 
 def _encoded(raw: bytes) -> str:

@@ -82,6 +82,7 @@ def _plan(found: Json) -> list[tuple[str, str]]:
     if found["prefilter"] is None or found["prefilter"]:
         texts = found["prefilter"]
         rows.append(("pre-filter", "?" if texts is None else ", ".join(map(repr, texts))))
+    rows += [("functions", _own(each)) for each in found["functions"]]
     rows += [("filter", found["filter"])] if found["filter"] else []
     rows += [("keys", f"{each['expression']} {each['type'] or '?'}") for each in found["keys"]]
     rows += [("aggregates", _aggregate(each)) for each in found["aggregates"]]
@@ -91,6 +92,11 @@ def _plan(found: Json) -> list[tuple[str, str]]:
         rows.append(("window", f"{duration(window['size_ms'])} every {duration(window['slide_ms'])}"))
     rows.append(("straggler", f"{found['straggler']}, after {duration(found['leap_after_ms'])}"))
     return rows
+
+
+def _own(each: Json) -> str:
+    signed = "not signed" if each["key"] is None else f"signed with key {each['key']}"
+    return f"{each['name']}({', '.join(each['args'])}) {each['returns']}, the job's own, {signed}"
 
 
 def _aggregate(each: Json) -> str:

@@ -10,11 +10,13 @@ from msgspec.structs import replace
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition, load_definition
-from agents.jobs.own import FUNCTIONS_MAX, SOURCES_BYTES_MAX, Call, OwnFunction
+from agents.jobs.explaining import explain_definition
+from agents.jobs.own import FUNCTIONS_MAX, SOURCES_BYTES_MAX, Call, OwnFunction, fingerprint
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.jobs.versions import has_same_states
-from tests.agents.signed.signed_jobs import text_of
+from agents.signed.signing import public_key, sign
+from tests.agents.signed.signed_jobs import SECRET, text_of
 
 FUNCTION = OwnFunction(name="longer", args=("BIGINT", "STRING"), returns="BIGINT", source="def longer(n, text): ...")
 TYPES = {"product": SqlType.STRING, "cents": SqlType.INT}
@@ -136,3 +138,13 @@ def test_a_file_names_types_and_sources() -> None:
 def test_a_mistake_in_a_file_is_named(old: str, new: str, why: str) -> None:
     with pytest.raises(JobSpecError, match=why):
         load_definition(text_of("sections", "def section(path): ...").replace(old, new))
+
+
+def test_an_explanation_names_functions_and_who_signed_them() -> None:
+    definition = load_definition(text_of("sections", "def section(path): ..."))
+    (told,) = explain_definition(definition)["functions"]
+    assert told == {"name": "section", "args": ["STRING"], "returns": "STRING", "key": None}
+    signed = replace(definition, functions=sign("shop", "sections", definition.functions, SECRET))
+    explained = explain_definition(signed)
+    assert explained["functions"] == [{**told, "key": fingerprint(public_key(SECRET))}]
+    assert any("call section(), which the job brings along" in step for step in explained["steps"]["agents"])

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from agents.errors import JobError, JobSpecError
 from agents.jobs.definition import load_definition
-from agents.jobs.own import OwnFunction
+from agents.jobs.own import OwnFunction, fingerprint
 from agents.signed.job_file import signed_text
 from agents.signed.runners import Trust
-from agents.signed.signing import fingerprint, is_signed, message_of, public_key, read_key, sign
+from agents.signed.signing import is_signed, message_of, public_key, read_key, sign
 from tests.agents.signed.signed_jobs import OTHER, SECRET, SECTION, TRUSTED, text_of
 
 FUNCTION = OwnFunction(name="section", args=("STRING", "BIGINT"), returns="STRING", source=SECTION)
