@@ -44,6 +44,7 @@ from agents.replication.replicas import Replicas
 from agents.requests import JobRecord, Member
 from agents.sides.sides import Sides
 from agents.sides.words import SIDE_KEY
+from agents.signed.giving_up import GivingUp
 from agents.signed.runners import Runners, Trust
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
@@ -79,7 +80,7 @@ class Agent:
         self.database = Database(pathlib.Path(config.agent.data) / "state.db")
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
-        self.functions = Runners(Trust(config.functions.trusted))
+        self.functions = Runners(Trust(config.functions.trusted), lambda *failed: self._giving_up.note(*failed))
         admits = self.functions.admit
         self.catalogue = Catalogue(admits)
         self._controls = Controls(self.database)
@@ -109,6 +110,7 @@ class Agent:
         self.asking = Asking(
             self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)
         )
+        self._giving_up = GivingUp(self.catalogue, self.asking.ask, lambda: self.introduce().name)
         results = JobResults(self.masters, self.asking.gathering)
         self.feedback = Feedback(self.node, self.masters, results, self.catalogue)
         self.applications = Applications(
@@ -184,6 +186,7 @@ class Agent:
         self._spawn(self.feedback.run())
         self._spawn(self.applications.run())
         self._spawn(self.functions.run())
+        self._spawn(self._giving_up.run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""

@@ -254,7 +254,7 @@ class Answers:
 
     def _row(self, job: JobRecord) -> Json:
         trouble = self._applications.trouble(job)
-        return summary(job) if trouble is None else {**summary(job), "trouble": trouble}
+        return summary(job) if trouble is None or job.why else {**summary(job), "trouble": trouble}
 
     def _jobs(self, ended: bytes | None) -> list[JobRecord]:
         """Return the jobs that are known here, and `ended` too if it is known to be over."""

@@ -80,6 +80,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.history[-1].is_stopped and not self.stopped
 
     @property
+    def why(self) -> str:
+        """Why it is stopped, if no person stopped it; else empty."""
+        return self.history[-1].why if self.rests else ""
+
+    @property
     def publication(self) -> str:
         """What the parts of one publication of a job have in common; those other than the first append to it."""
         return self.instance.partition(".")[0]

@@ -14,6 +14,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from agents.fitting import fit
+from agents.installed.calling import FunctionsStoppedError
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
 from agents.jobs.versions import ALWAYS, Reign, Versions
@@ -161,8 +162,16 @@ class Worker:
             self.take(events, self.plan.reduce(events))
             return
         parts = parted(events, self._intervals_of(events), self._counting)
-        # All before the first is taken: if one cannot be reduced, nothing is.
-        reduced = [(part, reign.plan.reduce(part), reign.version.states) for reign, part in parts]
+        # All before the first is taken: if one cannot be reduced, nothing is. But what is late for a version whose
+        # functions were stopped must not take along what comes for the one after it.
+        reduced, left_out = [], []
+        for reign, part in parts:
+            try:
+                reduced.append((part, reign.plan.reduce(part), reign.version.states))
+            except FunctionsStoppedError:
+                left_out.append(part["ts"].dt.epoch("ms").to_numpy())
+        for times in left_out:
+            self.note_gap(int(times.min()), int(times.max()))
         for part, paos, states in reduced:
             self.take(part, paos, states)
 

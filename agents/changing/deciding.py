@@ -56,6 +56,7 @@ def next_version(
         made_ms=now_ms,
         token=request.token,
         ends_ms=min(now_ms + request.keep_ms, ENDS_MS_MAX) if request.kind == "stop" else None,
+        why=request.why if request.kind == "stop" else "",
     )
 
 
@@ -129,6 +130,7 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
         "begins_ms": None if version.begins == NEVER else version.begins * interval_ms,
         "made_ms": version.made_ms,
         "ends_ms": version.ends_ms,
+        "why": version.why,
         "query": definition.text,
         "columns": definition.columns,
         "options": msgspec.to_builtins(definition.options),

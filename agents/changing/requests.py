@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from agents.jobs.definition import Definition
+from agents.jobs.versions import WHY_CHARS_MAX
 from overlay.fields import AppId
 from overlay.messages import Interval
 
@@ -43,7 +44,8 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
 
     `definition`: of an update. `number`: the version whose definition a rollback brings back; None: the one before the
     newest. `expected`: the number that the newest version has to have; None: any. `token`: random; asking again with
-    the same one makes no second version. `keep_ms`: of a stop: how long it can be undone.
+    the same one makes no second version. `keep_ms`: of a stop: how long it can be undone, and why it
+    is asked for, if not by a person.
     """
 
     app: AppId
@@ -53,3 +55,4 @@ class Amend(msgspec.Struct, frozen=True, tag_field="ask", tag="amend"):
     number: Number | None = None
     expected: Number | None = None
     keep_ms: Keep = KEEP_MS
+    why: Annotated[str, msgspec.Meta(max_length=WHY_CHARS_MAX)] = ""

@@ -13,8 +13,9 @@ def stopped_error(job: JobRecord) -> StoppedError:
     definition, ends_ms = job.definition, job.ends_ms
     assert ends_ms is not None
     key = f"{definition.creator}/{definition.name}"
+    why = f" ({job.why})" if job.why else ""
     return StoppedError(
-        f"job {key} is stopped; until {told_time(ends_ms)} `elf resume {key}` takes it up again with its windows, "
+        f"job {key} is stopped{why}; until {told_time(ends_ms)} `elf resume {key}` takes it up again with its windows, "
         "then it ends for good"
     )
 

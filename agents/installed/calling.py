@@ -22,6 +22,10 @@ class FunctionError(JobError):
         super().__init__(text.partition("\n")[0])
 
 
+class FunctionsStoppedError(FunctionError):
+    """The functions that a job brings along have done what they may not and run no more; the text says what."""
+
+
 def evaluated(name: str, function: Scalar | Vectorised, arguments: Sequence[pl.Expr]) -> pl.Expr:
     """Build the expression that calls a function for each row; evaluating it may raise `FunctionError`.
 

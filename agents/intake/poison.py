@@ -13,9 +13,9 @@ from typing import Protocol
 
 import polars as pl
 
+from agents.installed.calling import FunctionsStoppedError
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
-from agents.signed.runners import FunctionsStoppedError
 from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from agents.sources.format import Format
 

@@ -36,10 +36,11 @@ def explain_plan(plan: Plan) -> Json:
     Returns:
         job, source, query, joins (other jobs that it reads), options, columns read (name, type), functions that it
         brings along (name, args, returns, and key: a short name of the one they are signed with, None if they are not),
-        prefilter (texts that every wanted line contains), filter, keys (column, expression,
-        type), aggregates (column, expression, aggregate, inverse, and the PAO columns states and slots), windows (how they are made: `difference`, `merged`, `pane` or `total`), window, interval_ms,
-        lateness_ms, leap_after_ms, retain_ms, straggler, copies (at neighbours), having, order, limit, output, steps
-        (sentences by place), unknown (sentences), and those of `RUNNING`, which are None.
+        prefilter (texts that every wanted line contains), filter, keys (column, expression, type), aggregates (column,
+        expression, aggregate, inverse, and the PAO columns states and slots), windows (how they are made: `difference`,
+        `merged`, `pane` or `total`), window, interval_ms, lateness_ms, leap_after_ms, retain_ms, straggler, copies (at
+        neighbours), having, order, limit, output, steps (sentences by place), unknown (sentences), and those of
+        `RUNNING`, which are None.
     """
     return _finished(_facts(plan), ())
 

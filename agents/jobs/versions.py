@@ -26,6 +26,8 @@ from overlay.contract import NEVER
 What = Literal["publish", "update", "rollback", "reset", "pause", "resume", "stop"]
 #: Versions that a job remembers; of more, the oldest is forgotten, with its windows.
 VERSIONS_MAX = 32
+#: Why a job was stopped, in a sentence.
+WHY_CHARS_MAX = 500
 #: After every interval.
 ALWAYS = -NEVER
 #: The last second of the year 9999: a later one has no date.
@@ -46,6 +48,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         made_ms: when.
         token: of the request that it was made for.
         ends_ms: of a stop, and of nothing else: the time of day when the job ends for good, unless it is resumed.
+        why: of a stop that no person asked for: what is wrong with the job.
     """
 
     number: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -57,6 +60,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     made_ms: int = 0
     token: Annotated[str, msgspec.Meta(max_length=64)] = ""
     ends_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] | None = None
+    why: Annotated[str, msgspec.Meta(max_length=WHY_CHARS_MAX)] = ""
 
     def __post_init__(self) -> None:
         if (self.ends_ms is None) == self.is_stopped:

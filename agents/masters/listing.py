@@ -32,6 +32,7 @@ def summary(job: JobRecord) -> Json:
         "trees": definition.options.trees,
         "part": definition.part,
         "published_ms": job.published_ms,
+        **({"trouble": job.why} if job.why else {}),
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from agents.errors import JobSpecError
-from agents.installed.calling import FunctionError
+from agents.installed.calling import FunctionError, FunctionsStoppedError
 from agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
 from agents.jobs.types import SqlType
 from agents.signed.allowance import Allowance
@@ -38,12 +38,8 @@ _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _DAYS = (-719_162, 2_932_896)
 
 
-class FunctionsStoppedError(FunctionError):
-    """The functions of a job have done what they may not and run no more; the text says what."""
-
-
-#: Job and reason.
-Stopped = Callable[[str, str], None]
+#: Told creator, job, functions and reason.
+Stopped = Callable[[str, str, Sequence[OwnFunction], str], None]
 
 
 class Trust:
@@ -93,7 +89,7 @@ class Runners:
         stopped: told, in whatever thread it happens, of a job whose functions run no more, and why.
     """
 
-    def __init__(self, trust: Trust | None, stopped: Stopped = lambda job, why: None) -> None:
+    def __init__(self, trust: Trust | None, stopped: Stopped = lambda *failed: None) -> None:
         self._trust, self._stopped = trust, stopped
         self._runners: dict[object, Runner] = {}
         self._lock = threading.Lock()
@@ -107,7 +103,10 @@ class Runners:
             raise JobSpecError(missing)
         key = creator, job, tuple(functions)
         with self._lock:
-            runner = self._runners.pop(key, None) or Runner(f"{creator}/{job}", functions, self._stopped)
+            runner = self._runners.pop(key, None)
+            if runner is None or runner.why is not None:
+                # Another version of the job, one that was resumed, say, may try again.
+                runner = Runner(creator, job, functions, self._stopped)
             self._runners[key] = runner
             while len(self._runners) > RUNNERS_MAX:
                 self._runners.pop(next(iter(self._runners))).rest()
@@ -137,13 +136,14 @@ class Runner:
     """The functions of one version of a job, and their process while there are events.
 
     Args:
-        job: for messages.
+        creator: whose job it is.
+        job: its name.
         functions: checked.
         stopped: told when they are given up.
     """
 
-    def __init__(self, job: str, functions: Sequence[OwnFunction], stopped: Stopped) -> None:
-        self._job, self._functions, self._stopped = job, tuple(functions), stopped
+    def __init__(self, creator: str, job: str, functions: Sequence[OwnFunction], stopped: Stopped) -> None:
+        self._creator, self._job, self._functions, self._stopped = creator, job, tuple(functions), stopped
         self._lock = threading.Lock()
         self._process: Process | None = None
         self._allowance = Allowance(time.monotonic())
@@ -178,9 +178,9 @@ class Runner:
                 for first in range(0, columns[0].len(), ROWS_MAX):
                     parts += self._parts(index, [column.slice(first, ROWS_MAX) for column in columns], kind)
             except GaveUpError as error:
-                self._process, self.why = None, f"job {self._job} is stopped: {error}"
+                self._process, self.why = None, f"job {self._creator}/{self._job} is stopped: {error}"
                 log.error("%s", self.why)
-                self._stopped(self._job, str(error))
+                self._stopped(self._creator, self._job, self._functions, str(error))
                 raise FunctionsStoppedError(self.why) from None
         return pl.concat(parts)
 

@@ -57,6 +57,7 @@ class Version(msgspec.Struct, frozen=True):
         options: how it runs.
         functions: those that it brings along.
         ends_ms: of a stop: until when (a time of day) it could be undone.
+        why: of a stop that no person asked for: what is wrong with the job.
     """
 
     version: int
@@ -70,6 +71,7 @@ class Version(msgspec.Struct, frozen=True):
     options: dict[str, Any] = {}
     functions: list[Named] = []
     ends_ms: int | None = None
+    why: str = ""
 
     @property
     def is_paused(self) -> bool:

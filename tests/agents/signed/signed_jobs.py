@@ -75,13 +75,16 @@ async def click(agent: Agent, *paths: str, at_ms: int = START_MS) -> None:
     await Service(agent).ingest("clicks", "".join(json.dumps(line) + "\n" for line in lines).encode())
 
 
-async def rows_of(agent: Agent, name: str, least: int, start_ms: int = START_MS) -> list[tuple[Any, ...]]:
-    """Return the rows of the window that begins then once it has so many of them."""
+async def rows_of(
+    agent: Agent, name: str, least: int, start_ms: int = START_MS, wanted: list[tuple[Any, ...]] | None = None
+) -> list[tuple[Any, ...]]:
+    """Return the rows of the window that begins then once it has so many of them, or once they are those wanted."""
     deadline_s, last = time.monotonic() + 60, None
     while time.monotonic() < deadline_s:
         with contextlib.suppress(ElfError):
             last = await Service(agent).result("shop", name, f"{start_ms}/{start_ms + 60_000}", None, None)
-            if len(last["rows"]) >= least:
-                return [tuple(row.values()) for row in last["rows"]]
+            rows = [tuple(row.values()) for row in last["rows"]]
+            if len(rows) >= least and wanted in (None, rows):
+                return rows
         await asyncio.sleep(0.02)
     raise AssertionError(f"the window has not these rows: {last}")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,19 +14,31 @@ from msgspec.structs import replace
 from agents.agent import Agent
 from agents.catalogue import job_record
 from agents.changing.changing import Wanted
-from agents.errors import ElfError, JobSpecError
+from agents.errors import ElfError, JobSpecError, StoppedError
 from agents.jobs.definition import load_definition
 from agents.service import Service
 from overlay.ids import source_id
-from tests.agents.signed.signed_jobs import COLUMNS, OTHER, SECTION, click, config_of, rows_of, signed, text_of
+from tests.agents.signed.signed_jobs import (
+    COLUMNS,
+    OTHER,
+    SECTION,
+    START_MS,
+    click,
+    config_of,
+    rows_of,
+    signed,
+    text_of,
+)
 from tests.agents.test_catalogue import JOB
+
+PLAIN = "SELECT count(*) AS clicks FROM clicks GROUP BY window(ts, '60 seconds')"
 
 
 async def publish(agent: Agent, text: str) -> None:
     await Service(agent).publish(text, "job.toml", None, None)
 
 
-async def test_a_signed_function_counts_and_is_updated_while_its_job_runs(tmp_path: Path) -> None:
+async def test_a_signed_function_counts_and_only_a_signed_one_takes_its_place(tmp_path: Path) -> None:
     agent = Agent(config_of(tmp_path, "web1"))
     await agent.start()
     try:
@@ -38,9 +54,6 @@ async def test_a_signed_function_counts_and_is_updated_while_its_job_runs(tmp_pa
         # A change of the query alone keeps the function, with its signature.
         only = Wanted("update", query=text_of("sections").partition('"""')[2].partition('"""')[0] + " LIMIT 1")
         assert (await Service(agent).change("shop", "sections", only))["version"] == 3
-        since_ms = int(made["since_ms"])
-        await click(agent, "/shop/toys/kite", at_ms=since_ms)
-        assert await rows_of(agent, "sections", 1, since_ms // 60_000 * 60_000) == [("TOYS", 1)]
     finally:
         await agent.stop()
 
@@ -93,3 +106,112 @@ async def test_a_record_of_a_peer_with_functions_that_are_not_trusted_is_refused
         assert [job.definition.key for job in agent.catalogue.running()] == ["shop/sections"]
     finally:
         await agent.stop()
+
+
+async def test_a_stopped_job_goes_on_with_another_function_and_its_windows(tmp_path: Path) -> None:
+    agent = Agent(config_of(tmp_path, "web1"))
+    await agent.start()
+    try:
+        good = text_of("plain", query=PLAIN).partition("[functions")[0]
+        await publish(agent, good)
+        bad = SECTION.replace("    found", "    while path == '/': pass\n    found")
+        await publish(agent, signed(text_of("sections", bad)))
+        await click(agent, "/shop/toys/kite", "/shop/toys/train")
+        assert await rows_of(agent, "sections", 1) == [("toys", 2)]
+        await click(agent, "/", "/shop/toys/kite", at_ms=START_MS + 1_000)
+        job = await listed(agent, "sections", "stopped")
+        reason = "its functions take too long: more than 1.0 s of a processor for one call (at web1)"
+        assert job["trouble"] == reason
+        assert (await listed(agent, "plain", "running")).get("trouble") is None
+        with pytest.raises(StoppedError, match=r"is stopped \(its functions take too long"):
+            await Service(agent).result("shop", "sections", "latest", None, None)
+        # The other job of the same source has counted all of it.
+        assert await rows_of(agent, "plain", 1, wanted=[(4,)]) == [(4,)]
+        # Resumed, with another function, it goes on with its windows; what was left out is in a label.
+        changing, better = Service(agent), signed(text_of("sections", SECTION.replace("found[1]", "found[1].upper()")))
+        await changing.change("shop", "sections", Wanted("resume"))
+        made = await changing.change("shop", "sections", Wanted("update", better))
+        since_ms = int(made["since_ms"])
+        await click(agent, "/", "/shop/toys/kite", at_ms=since_ms)
+        assert await rows_of(agent, "sections", 1, since_ms // 60_000 * 60_000) == [("TOYS", 1)]
+        history = (await changing.job("shop", "sections"))["versions"]
+        assert [(each["what"], each["why"]) for each in history] == [
+            ("publish", ""),
+            ("stop", reason),
+            ("resume", ""),
+            ("update", ""),
+        ]
+    finally:
+        await agent.stop()
+
+
+HOSTILE = {
+    "loops": ("    while True: pass", "its functions take too long: more than 1.0 s of a processor"),
+    "allocates": ("    a = [path]\n    while True: a += a", "its functions need more than 256 MiB of memory"),
+    "raises": ("    raise ValueError(path)", "its function section fails on every event: ValueError: /shop/toys/"),
+    "opens": ("    import socket", "its function section fails on every event: ImportError: socket cannot be imported"),
+    "forks": ("    load('posix').fork()", "its functions made a system call that they may not make"),
+}
+LOADING = """
+def load(name):
+    kinds = ().__class__.__base__.__subclasses__()
+    return [kind for kind in kinds if kind.__name__ == "BuiltinImporter"][0].load_module(name)
+"""
+
+
+async def test_whatever_functions_do_their_jobs_stop_with_the_reason_and_others_miss_nothing(tmp_path: Path) -> None:
+    first = Agent(config_of(tmp_path, "web1"))
+    second = Agent(config_of(tmp_path, "web2", join=[first.config.overlay.bind]))
+    agents, began_ms = (first, second), time.time_ns() // 1_000_000
+    for agent in agents:
+        await agent.start()
+    try:
+        plain = text_of("plain", query=PLAIN).partition("[functions")[0]
+        await publish(first, plain.replace('leap_after = "300ms"\n', "").replace('"0s"', '"1s"'))
+        for name, (body, _) in HOSTILE.items():
+            await publish(first, signed(text_of(name, f"{LOADING}\ndef section(path):\n{body}\n    return path")))
+        deadline_s, count, running = time.monotonic() + 60, 0, list(HOSTILE)
+        while running:
+            assert time.monotonic() < deadline_s, running
+            for agent in agents:
+                # One more than the failures with which a function that never answers is given up.
+                await click(agent, *["/shop/toys/kite"] * 33, at_ms=time.time_ns() // 1_000_000 - 100)
+                count += 33
+            rows = {row["name"]: row for row in await Service(second).jobs()}
+            running = [name for name in HOSTILE if rows[name]["state"] != "stopped"]
+            await asyncio.sleep(0.1)
+        for name, (_, why) in HOSTILE.items():
+            assert rows[name]["trouble"].startswith(why) and rows[name]["trouble"][-9:-2] == "(at web"
+        assert rows["plain"]["state"] == "running"
+        labels = [each["completeness"] for each in await counted(first, began_ms, count)]
+        assert [(label["missing"], label["gaps"]) for label in labels] == [([], 0)] * len(labels)
+    finally:
+        for agent in agents:
+            await agent.stop()
+
+
+async def counted(agent: Agent, since_ms: int, count: int) -> list[dict[str, Any]]:
+    """Return the windows of the plain job since a time, once they have so many clicks together."""
+    deadline_s, found = time.monotonic() + 60, []
+    while time.monotonic() < deadline_s:
+        starts = range(since_ms // 60_000 * 60_000, time.time_ns() // 1_000_000, 60_000)
+        with contextlib.suppress(ElfError):
+            found = [
+                await Service(agent).result("shop", "plain", f"{start_ms}/{start_ms + 60_000}", None, None)
+                for start_ms in starts
+            ]
+            if sum(row["clicks"] for each in found for row in each["rows"]) == count:
+                return found
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"these are not {count} clicks: {found}")
+
+
+async def listed(agent: Agent, name: str, state: str) -> dict[str, Any]:
+    """Return a job's row of the list once it is in a state."""
+    deadline_s, rows = time.monotonic() + 60, []
+    while time.monotonic() < deadline_s:
+        rows = [row for row in await Service(agent).jobs() if row["name"] == name]
+        if rows and rows[0]["state"] == state:
+            return rows[0]
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"the job {name} is not {state}: {rows}")

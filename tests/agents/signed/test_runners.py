@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from agents.errors import JobSpecError
-from agents.installed.calling import FunctionError
+from agents.installed.calling import FunctionError, FunctionsStoppedError
 from agents.jobs.own import OwnFunction
-from agents.signed.runners import FunctionsStoppedError, Runners
+from agents.signed.runners import Runners
 from tests.agents.signed.signed_jobs import SECTION
 
 #: What escapes from restricted names gives a function: the module behind `os`.
@@ -33,7 +33,7 @@ class Called:
     def __init__(self, source: str, args: Sequence[str] = ("STRING",), returns: str = "STRING", strict: bool = False):
         self.stopped: list[tuple[str, str]] = []
         function = OwnFunction(name="f", args=tuple(args), returns=returns, strict=strict, source=source)
-        self.runners = Runners(None, lambda job, why: self.stopped.append((job, why)))
+        self.runners = Runners(None, lambda creator, job, _, why: self.stopped.append((f"{creator}/{job}", why)))
         self._call = self.runners.admit("shop", "sections", [function])[0]
 
     def __call__(self, *columns: Sequence[Any] | pl.Series) -> list[Any]:
