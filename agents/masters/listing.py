@@ -32,6 +32,7 @@ def summary(job: JobRecord) -> Json:
         "trees": definition.options.trees,
         "part": definition.part,
         "published_ms": job.published_ms,
+        "functions": [{"name": each.name, "key": each.key} for each in definition.functions],
         **({"trouble": job.why} if job.why else {}),
     }
 

@@ -1,15 +1,15 @@
 """How long the functions of a job may take. Pure.
 
-A call may take a second, and so long again for each event; what is used up comes back slowly. So a function that loops
-is found out within a second or two, and one that is only dear cannot keep a source's other jobs waiting all the time.
+A call may take a second, and a little for each event; what is used up comes back slowly. So a function that loops is
+found out within a second or two, and one that is only dear cannot keep a source's other jobs waiting all the time. What
+counts is a processor's time, and time in which the process waited for nothing that this machine could give it: a
+function is not to blame for what else a busy machine does.
 """
 
 from __future__ import annotations
 
 #: What a job's functions may take at once, for each event, and what comes back with time, seconds a second.
 BURST_S, EVENT_S, RETURNED = 1.0, 20e-6, 0.1
-#: Waiting, in which other processes may have had the machine, counts half; ... but not more than this at a time.
-WAITING, WAITING_S_MAX = 0.5, 10.0
 #: Functions that answer nothing at all are given up after so many failures, others after so many in a row.
 FAILURES_FIRST_MAX, FAILURES_MAX = 32, 1_000
 
@@ -31,10 +31,9 @@ class Allowance:
         self._at_s = now_s
         return self._left_s + EVENT_S * rows
 
-    def spend(self, rows: int, used_s: float, passed_s: float) -> bool:
-        """Note what a call has taken, of a processor and in all; False if that is more than it may."""
-        cost_s = max(used_s, WAITING * passed_s) - EVENT_S * rows
-        self._left_s -= max(0.0, cost_s)
+    def spend(self, rows: int, used_s: float, idle_s: float) -> bool:
+        """Note what a call has taken of a processor, and how long it idled; False if that is more than it may."""
+        self._left_s -= max(0.0, used_s + idle_s - EVENT_S * rows)
         return self._left_s > 0
 
     def fail(self, rows: int, failed: int) -> bool:

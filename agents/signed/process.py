@@ -14,12 +14,11 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agents.errors import ElfError
 from agents.jobs.own import OwnFunction
-from agents.signed.allowance import WAITING_S_MAX
 from agents.signed.confining import MEMORY_BYTES_MAX
 
 #: Until the interpreter has confined itself and says so; a machine that starts up is slow.
@@ -28,6 +27,8 @@ START_S = 20.0
 _LOOK_S = 0.05
 #: Waiting without working, as only a function does that waits for what never comes.
 _IDLE_S = 1.0
+#: Waiting for a processor that others have, beyond what is granted.
+_STARVED_S = 10.0
 #: A question, and an answer: a few thousand rows.
 QUESTION_BYTES_MAX, ANSWER_BYTES_MAX = 8 << 20, 16 << 20
 _PROGRAM = pathlib.Path(__file__).with_name("child.py")
@@ -47,8 +48,10 @@ class Process:
         GaveUpError: it could not be started, or a source cannot be run.
     """
 
-    def __init__(self, functions: Sequence[OwnFunction], now_s: Callable[[], float] = time.monotonic) -> None:
-        self._functions, self._now_s, self._number = functions, now_s, 0
+    def __init__(self, functions: Sequence[OwnFunction]) -> None:
+        self._functions, self._number = functions, 0
+        #: How long it has waited for nothing in calls, as far as that was seen.
+        self.idle_s = 0.0
         try:
             self._process = subprocess.Popen(
                 # No site-packages, no module from anywhere but the standard library and beside the program.
@@ -214,29 +217,33 @@ class _Watch:
     def __init__(self, process: Process, grant_s: float, idle_s: float) -> None:
         self._process, self._grant_s, self._idle_s = process, grant_s, idle_s
         self._used_s, self._began_s = process.used_s(), time.monotonic()
-        self._moved = self._used_s, self._began_s
+        self._last_used_s, self._looked_s, self._idle_now_s = self._used_s, self._began_s, 0.0
 
     def overstepped(self) -> str | None:
         """Return what the process did too long; None while it did not."""
         used_s, now_s = self._process.used_s(), time.monotonic()
         if used_s - self._used_s > self._grant_s:
             return f"its functions take too long: more than {self._grant_s:.1f} s of a processor for one call"
-        if used_s > self._moved[0] or _waits_for_a_processor(self._process.pid):
-            self._moved = used_s, now_s
-        elif now_s - self._moved[1] > self._idle_s:
+        passed_s, self._looked_s = now_s - self._looked_s, now_s
+        if used_s > self._last_used_s or _waits_for_the_machine(self._process.pid):
+            self._last_used_s, self._idle_now_s = used_s, 0.0
+        else:
+            self._idle_now_s += passed_s
+            self._process.idle_s += passed_s
+        if self._idle_now_s > self._idle_s:
             return f"its functions wait for something, for more than {self._idle_s:.0f} s"
-        if now_s - self._began_s > self._grant_s + WAITING_S_MAX:
-            return f"its functions take too long: more than {self._grant_s + WAITING_S_MAX:.0f} s for one call"
+        if now_s - self._began_s > self._grant_s + _STARVED_S:
+            return f"its functions take too long: more than {self._grant_s + _STARVED_S:.0f} s for one call"
         return None
 
 
-def _waits_for_a_processor(pid: int) -> bool:
-    """Tell whether a process could run, and has to wait for others that do."""
+def _waits_for_the_machine(pid: int) -> bool:
+    """Tell whether a process could run and has to wait for others that do, or for a page that lies on disk."""
     try:
         text = pathlib.Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return False
-    return text.rpartition(b")")[2].split()[:1] == [b"R"]
+    return text.rpartition(b")")[2].split()[:1] in ([b"R"], [b"D"])
 
 
 def _line(text: str) -> str:

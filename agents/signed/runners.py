@@ -55,7 +55,7 @@ class Trust:
     def __init__(self, keys: Mapping[str, str]) -> None:
         for key in keys.values():
             read_key(key)
-        self._keys = dict(keys)
+        self.keys = dict(keys)
 
     def check(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> None:
         """Refuse functions that are not signed by their creator, as this agent knows the creator.
@@ -65,7 +65,7 @@ class Trust:
         """
         names = ", ".join(each.name for each in functions)
         why = f"this agent does not run the functions ({names}) that {creator!r} sends with job {creator}/{job}: "
-        known = self._keys.get(creator)
+        known = self.keys.get(creator)
         if known is None:
             raise JobSpecError(why + f"its settings list no key of {creator!r} under [functions] trusted")
         for each in functions:
@@ -113,7 +113,14 @@ class Runners:
         return [runner.caller(index) for index in range(len(functions))]
 
     async def run(self) -> None:
-        """Let processes that nobody asks rest, as long as the agent runs."""
+        """Let processes that nobody asks rest, as long as the agent runs; say who is trusted, for all to see."""
+        if self._trust is not None and self._trust.keys:
+            listed = ", ".join(f"{creator} (key {fingerprint(key)})" for creator, key in self._trust.keys.items())
+            missing = unsupported()
+            if missing is None:
+                log.info("functions that come with jobs run here if they are signed by %s", listed)
+            else:
+                log.warning("functions that come with jobs, signed by %s, cannot run here: %s", listed, missing)
         while True:
             await asyncio.sleep(IDLE_S / 2)
             await asyncio.to_thread(self.rest)
@@ -199,10 +206,10 @@ class Runner:
     def _ask(self, index: int, values: Sequence[Sequence[Any]]) -> tuple[list[Any], int, str]:
         rows = len(values[0])
         process = self._process or self._started()
-        began_s, used_s = time.monotonic(), process.used_s()
-        answers, failed, why = process.call(index, values, self._allowance.grant(rows, began_s))
+        used_s, idle_s = process.used_s(), process.idle_s
+        answers, failed, why = process.call(index, values, self._allowance.grant(rows, time.monotonic()))
         self._asked_s = time.monotonic()
-        if not self._allowance.spend(rows, process.used_s() - used_s, self._asked_s - began_s):
+        if not self._allowance.spend(rows, process.used_s() - used_s, process.idle_s - idle_s):
             process.close()
             raise GaveUpError("its functions take too long, call after call")
         if not self._allowance.fail(rows, failed):

@@ -28,6 +28,8 @@ class Job(msgspec.Struct, frozen=True):
     trouble: str = ""
     #: Of a stopped job: until when (a time of day) it can be resumed.
     ends_ms: int | None = None
+    #: Those that it brings along.
+    functions: list[Named] = []
 
     @property
     def key(self) -> str:

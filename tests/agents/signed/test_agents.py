@@ -23,6 +23,7 @@ from tests.agents.signed.signed_jobs import (
     OTHER,
     SECTION,
     START_MS,
+    TRUSTED,
     click,
     config_of,
     rows_of,
@@ -121,7 +122,7 @@ async def test_a_stopped_job_goes_on_with_another_function_and_its_windows(tmp_p
         await click(agent, "/", "/shop/toys/kite", at_ms=START_MS + 1_000)
         job = await listed(agent, "sections", "stopped")
         reason = "its functions take too long: more than 1.0 s of a processor for one call (at web1)"
-        assert job["trouble"] == reason
+        assert job["trouble"] == reason and job["functions"] == [{"name": "section", "key": TRUSTED["shop"]}]
         assert (await listed(agent, "plain", "running")).get("trouble") is None
         with pytest.raises(StoppedError, match=r"is stopped \(its functions take too long"):
             await Service(agent).result("shop", "sections", "latest", None, None)
