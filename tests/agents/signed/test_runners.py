@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -183,3 +185,38 @@ def test_sets_are_in_the_same_order_in_every_process(called: Called) -> None:
     first = called(["a"])
     called.runners.rest(0.0)
     assert called(["a"]) == first
+
+
+ORPHAN = """
+import os, sys
+import polars as pl
+from agents.jobs.own import OwnFunction
+from agents.signed.runners import Runners
+source = "def f(x):\\n    while x == 'loop': pass\\n    return x"
+function = OwnFunction(name="f", args=("STRING",), returns="STRING", source=source)
+call = Runners(None).admit("shop", "sections", [function])[0]
+call([pl.Series(["x"])])
+print(open(f"/proc/self/task/{os.getpid()}/children").read(), flush=True)
+call([pl.Series(["loop"])])
+"""
+
+
+def lives(pid: str) -> bool:
+    """Whether there is such a process, and not only its name waiting for somebody to ask how it ended."""
+    try:
+        return "zombie" not in pathlib.Path("/proc", pid, "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_the_process_dies_with_the_agent_whatever_it_does() -> None:
+    with subprocess.Popen([sys.executable, "-c", ORPHAN], stdout=subprocess.PIPE, text=True) as agent:
+        assert agent.stdout is not None
+        pid = agent.stdout.readline().strip()
+        assert lives(pid)
+        agent.kill()
+        agent.wait()
+    deadline_s = time.monotonic() + 30
+    while lives(pid):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
