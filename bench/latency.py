@@ -80,7 +80,7 @@ async def farthest(agents: list[AgentProcess], hops: int, seconds: int) -> tuple
             if found == hops:
                 return agent, job
         async with elf.connect(agents[0].url) as client:
-            await client.stop(job)
+            await client.stop(job, "0s")
     raise SystemExit(f"no agent is {hops} hops from any of {JOBS_MAX} masters (most: {best}); try more --agents")
 
 
