@@ -148,7 +148,7 @@ class Simulation:
         raise AssertionError("a query has a reply")
 
     def answer(self, job: str, answering: Answering) -> None:
-        """Let another job, `creator/name`, answer what the application routes to it."""
+        """Let another job, `creator/name`, answer what is routed to it; a JobError is an answer with an error."""
         self._answering[job] = answering
 
     def cut(self, agent: str) -> None:
@@ -208,7 +208,10 @@ class Simulation:
         answering = self._answering.get(route.job)
         if answering is None:
             return Answered(route.number, None, f"there is no job {route.job!r}")
-        return Answered(route.number, packed(answering(self._job, unpacked(route.body))))
+        try:
+            return Answered(route.number, packed(answering(self._job, unpacked(route.body))))
+        except JobError as error:
+            return Answered(route.number, None, str(error))
 
     def _arrive(self, place: _Place, event: Input) -> None:
         """Let something arrive after a while; it is lost if the agent is gone then, or away."""

@@ -9,7 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import elf
@@ -27,8 +28,7 @@ class Servers:
         agents: how many.
         rate: of events, per second and log.
         seed: of the first writer; the others count on.
-        source: what the logs are called.
-        writer: the module that writes one.
+        writers: source -> the module that writes its logs.
     """
 
     def __init__(
@@ -37,11 +37,10 @@ class Servers:
         agents: int,
         rate: float,
         seed: int,
-        source: str = "clicks",
-        writer: str = "elf.demo.clicks",
+        writers: Mapping[str, str] = MappingProxyType({"clicks": "elf.demo.clicks"}),
     ) -> None:
         self.folder, self.rate, self.seed = folder, rate, seed
-        self._source, self._writer = source, writer
+        self._writers = dict(writers)
         ports = _free_ports(2 * agents)
         self.overlay, self.api = ports[:agents], ports[agents:]
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -60,22 +59,16 @@ class Servers:
         """Start writers and agents."""
         for index, (overlay, api) in enumerate(zip(self.overlay, self.api, strict=True)):
             name = f"web{index + 1}"
-            log, data = self.folder / f"{name}.log", self.folder / name
-            self._spawn(
-                self._writer,
-                "--live",
-                "--rate",
-                str(self.rate),
-                "--seed",
-                str(self.seed + index),
-                "--out",
-                str(log),
-            )
+            sources: list[str] = []
+            for source, writer in self._writers.items():
+                log = self.folder / f"{name}-{source}.log"
+                drawn = ["--rate", str(self.rate), "--seed", str(self.seed + index)]
+                self._spawn(writer, "--live", *drawn, "--out", str(log))
+                sources += ["--source", f"{source}={log}"]
             join = ["--join", f"127.0.0.1:{self.overlay[0]}"] if index else []
-            agent = ["--name", name, "--data", str(data), "--bind", f"127.0.0.1:{overlay}", "--api", f"127.0.0.1:{api}"]
-            self._spawn(
-                "elf", "agent", "--source", f"{self._source}={log}", "--format", "json", *agent, *join, log=name
-            )
+            bound = ["--bind", f"127.0.0.1:{overlay}", "--api", f"127.0.0.1:{api}"]
+            placed = ["--name", name, "--data", str(self.folder / name), *bound]
+            self._spawn("elf", "agent", *sources, "--format", "json", *placed, *join, log=name)
 
     async def wait_together(self) -> None:
         """Wait until each agent answers and knows all others.

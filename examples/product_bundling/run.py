@@ -8,32 +8,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import pathlib
 import sys
 import tempfile
 import time
-import tomllib
 
 import elf
+from elf.demo.packages import install
 from elf.demo.servers import Servers, until_stopped
 
 FOLDER = pathlib.Path(__file__).parent
 JOB = (FOLDER / "job.toml").read_text()
 SERVERS = 3
 SHOWN = 3
-
-
-def install(folder: pathlib.Path) -> None:
-    """Let the agents that are started from here on find the application, as `pip install` would."""
-    project = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
-    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
-    points = [f"{name} = {value}\n" for name, value in project["entry-points"]["elf.applications"].items()]
-    (info / "entry_points.txt").write_text("[elf.applications]\n" + "".join(points))
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), str(FOLDER), *([before] if before else [])])
 
 
 async def show(servers: Servers, window_s: int, slide_s: int) -> None:
@@ -68,10 +55,8 @@ async def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elf-bundling-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
-        install(folder)
-        servers = Servers(
-            folder, SERVERS, args.rate, seed=1, source="orders", writer="examples.product_bundling.orders"
-        )
+        install(folder, FOLDER)
+        servers = Servers(folder, SERVERS, args.rate, seed=1, writers={"orders": "examples.product_bundling.orders"})
         try:
             await until_stopped(show(servers, args.window, args.slide), args.seconds)
         finally:

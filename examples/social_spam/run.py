@@ -47,7 +47,7 @@ async def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elf-spam-", ignore_cleanup_errors=True) as folder:
         servers = Servers(
-            pathlib.Path(folder), SERVERS, args.rate, seed=1, source="posts", writer="examples.social_spam.posts"
+            pathlib.Path(folder), SERVERS, args.rate, seed=1, writers={"posts": "examples.social_spam.posts"}
         )
         try:
             await until_stopped(show(servers, verify=not args.no_verify))
