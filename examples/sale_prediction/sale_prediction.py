@@ -64,6 +64,8 @@ class Prediction(elf.Application):
             self.tops[result.window.end_ms] = {row["product"]: row["clicks"] for row in result.rows}
             for end_ms in sorted(self.tops)[:-KEPT]:
                 del self.tops[end_ms]
+            if self.newest is not None and result.window.end_ms == self._end_ms():
+                self._publish()
         elif self.newest is None or result.window.end_ms >= self._end_ms():
             self.newest, self.together, self.troubles = result, {}, {}
             for row in result.rows:
@@ -71,7 +73,7 @@ class Prediction(elf.Application):
                 if row["product"] not in self.asked:
                     self.asked.add(row["product"])
                     self.elf.route(BUNDLING, row["product"])
-        self._publish()
+            self._publish()
 
     def on_answer(self, answer: elf.Answer) -> None:
         """Take what goes with a product; what cannot be had is said in its place."""
