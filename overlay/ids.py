@@ -59,6 +59,7 @@ def node_id(host: str, port: int) -> bytes:
     return hashlib.sha1(format_address(host, port).encode()).digest()
 
 
+@lru_cache(maxsize=16384)
 def app_id(name: str, creator: str) -> bytes:
     """Return the key of a job: SHA-1 of name || creator, as in the paper.
 
@@ -76,6 +77,7 @@ def source_id(source: str) -> bytes:
     return hashlib.sha1(b"\x00source\x00" + _part(source)).digest()
 
 
+@lru_cache(maxsize=16384)
 def partition_id(tree: bytes, partition: int) -> bytes:
     """Return the key of one of the reducer trees of a job whose keys are partitioned.
 
