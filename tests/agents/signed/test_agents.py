@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,49 @@ async def test_a_stopped_job_goes_on_with_another_function_and_its_windows(tmp_p
         ]
     finally:
         await agent.stop()
+
+
+async def test_who_does_not_trust_the_creator_is_missing_by_name_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = Agent(config_of(tmp_path, "web1"))
+    second = Agent(config_of(tmp_path, "web2", trusted={}, join=[first.config.overlay.bind]))
+    for agent in (first, second):
+        await agent.start()
+    try:
+        refusal = "this agent does not run the functions .section. that 'shop' sends with job shop/"
+        with pytest.raises(JobSpecError, match=refusal):
+            await publish(second, signed(text_of("sections")))
+        for number in range(40):
+            name = f"sections{number}"
+            try:
+                await publish(first, signed(text_of(name)))
+            except JobSpecError as error:
+                # The other one would be its master.
+                assert re.match(refusal, str(error))
+            else:
+                break
+        await click(first, "/shop/toys/kite")
+        assert await rows_of(first, name, 1) == [("toys", 1)]
+        label: dict[str, Any] = {}
+        deadline_s = time.monotonic() + 60
+        while label.get("missing") != ["web2"]:
+            assert time.monotonic() < deadline_s, label
+            window = f"{START_MS}/{START_MS + 60_000}"
+            label = (await Service(first).result("shop", name, window, None, None))["completeness"]
+            await asyncio.sleep(0.05)
+        assert (label["status"], label["expected"]) == ("final_incomplete", 2)
+        assert any(re.search(f"job shop/{name} cannot run on this agent, .*{refusal}", why) for why in ready(second))
+        assert re.search(f"control record job/shop/{name} cannot be used here: {refusal}", caplog.text)
+        assert ready(first) == []
+    finally:
+        for agent in (first, second):
+            await agent.stop()
+
+
+def ready(agent: Agent) -> list[str]:
+    """Return why an agent is not ready."""
+    return Service(agent).ready()[1]
 
 
 HOSTILE = {
