@@ -8,6 +8,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from agents.catalogue import Catalogue, job_record
 from agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from agents.errors import ElfError, JobSpecError
 from agents.installed import loading
+from agents.jobs import plan
 from agents.jobs.versions import Version
 from agents.requests import JobRecord
 from agents.service import Service
@@ -198,6 +200,8 @@ async def test_lines_that_were_read_while_a_function_was_lacking_are_missing_by_
     assert first["completeness"]["missing"] == []
     with monkeypatch.context() as without:
         without.setattr(loading, "_installed", loading.Installed({}, {}, {}, {}))
+        # Another process knows no plans of this one.
+        without.setattr(plan, "_plans", weakref.WeakValueDictionary())
         await run(1, "plain")
     last = await run(2, "plain", "shouting")
     label = last["completeness"]
