@@ -29,8 +29,10 @@ _LOOK_S = 0.05
 _IDLE_S = 1.0
 #: Waiting for a processor that others have, beyond what is granted.
 _STARVED_S = 10.0
-#: A question, and an answer: a few thousand rows.
-QUESTION_BYTES_MAX, ANSWER_BYTES_MAX = 8 << 20, 16 << 20
+#: A question, unless one row alone is longer: a few thousand rows, mostly.
+QUESTION_BYTES_MAX = 2 << 20
+#: An answer, beyond twice what was asked: read as JSON it takes some thirty times as much of the agent's memory.
+ANSWER_BYTES_MAX = 2 << 20
 _PROGRAM = pathlib.Path(__file__).with_name("child.py")
 
 
@@ -94,7 +96,7 @@ class Process:
             for each in self._functions
         ]
         # Nobody else's code runs before this.
-        confined = self._receive(_Watch(self, START_S, START_S))
+        confined = self._receive(_Watch(self, START_S, START_S), ANSWER_BYTES_MAX)
         if confined != ["confined"]:
             raise self._nonsense(confined)
         match self._ask(told, grant_s):
@@ -152,12 +154,12 @@ class Process:
                 continue
             except OSError:
                 raise self._ended() from None
-        return self._receive(watch)
+        return self._receive(watch, ANSWER_BYTES_MAX + 2 * len(body))
 
-    def _receive(self, watch: _Watch) -> list[Any]:
+    def _receive(self, watch: _Watch, most: int) -> list[Any]:
         size = int.from_bytes(self._read(4, watch), "big")
-        if size > ANSWER_BYTES_MAX:
-            raise self._given_up(f"its functions answer with more than {ANSWER_BYTES_MAX} bytes at a time")
+        if size > most:
+            raise self._given_up(f"its functions answer with more than {most} bytes at a time")
         try:
             answer = json.loads(self._read(size, watch))
         except (ValueError, RecursionError):

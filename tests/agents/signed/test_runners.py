@@ -13,11 +13,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.errors import JobSpecError
 from agents.installed.calling import FunctionError, FunctionsStoppedError
 from agents.jobs.own import OwnFunction
-from agents.signed.runners import Runners
+from agents.jobs.types import SqlType
+from agents.signed.process import GaveUpError
+from agents.signed.runners import Runner, Runners
 from tests.agents.signed.signed_jobs import SECTION
 
 #: What escapes from restricted names gives a function: the module behind `os`.
@@ -123,13 +127,13 @@ HOSTILE = {
     "lifts its limits": (f"{POSIX}def f(x): posix().setuid(0)", "a system call that they may not make"),
     "waits": (f"{POSIX}def f(x): return posix().read(3, 9)", "wait for something, for more than 1 s"),
     "ends": (f"{POSIX}def f(x): posix()._exit(0)", "the process of its functions has ended by itself"),
-    "floods": (f"{POSIX}def f(x):\n    while True: posix().write(4, b'x' * 65536)", "more than 16777216 bytes"),
+    "floods": (f"{POSIX}def f(x):\n    while True: posix().write(4, b'x' * 65536)", "more than 20[0-9]{5} bytes"),
     "lies": (f"{POSIX}def f(x): posix().write(4, b'\\0\\0\\0\\2[]')", "answer what was not asked"),
     "lies of types": (
         f'{POSIX}def f(x): posix().write(4, b\'\\0\\0\\0\\x1b["answers", 1, [1], 0, ""]  \')',
         "answer with what is not of their types",
     ),
-    "answers at length": ("def f(x): return 'x' * (1 << 25)", "more than 16777216 bytes|MiB of memory"),
+    "answers at length": ("def f(x): return 'x' * (1 << 25)", "more than 20[0-9]{5} bytes|MiB of memory"),
 }
 
 
@@ -174,6 +178,33 @@ def test_nothing_of_the_agent_is_in_the_process(monkeypatch: pytest.MonkeyPatch)
             called.runners.close()
 
 
+ANSWERS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=3) | st.just("\ud800"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=1), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=4), st.sampled_from(list(SqlType)))
+def test_whatever_comes_back_is_of_the_type_or_refused(answers: list[Any], kind: SqlType) -> None:
+    runner = Runner("shop", "sections", (), lambda *failed: None)
+    try:
+        column = runner._typed(answers, kind)
+    except GaveUpError:
+        return
+    assert (column.dtype, column.len(), len(column.to_list())) == (kind.dtype, len(answers), len(answers))
+
+
+def test_long_texts_are_asked_and_answered_in_parts() -> None:
+    called = Called("def f(x): return x")
+    try:
+        texts = [str(number) * 100_000 for number in range(10)] * 5
+        assert called(texts) == texts
+        assert called(["x" * (9 << 20)]) == ["x" * (9 << 20)]
+    finally:
+        called.runners.close()
+
+
 def test_where_functions_cannot_be_confined_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agents.signed.confining.platform.machine", lambda: "sparc64")
     with pytest.raises(JobSpecError, match="the system calls of sparc64 are not known"):
@@ -191,7 +222,9 @@ ORPHAN = """
 import os, sys
 import polars as pl
 from agents.jobs.own import OwnFunction
-from agents.signed.runners import Runners
+from agents.jobs.types import SqlType
+from agents.signed.process import GaveUpError
+from agents.signed.runners import Runner, Runners
 source = "def f(x):\\n    while x == 'loop': pass\\n    return x"
 function = OwnFunction(name="f", args=("STRING",), returns="STRING", source=source)
 call = Runners(None).admit("shop", "sections", [function])[0]
