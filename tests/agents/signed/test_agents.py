@@ -152,9 +152,8 @@ async def test_who_does_not_trust_the_creator_is_missing_by_name_and_says_so(
 ) -> None:
     first = Agent(config_of(tmp_path, "web1"))
     second = Agent(config_of(tmp_path, "web2", trusted={}, join=[first.config.overlay.bind]))
-    for agent in (first, second):
-        await agent.start()
     try:
+        await start(first, second)
         refusal = "this agent does not run the functions .section. that 'shop' sends with job shop/"
         with pytest.raises(JobSpecError, match=refusal):
             await publish(second, signed(text_of("sections")))
@@ -185,6 +184,16 @@ async def test_who_does_not_trust_the_creator_is_missing_by_name_and_says_so(
             await agent.stop()
 
 
+async def start(*agents: Agent) -> None:
+    """Start agents, and wait until they know each other."""
+    for agent in agents:
+        await agent.start()
+    deadline_s = time.monotonic() + 60
+    while any(len(agent.catalogue.members("clicks")) < len(agents) for agent in agents):
+        assert time.monotonic() < deadline_s
+        await asyncio.sleep(0.02)
+
+
 def ready(agent: Agent) -> list[str]:
     """Return why an agent is not ready."""
     return Service(agent).ready()[1]
@@ -208,9 +217,8 @@ async def test_whatever_functions_do_their_jobs_stop_with_the_reason_and_others_
     first = Agent(config_of(tmp_path, "web1"))
     second = Agent(config_of(tmp_path, "web2", join=[first.config.overlay.bind]))
     agents, began_ms = (first, second), time.time_ns() // 1_000_000
-    for agent in agents:
-        await agent.start()
     try:
+        await start(*agents)
         plain = text_of("plain", query=PLAIN).partition("[functions")[0]
         await publish(first, plain.replace('leap_after = "300ms"\n', "").replace('"0s"', '"1s"'))
         for name, (body, _) in HOSTILE.items():
