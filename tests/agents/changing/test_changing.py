@@ -41,10 +41,10 @@ FEW = SUMS.replace("ORDER BY", "HAVING sum(cents) > 5 ORDER BY")
 
 
 class Shop:
-    """Agents that sell all the time."""
+    """Agents that sell all the time; of a job with intervals of so many ms."""
 
-    def __init__(self, agents: list[Agent]) -> None:
-        self.agents, self.sold = agents, list[dict[str, Any]]()
+    def __init__(self, agents: list[Agent], interval_ms: int = INTERVAL_MS) -> None:
+        self.agents, self.sold, self.interval_ms = agents, list[dict[str, Any]](), interval_ms
         self.rng = random.Random(1)
         self._selling: asyncio.Task[None] | None = None
 
@@ -75,13 +75,13 @@ class Shop:
         kind, counts = ("a", True) if "'a'" in version["query"] else ("b", False)
         found: collections.Counter[str] = collections.Counter()
         for line in self.sold:
-            if line["kind"] == kind and start_ms <= line["ts"] < start_ms + INTERVAL_MS:
+            if line["kind"] == kind and start_ms <= line["ts"] < start_ms + self.interval_ms:
                 found[line["product"]] += 1 if counts else line["cents"]
         return {product: n for product, n in found.items() if "HAVING" not in version["query"] or n > 5}
 
     async def settled(self, agent: Agent, start_ms: int, history: list[dict[str, Any]]) -> dict[str, Any]:
         """Return an interval's result once it is what was sold, as far as it claims to be: some events come late."""
-        window, deadline = f"{start_ms}/{start_ms + INTERVAL_MS}", time.monotonic() + 60
+        window, deadline = f"{start_ms}/{start_ms + self.interval_ms}", time.monotonic() + 60
         while True:
             result: dict[str, Any] = await Service(agent).result("shop", "sold", window, None, None)
             version = next(row for row in history if row["version"] == result["version"])

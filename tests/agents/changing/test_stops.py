@@ -15,12 +15,15 @@ from agents.config import SourceConfig
 from agents.errors import JobConflictError, StoppedError, UnavailableError, UnknownJobError
 from agents.service import Service
 from overlay.ids import app_id
-from tests.agents.changing.test_changing import INTERVAL_MS, JOB, Shop, change, counted_through, running
+from tests.agents.changing import test_changing
+from tests.agents.changing.test_changing import Shop, change, counted_through, running
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
 APP = app_id("sold", "shop")
+INTERVAL_MS = 200
+JOB = test_changing.JOB.replace("'500 milliseconds'", f"'{INTERVAL_MS} milliseconds'")
 
 
 def now_ms() -> int:
@@ -78,7 +81,7 @@ async def held(shop: Shop, agents: list[Agent], first_ms: int) -> set[str]:
 
 async def test_a_stopped_job_goes_on_with_its_windows_when_it_is_resumed(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
-        shop = Shop(agents)
+        shop = Shop(agents, INTERVAL_MS)
         await publish(agents)
         first_ms = await counting(agents, shop)
         before = await result(agents[1], first_ms)
@@ -115,7 +118,7 @@ async def test_a_stopped_job_goes_on_with_its_windows_when_it_is_resumed(tmp_pat
 
 async def test_the_agent_of_the_master_dies_while_the_job_is_stopped(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 4) as agents:
-        shop = Shop(agents)
+        shop = Shop(agents, INTERVAL_MS)
         await publish(agents)
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         first_ms = await counting(agents, shop)
@@ -160,13 +163,13 @@ def kept(agent: Agent) -> int:
 
 async def test_what_is_not_resumed_in_time_is_freed_and_asking_says_so(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
-        shop = Shop(agents)
+        shop = Shop(agents, INTERVAL_MS)
         await publish(agents)
         first_ms = await counting(agents, shop)
         await shop.close()
         assert all(kept(agent) for agent in agents)
         master = next(agent for agent in agents if APP in agent.masters)
-        told = await Service(agents[1]).stop("shop", "sold", 2_500)
+        told = await Service(agents[1]).stop("shop", "sold", 1_500)
         # Whoever follows it ends it.
         agents.remove(master)
         await master.stop()
@@ -180,12 +183,11 @@ async def test_what_is_not_resumed_in_time_is_freed_and_asking_says_so(tmp_path:
             with pytest.raises(UnknownJobError, match="publish it anew"):
                 await change(agent, "resume")
             assert await Service(agent).jobs() == []
-        await publish(agents)
 
 
 async def test_a_job_that_is_published_under_the_name_of_a_stopped_one_takes_its_place(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
-        shop = Shop(agents)
+        shop = Shop(agents, INTERVAL_MS)
         await publish(agents)
         first_ms = await counting(agents, shop)
         old = agents[0].catalogue.running()[0].tree

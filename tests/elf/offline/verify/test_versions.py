@@ -33,7 +33,7 @@ PAUSED = (
     described(3, "resume", 50, 70, None),
     described(4, "update", 70, 90, 70),
     described(5, "pause", 90, 90, 70),
-    described(6, "pause", 90, None, 70),
+    described(6, "stop", 90, None, 70),
 )
 
 
