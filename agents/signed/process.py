@@ -233,7 +233,7 @@ class _Watch:
             self._idle_now_s += passed_s
             self._process.idle_s += passed_s
         if self._idle_now_s > self._idle_s:
-            return f"its functions wait for something, for more than {self._idle_s:.0f} s"
+            return f"its functions wait for something, for more than {self._idle_s:.1f} s"
         if now_s - self._began_s > self._grant_s + _STARVED_S:
             return f"its functions take too long: more than {self._grant_s + _STARVED_S:.0f} s for one call"
         return None

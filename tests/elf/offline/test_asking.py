@@ -43,3 +43,14 @@ def test_parts_say_what_may_be_backfilled_of_them_or_why_they_do_not() -> None:
 def test_an_incomplete_description_is_one_sentence(changed: dict[str, Any]) -> None:
     with pytest.raises(JobError, match="the agent's description of job 'top' is incomplete: "):
         describe(Client(**PLAIN | changed), "top")
+
+
+def test_a_job_that_brings_functions_along_in_any_of_its_versions_is_not_for_spark() -> None:
+    own = [{"name": "section", "key": "k", "source": "def section(path): ..."}]
+    plain = {"version": 1, "what": "publish", "query": "", "made_ms": 1}
+    for changed in ({"functions": own}, {"versions": [{**plain, "functions": own}, {**plain, "version": 2}]}):
+        with pytest.raises(
+            JobError, match=r"shop/top brings functions of its own along \(section\): they run at agents"
+        ):
+            describe(Client(**PLAIN, **changed), "top")
+    assert describe(Client(**PLAIN, functions=[], versions=[plain]), "top").versions[0].functions == []
