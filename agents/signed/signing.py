@@ -11,8 +11,6 @@ import base64
 import binascii
 from collections.abc import Sequence
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from msgspec.structs import replace
 
 from agents.errors import JobError
@@ -34,6 +32,8 @@ def message_of(creator: str, job: str, function: OwnFunction) -> bytes:
 
 def sign(creator: str, job: str, functions: Sequence[OwnFunction], secret: bytes) -> tuple[OwnFunction, ...]:
     """Return functions of a job signed with a secret key of `KEY_BYTES`."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # few agents and jobs need it
+
     private = Ed25519PrivateKey.from_private_bytes(secret)
     key = public_key(secret)
     return tuple(
@@ -43,6 +43,9 @@ def sign(creator: str, job: str, functions: Sequence[OwnFunction], secret: bytes
 
 def is_signed(creator: str, job: str, function: OwnFunction) -> bool:
     """Tell whether a function carries a signature with the key that it names. Whose key that is, is not said here."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
     try:
         public = Ed25519PublicKey.from_public_bytes(read_key(function.key))
         signature = base64.b64decode(function.signature, validate=True)
@@ -54,6 +57,8 @@ def is_signed(creator: str, job: str, function: OwnFunction) -> bool:
 
 def public_key(secret: bytes) -> str:
     """Return the public key of a secret one, base64."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     return _encoded(Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw())
 
 
