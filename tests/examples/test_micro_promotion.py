@@ -10,22 +10,17 @@ import pathlib
 import re
 import time
 
-import msgspec
 import polars as pl
 from aiohttp.test_utils import TestClient, TestServer
 
 import elf
 from agents.agent import Agent
-from agents.config import SourceConfig
-from agents.http.app import make_app, serve
 from agents.service import Service
 from elf.demo.clicks import COLUMNS, ClickStream
 from examples.micro_promotion.shop import COUPONS, DISCOUNT_PERCENT, all_prices, make_shop
-from tests.agents.test_control import configure
+from tests.examples.web import SERVERS, web_servers
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
 
-SERVERS = 3
 WINDOW_MS, LATENESS_MS = 2_000, 2_000
 #: What a test can wait for.
 SHORTER = {"300 seconds": "2 seconds", '"6s"': '"2s"'}
@@ -73,26 +68,13 @@ def top_ten(clicks: collections.Counter[str]) -> list[str]:
 
 
 async def test_coupons_are_the_top_ten_of_all_servers_and_change_with_them(tmp_path: pathlib.Path) -> None:
-    ports = [free_port() for _ in range(SERVERS)]
-    source = {"clicks": SourceConfig(columns=dict(COLUMNS))}
     clicks: dict[int, collections.Counter[str]] = {}
     delayed: set[int] = set()
     async with contextlib.AsyncExitStack() as stack:
-        agents, shops, browsers, urls = [], [], [], []
-        for at in range(SERVERS):
-            join = [f"127.0.0.1:{ports[0]}"] if at else []
-            agent = Agent(msgspec.structs.replace(configure(tmp_path, f"web{at}", ports[at], join), sources=source))
-            await agent.start()
-            stack.push_async_callback(agent.stop)
-            app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
-            url = await stack.enter_async_context(serve(app, "127.0.0.1:0"))
-            shop = make_shop(url, all_prices())
-            browsers.append(await stack.enter_async_context(TestClient(TestServer(shop))))
-            agents.append(agent)
-            shops.append(shop)
-            urls.append(url)
+        agents, urls = await stack.enter_async_context(web_servers(tmp_path, ["clicks"], COLUMNS))
+        shops = [make_shop(url, all_prices()) for url in urls]
+        browsers = [await stack.enter_async_context(TestClient(TestServer(shop))) for shop in shops]
         assert await (await browsers[0].get("/coupons")).json() == {"window": None, "products": []}
-        await wait_until(lambda: all(len(agent.catalogue.members("clicks")) == SERVERS for agent in agents))
         async with elf.connect(urls[1]) as client:
             await client.publish(text=job_text())
         await wait_until(lambda: all(agent.attachments.progress() for agent in agents))

@@ -18,18 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.agent import Agent
 from agents.applications import loading
-from agents.config import SourceConfig
 from agents.errors import JobError
-from agents.http.app import make_app, serve
 from agents.installed.entry_points import Found
 from agents.service import Service
 from examples.product_bundling.orders import families, orders
 from examples.product_bundling.product_bundling import Bundling, Components
-from tests.agents.test_control import configure
+from tests.examples.web import web_servers
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
 
 FOLDER = pathlib.Path(__file__).parents[2] / "examples" / "product_bundling"
 JOB = "shop/product-bundling"
@@ -134,19 +130,11 @@ async def test_after_each_window_the_bundles_are_the_components_of_all_servers_o
     for written, short in SHORTER.items():
         assert text.count(written) == 1
         text = text.replace(written, short)
-    ports, lines, rng = [free_port() for _ in range(3)], list[dict[str, Any]](), random.Random(1)
-    source = {"orders": SourceConfig(columns={"product": "STRING", "other": "STRING"})}
+    lines, rng = list[dict[str, Any]](), random.Random(1)
     async with contextlib.AsyncExitStack() as stack:
-        agents, urls = list[Agent](), list[str]()
-        for at, port in enumerate(ports):
-            join = [f"127.0.0.1:{ports[0]}"] if at else []
-            agent = Agent(msgspec.structs.replace(configure(tmp_path, f"web{at}", port, join), sources=source))
-            await agent.start()
-            stack.push_async_callback(agent.stop)
-            app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
-            urls.append(await stack.enter_async_context(serve(app, "127.0.0.1:0")))
-            agents.append(agent)
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 3 for agent in agents))
+        agents, urls = await stack.enter_async_context(
+            web_servers(tmp_path, ["orders"], {"product": "STRING", "other": "STRING"})
+        )
         client = await stack.enter_async_context(elf.connect(urls[1]))
         await client.publish(text=text)
         await wait_until(lambda: all(len(agent.attachments.progress()) == 2 for agent in agents))

@@ -18,17 +18,13 @@ from hypothesis import strategies as st
 import elf
 from agents.agent import Agent
 from agents.applications import loading
-from agents.config import SourceConfig
 from agents.errors import JobError
-from agents.http.app import make_app, serve
 from agents.installed.entry_points import Found
 from agents.service import Service
 from examples.product_bundling.product_bundling import Bundling
 from examples.sale_prediction.sale_prediction import BUNDLING, PROMOTION, Prediction, predict
-from tests.agents.test_control import configure
 from tests.examples.test_product_bundling import components
-from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.examples.web import web_servers
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 JOB = "shop/sale-prediction"
@@ -157,20 +153,9 @@ async def test_predictions_are_a_direct_computation_over_the_same_windows(
     monkeypatch.setattr(loading, "_installed", found)
     bundled.clear()
     answered.clear()
-    ports, web = [free_port() for _ in range(3)], Web()
-    text = {"product": "STRING", "other": "STRING", "event": "STRING", "category": "STRING"}
-    sources = {name: SourceConfig(columns=text) for name in ("clicks", "orders")}
+    web, columns = Web(), dict.fromkeys(("product", "other", "event", "category"), "STRING")
     async with contextlib.AsyncExitStack() as stack:
-        agents, urls = list[Agent](), list[str]()
-        for at, port in enumerate(ports):
-            join = [f"127.0.0.1:{ports[0]}"] if at else []
-            agent = Agent(msgspec.structs.replace(configure(tmp_path, f"web{at}", port, join), sources=sources))
-            await agent.start()
-            stack.push_async_callback(agent.stop)
-            app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
-            urls.append(await stack.enter_async_context(serve(app, "127.0.0.1:0")))
-            agents.append(agent)
-        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 3 for agent in agents))
+        agents, urls = await stack.enter_async_context(web_servers(tmp_path, ["clicks", "orders"], columns))
         client = await stack.enter_async_context(elf.connect(urls[1]))
         for name in ("micro_promotion", "product_bundling", "sale_prediction"):
             job = (EXAMPLES / name / "job.toml").read_text()

@@ -14,15 +14,10 @@ from typing import Any
 import msgspec
 
 import elf
-from agents.agent import Agent
-from agents.config import SourceConfig
-from agents.http.app import make_app, serve
 from agents.service import Service
 from examples.social_spam.hunt import JOB, hunt, quoted
 from examples.social_spam.posts import CAMPAIGN, LINK, posts
-from tests.agents.test_control import configure
-from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.examples.web import web_servers
 
 WINDOW, WINDOW_MS = "500 milliseconds", 500
 FILE = pathlib.Path(__file__).parents[2] / "examples" / "social_spam" / "job.toml"
@@ -39,21 +34,13 @@ def counted(post: dict[str, Any], query: str) -> str | None:
 
 
 async def test_the_campaign_is_found_and_no_post_is_lost(tmp_path: pathlib.Path) -> None:
-    ports, made, rng = [free_port() for _ in range(3)], list[dict[str, Any]](), random.Random(1)
-    source = {"posts": SourceConfig(columns={"account": "STRING", "link": "STRING"})}
+    made, rng = list[dict[str, Any]](), random.Random(1)
     text = FILE.read_text().replace("5 seconds", WINDOW).replace('"1s"', '"300ms"')
     ended = asyncio.Event()
     async with contextlib.AsyncExitStack() as stack:
-        agents, urls = list[Agent](), list[str]()
-        for at, port in enumerate(ports):
-            join = [f"127.0.0.1:{ports[0]}"] if at else []
-            agent = Agent(msgspec.structs.replace(configure(tmp_path, f"web{at}", port, join), sources=source))
-            await agent.start()
-            stack.push_async_callback(agent.stop)
-            app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
-            urls.append(await stack.enter_async_context(serve(app, "127.0.0.1:0")))
-            agents.append(agent)
-        await wait_until(lambda: all(len(agent.catalogue.members("posts")) == 3 for agent in agents))
+        agents, urls = await stack.enter_async_context(
+            web_servers(tmp_path, ["posts"], {"account": "STRING", "link": "STRING"})
+        )
 
         async def post() -> None:
             while not ended.is_set():
