@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from agents.changing import deciding
 from agents.changing.deciding import AHEAD, describe_history, next_version, with_version
 from agents.changing.requests import KEEP_MS_MAX, Amend, Kind
+from agents.changing.stops import stopped_error, told_time, why_ended
 from agents.errors import JobConflictError, JobError, JobSpecError
-from agents.jobs.versions import VERSIONS_MAX, Version, Versions, compile_versions
+from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, compile_versions
 from agents.requests import JobRecord
 from overlay.contract import NEVER
 from tests.agents.plans import WINDOWED, plan_of
@@ -210,3 +211,14 @@ def test_a_peers_record_is_held_to_the_rules(wrong: str) -> None:
     }[wrong]
     with pytest.raises(ValueError, match="version"):
         replace(JOB, definition=second.definition, versions=versions)
+
+
+@given(st.integers(0, ENDS_MS_MAX))
+def test_whenever_a_stop_ends_people_are_told(ends_ms: int) -> None:
+    version = Version(number=2, definition=replace(DEFINITION, version=2), what="stop", since=5, ends_ms=ends_ms)
+    job = replace(JOB, definition=version.definition, versions=(version,))
+    text = str(stopped_error(job))
+    assert text.startswith("job shop/job is stopped; until ") and "`elf resume shop/job`" in text
+    ended = job.tombstone(max(ends_ms, 8))
+    assert told_time(ends_ms) in text and told_time(ends_ms) in why_ended(ended.ends_ms)
+    assert "for good" in why_ended(replace(ended, versions=()).ends_ms)
