@@ -3,7 +3,7 @@
 It confines itself first, and only then reads sources. Standard library only, and nothing of elf but `confining`, which
 lies beside it: the process has no site-packages. A message is 4 bytes of length and that much JSON.
 
-                                                           -> ["confined"]
+                                                           -> ["confined"], or ["open", why] and no more
     [{"name", "args", "returns", "strict", "source"}, ...] -> ["ready"] or ["fails", function, why]
     [number, function, [column, ...]]                      -> ["answers", number, [value, ...], failed, why]
 
@@ -50,7 +50,11 @@ def main() -> None:
     for module in (*MODULES, *_LAZY):
         importlib.import_module(module)
     sys.argv[:] = [""]
-    confining.confine()
+    try:
+        confining.confine()
+    except OSError as error:
+        _send(answers, ["open", str(error)])
+        os._exit(1)
     _send(answers, ["confined"])
     try:
         _serve(questions, answers)

@@ -40,6 +40,10 @@ class GaveUpError(ElfError):
     """The process has ended, or was ended: what its functions did that they may not."""
 
 
+class NotStartedError(GaveUpError):
+    """The process could not begin, which is this machine's fault: no source was run."""
+
+
 class Process:
     """A process that waits for questions. Every method may take as long as it says, and is for one thread at a time.
 
@@ -47,7 +51,7 @@ class Process:
         functions: what it is to run; their signatures have been checked.
 
     Raises:
-        GaveUpError: it could not be started, or a source cannot be run.
+        NotStartedError: it could not be started.
     """
 
     def __init__(self, functions: Sequence[OwnFunction]) -> None:
@@ -68,7 +72,8 @@ class Process:
                 start_new_session=True,
             )
         except OSError as error:
-            raise GaveUpError(f"the process of its functions cannot be started: {error.strerror or error}") from None
+            why = f"the process of its functions cannot be started: {error.strerror or error}"
+            raise NotStartedError(why) from None
         assert self._process.stdin is not None and self._process.stdout is not None
         self._questions, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._questions, False)
@@ -83,6 +88,7 @@ class Process:
         """Have it confine itself, within `START_S`, and run the sources, with up to `grant_s` of a processor.
 
         Raises:
+            NotStartedError: it did not come so far as to be given a source.
             GaveUpError: one cannot be run.
         """
         told = [
@@ -96,9 +102,14 @@ class Process:
             for each in self._functions
         ]
         # Nobody else's code runs before this.
-        confined = self._receive(_Watch(self, START_S, START_S), ANSWER_BYTES_MAX)
+        try:
+            confined = self._receive(_Watch(self, START_S, START_S), ANSWER_BYTES_MAX)
+        except GaveUpError as error:
+            raise NotStartedError(f"the process of its functions does not begin: {error}") from None
         if confined != ["confined"]:
-            raise self._nonsense(confined)
+            self.close()
+            why = _line(str(confined[-1]))
+            raise NotStartedError(f"the process of its functions cannot confine itself: {why}")
         match self._ask(told, grant_s):
             case ["ready"]:
                 return

@@ -23,7 +23,7 @@ from agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
 from agents.jobs.types import SqlType
 from agents.signed.allowance import Allowance
 from agents.signed.confining import unsupported
-from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, Process
+from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, NotStartedError, Process
 from agents.signed.signing import is_signed, read_key
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 ROWS_MAX = 8_192
 #: A process without questions ends after this.
 IDLE_S = 60.0
+#: Pause before a process that could not begin is tried again.
+AGAIN_S = 10.0
 #: Jobs whose functions are remembered; those that are longest without a question go.
 RUNNERS_MAX = 1_024
 #: Times that Python has, in microseconds since 1970, and its days.
@@ -157,6 +159,8 @@ class Runner:
         self._asked_s = time.monotonic()
         #: Why they run no more.
         self.why: str | None = None
+        #: Until then nobody tries to begin the process again.
+        self._resting_until_s = 0.0
 
     def caller(self, index: int) -> Call:
         """Return what calls one of the functions."""
@@ -181,9 +185,16 @@ class Runner:
         with self._lock:
             if self.why is not None:
                 raise FunctionsStoppedError(self.why)
+            if self._resting_until_s > time.monotonic():
+                raise FunctionsStoppedError(f"the functions of job {self._creator}/{self._job} cannot begin here now")
             try:
                 for first in range(0, columns[0].len(), ROWS_MAX):
                     parts += self._parts(index, [column.slice(first, ROWS_MAX) for column in columns], kind)
+            except NotStartedError as error:
+                # This machine is to blame: the job goes on elsewhere, and here as soon as it can.
+                self._process, self._resting_until_s = None, time.monotonic() + AGAIN_S
+                log.error("job %s/%s leaves events out: %s", self._creator, self._job, error)
+                raise FunctionsStoppedError(str(error)) from None
             except GaveUpError as error:
                 self._process, self.why = None, f"job {self._creator}/{self._job} is stopped: {error}"
                 log.error("%s", self.why)

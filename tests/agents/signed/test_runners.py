@@ -216,6 +216,31 @@ def test_where_functions_cannot_be_confined_they_are_refused(monkeypatch: pytest
         Called("def f(x): return x")
 
 
+def test_a_process_that_cannot_confine_itself_is_given_no_source(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = process._PROGRAM.parent
+    (tmp_path / "child.py").write_text((folder / "child.py").read_text())
+    confining = (folder / "confining.py").read_text()
+    (tmp_path / "confining.py").write_text(
+        confining.replace("_MODE_FILTER = 1, 22, 38, 2", "_MODE_FILTER = 1, 22, 38, 9")
+    )
+    monkeypatch.setattr(process, "_PROGRAM", tmp_path / "child.py")
+    called = Called("def f(x): return x")
+    with pytest.raises(FunctionsStoppedError, match=r"cannot confine itself: .*prctl refuses"):
+        called(["x"])
+    with pytest.raises(FunctionsStoppedError, match="cannot begin here now"):
+        called(["x"])
+    assert called.processes() == [] and called.stopped == []
+    # That is this machine's fault, and not the function's: once it can, it goes on.
+    monkeypatch.undo()
+    (runner,) = called.runners._all()
+    assert runner._resting_until_s > time.monotonic()
+    runner._resting_until_s = 0.0
+    assert called(["x"]) == ["x"]
+    called.runners.close()
+
+
 @pytest.mark.parametrize("called", ["def f(x): return ' '.join({str(n) + x for n in range(9)})"], indirect=True)
 def test_sets_are_in_the_same_order_in_every_process(called: Called) -> None:
     first = called(["a"])
