@@ -288,8 +288,6 @@ class Masters:
             self._node.multicast(tree, Leapt(through).encode())
         return through, silent
 
-    # ---- answers
-
     async def force(self, app: bytes, key: str) -> None:
         """Go on alone with a job whose root group has lost its majority for good: the operator's word for it.
 
@@ -363,7 +361,9 @@ class Masters:
         master = self.master(app)
         if master.edition == edition:
             try:
-                await asyncio.wait_for(self._rooted[app].wait(), wait_ms / 1000)
+                # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if there is news at the same time.
+                async with asyncio.timeout(wait_ms / 1000):
+                    await self._rooted[app].wait()
             except TimeoutError:
                 return None
             self.job(app)
