@@ -94,7 +94,7 @@ def test_a_job_stopped_and_published_anew_is_found_at_its_new_master(agents: lis
         if len(masters) == 2:
             return
         with elf.connect(agents[5].url) as client:
-            client.stop(f"shop/{name}")
+            client.stop(f"shop/{name}", keep="0s")
         loaded = first if first.overlay in masters else second
         publish(agents[1], name_with(loaded, loaded, agents, f"weight-{number}"))
     raise AssertionError(f"ten times the same master: {masters}")

@@ -37,5 +37,5 @@ def test_a_killed_master_of_parts_costs_no_row(tmp_path: pathlib.Path) -> None:
             wait_until(lambda: differing(client, expected) == [], "every window equals the files")
             assert {query(client, start_ms).completeness.status for start_ms in expected} <= {"final", "revised"}
             assert [job.key for job in client.jobs()] == [JOB]
-            client.stop(JOB)
+            client.stop(JOB, keep="0s")
             wait_until(lambda: all(not agent.metric("elf_job_copies") for agent in agents), "nothing is left of it")
