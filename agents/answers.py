@@ -212,6 +212,8 @@ class Answers:
                 return await self._applications.answer(request)
             case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
                 return parted(self._masters.job(app))
+            case Share(app=app) | Watch(app=app) | LoadIntervals(app=app) if self._results.joins(app):
+                raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
             case Share():
                 return await share(self._masters, request)
             case Watch():
@@ -220,8 +222,6 @@ class Answers:
                 return await self._results.query(app, window, key, limit)
             case Follow(app, edition, after_ms, wait_ms):
                 return await self._results.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
-            case Share(app=app) | Watch(app=app) | LoadIntervals(app=app) if self._results.joins(app):
-                raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
             case Enlist(app, instance, agent_id, address):
                 if self._masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")

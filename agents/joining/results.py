@@ -46,8 +46,9 @@ class JobResults:
             UnavailableError: a job that it reads cannot be asked now, or is not there.
             JobError: there is no such window, or no more.
         """
+        joins = self.joins(app)
         base = await self._masters.query(app, window, key, limit)
-        if not self.joins(app):
+        if not joins:
             return base
         span = _span(base)
         found = await self._gathered(app, span)
@@ -63,13 +64,15 @@ class JobResults:
 
     async def newest(self, app: bytes, limit: int) -> Json:
         """Return the newest window that closed, once all jobs that are read have closed it; errors as `query`."""
+        joins = self.joins(app)
         base = await self._masters.query(app, "latest", None, limit)
-        return await self._closed(app, base, limit) if self.joins(app) else base
+        return await self._closed(app, base, limit) if joins else base
 
     async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
         """Wait for another edition; see `Masters.follow`. Errors as `query`: a follower asks again."""
+        joins = self.joins(app)
         answer = await self._masters.follow(app, edition, after_ms, wait_ms)
-        if not self.joins(app):
+        if not joins:
             return answer
         return {**answer, "results": await all_of([self._closed(app, base, None) for base in answer["results"]])}
 

@@ -123,6 +123,18 @@ async def test_results_of_other_jobs_are_joined_window_by_window(tmp_path: pathl
             await Service(agents[1]).result("shop", "ratio", span, None, None)
 
 
+async def test_a_job_that_reads_others_since_is_no_empty_result_to_those_that_read_it(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        service = Service(agent)
+        await service.publish(SOLD, "job.toml", None, None)
+        await service.publish(SOLD.replace('"sold"', '"other"'), "job.toml", None, None)
+        await service.publish("SELECT product FROM job('shop/sold')", "view.sql", None, "shop")
+        await service.stop("shop", "sold", 0)
+        await service.publish("SELECT product, n FROM job('shop/other')", "sold.sql", None, "shop")
+        with pytest.raises(JobError, match="shop/view reads shop/sold: shop/sold reads other jobs"):
+            await service.result("shop", "view", "latest", None, None)
+
+
 async def test_what_cannot_be_joined_is_refused_at_publish(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 1) as (agent,):
         service = Service(agent)
