@@ -136,8 +136,10 @@ def test_a_wrong_cell_is_found(spark: SparkSession, shop: Shop) -> None:
             | {"missing": ["web-1"], "status": "final_incomplete"}
         }
     )
-    (window,) = run_verify(masters, "shop/both", windows(20_000), shop.folders).windows
-    assert "missing web-1" in window.skipped and "verify the jobs that it reads" in window.skipped
+    report = run_verify(masters, "shop/both", windows(20_000), shop.folders)
+    (window,) = report.windows
+    assert not report.passes and window.unexplained, "whatever its label says"
+    assert window.label == ["missing web-1"] and "verify the jobs that it reads" in window.notes[-1]
 
 
 def test_other_offline_work_is_for_the_jobs_that_it_reads(shop: Shop) -> None:
