@@ -1,7 +1,7 @@
 """From a definition to what runs: the map side on every agent, the PAOs in between, the result on the master.
 
-`compile_job` builds all Polars expressions once; `reduce` and `finish` only apply them. The plan keeps the checked
-syntax tree for the offline planner, which evaluates it with Spark and shares no code with this one. DESIGN section 4.
+`compile_job` builds all Polars expressions once; `reduce` and `finish` only apply them. The offline planner evaluates
+the same text with Spark and shares no code with this one. DESIGN section 4.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from agents.jobs.dialect import refused
 from agents.jobs.joins import Joined, Read, Use, clock_query, parse_joins
 from agents.parts.gathering import ASK_MS, Ask, all_of
 from agents.requests import Describe
+from agents.result import Column
 from overlay.ids import app_id
 
 #: How much later than those that it reads a job closes its windows: their masters have committed theirs by then.
@@ -24,18 +25,13 @@ class _Window(msgspec.Struct, frozen=True):
     slide_ms: int
 
 
-class _Column(msgspec.Struct, frozen=True):
-    name: str
-    type: str
-
-
 class Looked(msgspec.Struct, frozen=True):
     """What a master tells of a job that another one is to read."""
 
     source: str
     interval_ms: int
     window: _Window | None
-    output: list[_Column]
+    output: list[Column]
     options: Options = Options()
     joined: object = None
 
