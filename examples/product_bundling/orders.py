@@ -5,24 +5,18 @@ python -m examples.product_bundling.orders --live --rate 50 --seed 1 --out order
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import random
-import signal
-import threading
-import time
-from pathlib import Path
 from typing import Any
 
 from elf.demo.shop import CATEGORIES
+from elf.demo.writing import write_log
 
 PRODUCTS = [title for category in ("Video Games", "Books", "Toys") for title in CATEGORIES[category][1]]
 #: Products of one family are bought together; in a season two families are one, on offer together.
 FAMILY, SEASON_MS = 3, 20_000
 #: Share of orders whose products have nothing in common.
 ODD_SHARE = 0.005
-TICK_S = 0.1
 
 
 def families(now_ms: int) -> list[list[str]]:
@@ -45,22 +39,5 @@ def orders(rng: random.Random, count: int, now_ms: int) -> list[dict[str, Any]]:
     return drawn
 
 
-def main() -> None:
-    """Append orders to a log until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="python -m examples.product_bundling.orders", description=main.__doc__)
-    parser.add_argument("--live", action="store_true", required=True, help="orders of this very moment")
-    parser.add_argument("--rate", type=float, default=50, help="orders per second")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    ended, rng = threading.Event(), random.Random(args.seed)
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    with args.out.open("a", encoding="utf-8") as log:
-        while not ended.wait(TICK_S):
-            for line in orders(rng, round(args.rate * TICK_S), time.time_ns() // 1_000_000):
-                log.write(json.dumps(line) + "\n")
-            log.flush()
-
-
 if __name__ == "__main__":
-    main()
+    write_log("examples.product_bundling.orders", "orders", orders)

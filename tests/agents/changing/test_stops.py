@@ -16,7 +16,7 @@ from agents.errors import JobConflictError, StoppedError, UnavailableError, Unkn
 from agents.service import Service
 from overlay.ids import app_id
 from tests.agents.changing import test_changing
-from tests.agents.changing.test_changing import Shop, change, counted_through, running
+from tests.agents.shop import Shop, change, counted_through, running
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

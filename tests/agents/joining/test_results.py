@@ -14,7 +14,7 @@ from agents.agent import Agent
 from agents.changing.changing import Wanted
 from agents.errors import ElfError, JobError, JobSpecError
 from agents.service import Service
-from tests.agents.changing.test_changing import INTERVAL_MS, Shop, running
+from tests.agents.shop import INTERVAL_MS, Shop, running
 from tests.overlay.cluster import wait_until
 
 SOLD = """
