@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import polars as pl
 
-from agents.errors import JobError, UnavailableError, UnknownJobError
+from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.jobs.joins import Use
 from agents.jobs.plan import Plan
 from agents.joining.completeness import joined_completeness
@@ -107,6 +107,9 @@ class JobResults:
             return await self._gathering.gathered(use.job, app_id(name, creator), span)
         except UnknownJobError:
             raise UnavailableError(f"{key} reads {use.job}, and there is no such job now") from None
+        except StoppedError as error:
+            # Not ours is stopped: who follows it waits until the other one is resumed.
+            raise UnavailableError(f"{key} reads {use.job}: {error}") from None
         except JobError as error:
             raise type(error)(f"{key} reads {use.job}: {error}") from None
 

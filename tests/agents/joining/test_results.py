@@ -12,7 +12,7 @@ import pytest
 
 from agents.agent import Agent
 from agents.changing.changing import Wanted
-from agents.errors import ElfError, JobError, JobSpecError
+from agents.errors import JobError, JobSpecError, UnavailableError
 from agents.service import Service
 from tests.agents.shop import INTERVAL_MS, Shop, running
 from tests.overlay.cluster import wait_until
@@ -119,8 +119,10 @@ async def test_results_of_other_jobs_are_joined_window_by_window(tmp_path: pathl
         with pytest.raises(JobError, match="reads other jobs"):
             await Service(agents[0]).change("shop", "ratio", Wanted(change="reset"))
         await Service(agents[0]).stop("shop", "sold")
-        with pytest.raises(ElfError, match="shop/ratio reads shop/sold"):
+        with pytest.raises(UnavailableError, match="shop/ratio reads shop/sold: job shop/sold is stopped; until"):
             await Service(agents[1]).result("shop", "ratio", span, None, None)
+        await Service(agents[0]).change("shop", "sold", Wanted(change="resume"))
+        assert (await Service(agents[1]).result("shop", "ratio", span, "x", 1))["rows"] == one["rows"]
 
 
 async def test_a_job_that_reads_others_since_is_no_empty_result_to_those_that_read_it(tmp_path: pathlib.Path) -> None:
