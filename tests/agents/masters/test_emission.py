@@ -216,6 +216,19 @@ def test_a_follower_is_sent_each_window_once_and_again_when_it_changes(store: Pa
     ]
 
 
+def test_a_window_of_a_job_that_was_idle_from_its_beginning_on_is_sent_again_when_it_changes(store: Panes) -> None:
+    fed = Fed(JOBS["tumbling"], store)
+    follower = Follower(fed)
+    for _ in range(5):
+        fed.commit(1, [], 4_000)
+        follower.read()
+    follower.sent.clear()
+    fed.commit(1, [(6_000, "a", 1)], 4_000)
+    follower.read()
+    told = [(r["window"]["end_ms"], r["completeness"]["status"], len(r["rows"])) for r in follower.sent]
+    assert (8_000, "revised", 1) in told and told[-1] == (24_000, "final", 0)
+
+
 def test_an_open_window_is_sent_as_often_as_the_job_says(store: Panes) -> None:
     fed = Fed(JOBS["early"], store)
     follower = Follower(fed)
