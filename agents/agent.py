@@ -111,7 +111,7 @@ class Agent:
             self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)
         )
         self._giving_up = GivingUp(self.catalogue, self.asking.ask, lambda: self.introduce().name)
-        results = JobResults(self.masters, self.asking.gathering)
+        results = JobResults(self.masters, self.asking.gathering, self.asking.following)
         self.feedback = Feedback(self.node, self.masters, results, self.catalogue)
         self.applications = Applications(
             self.introduce, self.node, self.catalogue, self.masters, self.asking, self.now_ms

@@ -212,7 +212,7 @@ class Answers:
                 return await self._applications.answer(request)
             case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
                 return parted(self._masters.job(app))
-            case Share(app=app) | Watch(app=app) | LoadIntervals(app=app) if self._results.joins(app):
+            case Share(app=app) | LoadIntervals(app=app) if self._results.joins(app):
                 raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
             case Share():
                 return await share(self._masters, request)

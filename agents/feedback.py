@@ -9,6 +9,7 @@ cycles (the master sends results back to the agents, by multicast).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import zlib
@@ -31,8 +32,8 @@ log = logging.getLogger(__name__)
 FEEDBACK_KEY = "feedback"
 #: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
 LOOK_S, WAIT_MS = 0.25, 30_000
-#: Pause after a failure.
-RETRY_S = 10.0
+#: Pause after a failure, and where a job that reads others has no result now.
+RETRY_S, JOINED_S = 10.0, 1.0
 
 
 class Feedback:
@@ -100,6 +101,9 @@ class Feedback:
         edition = -1
         while True:
             try:
+                if self._results.joins(app):
+                    await self._follow_joined(app)
+                    continue
                 master = await self._masters.changed(app, edition, WAIT_MS)
                 if not self._masters.job(app).definition.options.feedback:
                     return  # the job was changed, and wants none any more
@@ -115,9 +119,29 @@ class Feedback:
                 log.error("results are not told to the agents now, will try again: %s", error)
                 await asyncio.sleep(RETRY_S)
 
+    async def _follow_joined(self, app: bytes) -> None:
+        """Tell all agents the newest window of a job that reads others, and again whenever late data has changed it."""
+        newest_ms: int | None = None
+        try:
+            async with contextlib.aclosing(self._results.followed(app, self._rows(app))) as results:
+                async for result in results:
+                    end_ms = result["window"]["end_ms"]
+                    if newest_ms is None or end_ms >= newest_ms:
+                        newest_ms = end_ms
+                        self._say(app, self._masters.master(app).edition, packed(result))
+        except UnknownJobError:
+            raise
+        except (UnavailableError, JobError) as error:
+            log.debug("a job over others has no result to tell of: %s", error)
+        await asyncio.sleep(JOINED_S)
+
     async def _tell(self, app: bytes, edition: int) -> None:
-        rows = self._masters.job(app).definition.options.feedback
-        body = packed(await self._results.newest(app, rows))
+        self._say(app, edition, packed(await self._results.newest(app, self._rows(app))))
+
+    def _rows(self, app: bytes) -> int:
+        return self._masters.job(app).definition.options.feedback
+
+    def _say(self, app: bytes, edition: int, body: bytes) -> None:
         # The job may have been stopped and published again meanwhile.
         tree = self._masters.job(app).tree
         told = self._told(tree)

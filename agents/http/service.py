@@ -19,8 +19,8 @@ from overlay.messages import Interval
 Json = dict[str, Any]
 
 
-#: Where a follower of a job goes on: its master's edition (of a job with several trees, those of all parts), and up to
-#: where all closed windows were sent (ms).
+#: Where a follower of a job goes on: its master's edition (of a job with several trees those of all parts, of one that
+#: reads others its own and theirs), and up to where all closed windows were sent (ms).
 Position = tuple[int | tuple[int, ...], int]
 #: A result, and where to go on after it.
 Positioned = tuple[Json, Position]

@@ -26,7 +26,7 @@ WRITE_S = 30.0
 Results = AsyncIterator[Positioned]
 #: Where to go on, if the cursor says so, and what was seen last.
 _CURSOR = re.compile(
-    r"(?:([0-9]{1,18}(?:\.[0-9]{1,18}){0,63})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII
+    r"(?:([0-9]{1,18}(?:\.[0-9]{1,18}){0,512})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII
 )
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 

@@ -59,8 +59,8 @@ class Filling:
         """Begin the pane of a run, (previous, through], of the commit's; returns its key.
 
         A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
-        that one's run, so that an idle job does not pile up panes. A version that begins anew extends nothing. The first
-        pane is not extended: its run has no beginning, and what changed in it would be said of its end only.
+        that one's run, so that an idle job does not pile up panes. A version that begins anew extends nothing. The
+        first pane is not extended: its run has no beginning, and what changed in it would be said of its end only.
         """
         commit, change = self._commit, self.change
         version, plan = self._versions.at(through)

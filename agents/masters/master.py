@@ -24,6 +24,7 @@ from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
+from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Versions
 from agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
 from agents.masters.contents import bounded, content_of, with_lost
@@ -286,24 +287,26 @@ class Master:
         oldest = self.versions.all[0].version.since
         return self.state.expired if oldest == NEVER else max(self.state.expired, oldest - 1)
 
-    def latest(self) -> Span | None:
+    def latest(self, other: Window | None = None) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
-        window = self.plan.window
+        window = other or self.plan.window
         if window is None:
             return None
         slides = (self.through_ms or 0) // window.slide_ms
         end_ms = slides * window.slide_ms
         return Span(end_ms - window.size_ms, end_ms)
 
-    def news(self, edition: int, after_ms: int, most: int) -> tuple[list[Span | None], Batch, Batch]:
+    def news(
+        self, edition: int, after_ms: int, most: int, other: Window | None = None
+    ) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent; see `agents.masters.news`."""
         with self._lock:
-            latest, through_ms = self.latest(), self.through_ms
+            latest, through_ms = self.latest(other), self.through_ms
             if through_ms is None:
                 return [latest], Batch([]), Batch([])
             since_ms = _ALWAYS_MS if self.state.expired == NEVER else (self.state.expired + 1) * self.plan.interval_ms
             known = edition if 0 <= edition <= self.state.edition else None
-            return self._news.of(known, after_ms, most, latest, (since_ms, through_ms))
+            return self._news.of(known, after_ms, most, latest, (since_ms, through_ms), other)
 
     def _told(self, notes: Notes) -> list[tuple[int, int]]:
         """Return the runs of intervals, both ends included, that agents say only now may lack something."""

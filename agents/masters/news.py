@@ -11,6 +11,7 @@ from sortedcontainers import SortedSet
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
+from agents.jobs.query import Window
 from agents.masters.emission import Batch, closed, is_due, revised, still_open
 from agents.masters.results import Span
 from overlay.contract import NEVER
@@ -64,7 +65,13 @@ class News:
         self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
 
     def of(
-        self, edition: int | None, after_ms: int, most: int, latest: Span | None, known_ms: tuple[int, int]
+        self,
+        edition: int | None,
+        after_ms: int,
+        most: int,
+        latest: Span | None,
+        known_ms: tuple[int, int],
+        other: Window | None = None,
     ) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent.
 
@@ -74,11 +81,13 @@ class News:
             most: of windows that closed and of windows that changed.
             latest: the newest window that has closed.
             known_ms: the event time from which on windows are retained, and that of the last commit's end.
+            other: the windows of a job that reads this one, which are told of instead of its own, and not while open.
 
         Returns:
             Windows, those that changed first; then, of these and of those that closed, what is not sent.
         """
-        window, every_ms = self.plan.window, self.plan.definition.options.emit_every_ms
+        window, every_ms = other or self.plan.window, self.plan.definition.options.emit_every_ms
+        every_ms = every_ms if other is None else None
         none = Batch([])
         is_early = every_ms is not None and (edition is None or self._early > edition)
         if window is None:

@@ -1,20 +1,34 @@
-"""What a follower of a job with several trees is to be sent, and when: once all parts have come as far. Pure.
+"""What a follower of a job with several masters is to be sent, and when: once all have come as far. Pure.
 
-Each part tells of its own windows that closed, changed, or are due while open. A window is sent when the part that is
-furthest behind has come to where another one told of it; then it is asked of all parts. So each change is seen, and a
-closed window is sent closed.
+They are those of its parts, or of the jobs that it reads. Each tells of its own windows that closed, changed, or are
+due while open. A window is sent when the one that is furthest behind has come to where another one told of it; then it
+is asked of all. So each change is seen, and a closed window is sent closed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.masters.results import Span
+from agents.masters.results import Json, Span
 from agents.parts.shares import Rest, Told, least_through
 
 #: Windows that wait for a part that is behind; of more, the oldest are only counted.
 WAITING_MAX = 200
 _NEVER_MS = -(2**62)
+#: Who has been sent nothing yet has all windows up to here: a first question is for the latest one only.
+LATEST_MS = 10**18 - 1
+
+
+def reached_by(result: Json, after_ms: int) -> int:
+    """Return up to where a follower has all closed windows, after this result."""
+    if result["window"] is None:
+        return after_ms
+    is_open = result["through_ms"] is None or result["through_ms"] < result["window"]["end_ms"]
+    # Before anything has closed, all that closes from now on is news.
+    end_ms = result["through_ms"] or 0 if is_open else result["window"]["end_ms"]
+    if after_ms == LATEST_MS:
+        return int(end_ms)
+    return after_ms if is_open else max(after_ms, int(end_ms))
 
 
 class Due:

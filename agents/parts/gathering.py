@@ -44,12 +44,12 @@ async def all_of(questions: Sequence[Awaitable[T]]) -> list[T]:
 
 
 def parted(job: JobRecord) -> Json:
-    """Answer a question for the result of a job with several trees: all parts have to be asked."""
+    """Answer a question that is not for one master: all parts have to be asked, or the masters of the jobs it reads."""
     return {"parted": job.encode()}
 
 
 def parted_job(answer: Any) -> JobRecord | None:
-    """Return the job that an answer says to have several trees; None if it is another answer."""
+    """Return the job of which an answer says that several masters have to be asked; None if it is another answer."""
     body = answer.get("parted") if isinstance(answer, dict) else None
     try:
         return JobRecord.decode(body) if isinstance(body, bytes) else None

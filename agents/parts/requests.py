@@ -11,8 +11,9 @@ from overlay.messages import PAYLOAD_BYTES_MAX, Interval
 
 #: Most agents that are named as missing.
 AGENTS_MAX = 10_000
-#: Most rows of an answer, and a time (ms) that calendars know.
+#: Most rows of an answer; of a window and from one to the next (ms); a time (ms) that calendars know.
 Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+Length: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
 EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
 
 
@@ -30,12 +31,16 @@ class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
 
 
 class Watch(msgspec.Struct, frozen=True, tag_field="ask", tag="watch"):
-    """Like `Follow`, of one part of a job; asked of the part's master. The answer, a `Told`, names windows only."""
+    """Like `Follow`, of one part of a job; asked of the part's master. The answer, a `Told`, names windows only.
+
+    `window`: (size_ms, slide_ms) of the windows that are named, closed ones only; None: the job's own.
+    """
 
     app: AppId
     edition: int
     after_ms: int
     wait_ms: int
+    window: tuple[Length, Length] | None = None
 
 
 class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):

@@ -18,8 +18,9 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import UnavailableError
+from agents.errors import JobError, UnavailableError
 from agents.jobs.plan import Plan
+from agents.jobs.query import Window
 from agents.masters.master import Found, Master
 from agents.masters.masters import FOLLOW_WINDOWS_MAX, Masters
 from agents.masters.results import Json, Label, Span
@@ -96,7 +97,14 @@ def _find(master: Master, span: Span | None, request: Share) -> tuple[Found, lis
 
 
 async def watch(masters: Masters, request: Watch, wait_ms: int) -> Json:
-    """Wait for another edition of a part mastered here; return what it brings a follower."""
+    """Wait for another edition of a part mastered here; return what it brings a follower.
+
+    Raises:
+        UnknownJobError: it is not mastered here.
+        JobError: a job that reads it asks for windows, and it has none.
+    """
+    if request.window is not None and masters.master(request.app).plan.window is None:
+        raise JobError(f"{masters.job(request.app).definition.key} has no window now: it was published anew")
     job, master = masters.job(request.app), await masters.changed(request.app, request.edition, wait_ms)
     if master is None:
         known = masters.master(request.app)
@@ -107,9 +115,10 @@ async def watch(masters: Masters, request: Watch, wait_ms: int) -> Json:
 
 
 def _told(job: JobRecord, master: Master, request: Watch) -> Told:
+    other = None if request.window is None else Window(*request.window)
     while True:
         edition, through_ms = master.edition, master.through_ms
-        spans, changed, closed = master.news(request.edition, request.after_ms, FOLLOW_WINDOWS_MAX)
+        spans, changed, closed = master.news(request.edition, request.after_ms, FOLLOW_WINDOWS_MAX, other)
         if master.edition != edition:
             continue  # what closed with the commit that came between might be passed over
         named = (("also_revised", changed), ("also_closed", closed))

@@ -181,6 +181,9 @@ class Master:
         self.edition += 1
         return self
 
+    def joins(self, app: bytes) -> bool:
+        return False
+
     async def newest(self, app: bytes, limit: int) -> Any:
         self.asked += 1
         answer = self.answers.pop(0)

@@ -94,6 +94,11 @@ def fed_back(agent: Agent) -> tuple[int, list[Any]]:
     return 0, []
 
 
+def parts_at(agent: Agent) -> int:
+    """How many parts of jobs an agent works on."""
+    return len(agent.attachments.attached().get("orders", ()))
+
+
 async def publish(agent: Agent, *texts: str) -> None:
     for text in texts:
         await Service(agent).publish(text, "job.toml", None, None)
@@ -102,7 +107,7 @@ async def publish(agent: Agent, *texts: str) -> None:
 async def test_late_data_of_a_job_that_is_read_is_sent_to_followers(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 2) as (one, other):
         await publish(one, SOLD, WORTH, RATIO)
-        await wait_until(lambda: all(len(agent.attachments.attached().get("orders", ())) == 4 for agent in (one, other)))
+        await wait_until(lambda: all(parts_at(agent) == 4 for agent in (one, other)))
         async with followed(other) as sent:
             await wait_until(lambda: len(sent) > 2, 60)
             start_ms = await sell(one, "a", 1)
@@ -130,7 +135,7 @@ async def test_who_follows_waits_for_a_job_that_is_read_and_goes_on_with_another
 ) -> None:
     async with running(tmp_path, 2) as (one, other):
         await publish(one, SOLD, WORTH, RATIO)
-        await wait_until(lambda: all(len(agent.attachments.attached().get("orders", ())) == 4 for agent in (one, other)))
+        await wait_until(lambda: all(parts_at(agent) == 4 for agent in (one, other)))
         async with followed(other) as sent:
             await wait_until(lambda: len(sent) > 1, 60)
             await Service(one).stop("shop", "worth")
@@ -143,7 +148,7 @@ async def test_who_follows_waits_for_a_job_that_is_read_and_goes_on_with_another
             await Service(one).change("shop", "worth", Wanted(change="resume"))
             await wait_until(lambda: len(sent) > waiting + 1, 60)
             await Service(one).stop("shop", "worth", 0)
-            await publish(other, WORTH.replace("trees = 2", "trees = 1"))
+            await publish(one, WORTH.replace("trees = 2", "trees = 1"))
             again = len(sent)
             await wait_until(lambda: len(sent) > again + 1, 60)
             start_ms = await sell(one, "a", 1)
