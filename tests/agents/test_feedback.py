@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import pathlib
 import time
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -163,8 +164,8 @@ class Tree:
 class Master:
     """The master of one job, whose results are said one after the other."""
 
-    def __init__(self, *answers: Any) -> None:
-        job = load_definition(JOB)
+    def __init__(self, *answers: Any, joined: bool = False) -> None:
+        job, self.joined = load_definition(JOB), joined
         self.record = SimpleNamespace(definition=job, tree=b"tree")
         self.answers, self.edition, self.asked = list(answers), 99, 0
 
@@ -182,7 +183,18 @@ class Master:
         return self
 
     def joins(self, app: bytes) -> bool:
-        return False
+        return self.joined
+
+    def master(self, app: bytes) -> Any:
+        return self
+
+    async def followed(self, app: bytes, limit: int) -> AsyncIterator[Any]:
+        while self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
+        raise UnknownJobError("no master any more")
 
     async def newest(self, app: bytes, limit: int) -> Any:
         self.asked += 1
@@ -205,6 +217,17 @@ async def test_what_a_lost_master_had_said_does_not_stay_above_what_holds() -> N
     tree.add_record(b"tree", Record(FEEDBACK_KEY, 100_000, packed(result([{"n": 10}], window))))
     assert await told_by(Master(result([{"n": 8}], window)), tree) == [{"n": 8}]
     assert await told_by(Master(result([{"n": 8}], window), result([{"n": 9}], window)), tree) == [{"n": 9}]
+
+
+async def test_of_a_job_over_others_the_newest_window_is_told_again_when_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agents.feedback.JOINED_S", 0)
+    old, new = ({"start_ms": at, "end_ms": at + 5} for at in (0, 5))
+    results = [result([{"n": n}], window) for n, window in ((1, old), (2, new), (3, new), (4, old))]
+    assert await told_by(Master(*results, joined=True), Tree()) == [{"n": 3}]
+    waiting = [results[0], UnavailableError("what it reads is stopped"), results[1]]
+    assert await told_by(Master(*waiting, joined=True), Tree()) == [{"n": 2}]
 
 
 async def test_a_failure_ends_nothing_and_is_not_tried_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

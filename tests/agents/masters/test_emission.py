@@ -229,6 +229,16 @@ def test_a_window_of_a_job_that_was_idle_from_its_beginning_on_is_sent_again_whe
     assert (8_000, "revised", 1) in told and told[-1] == (24_000, "final", 0)
 
 
+def test_who_reads_a_job_is_told_of_its_own_windows_and_of_none_that_is_open(store: Panes) -> None:
+    fed, other = Fed(JOBS["early"], store), Window(4_000, 4_000)
+    for interval in range(5):
+        fed.commit(1, [(interval * 2_000, "a", 1)])
+    assert fed.master.news(-1, 10**18, 20, other)[0] == [Span(4_000, 8_000)]
+    assert fed.master.news(4, 4_000, 20, other)[0] == [Span(4_000, 8_000)]
+    fed.commit(1, [(1_000, "a", 1)])
+    assert fed.master.news(5, 8_000, 20, other)[0] == [Span(0, 4_000), Span(8_000, 12_000)]
+
+
 def test_an_open_window_is_sent_as_often_as_the_job_says(store: Panes) -> None:
     fed = Fed(JOBS["early"], store)
     follower = Follower(fed)
