@@ -23,8 +23,9 @@ from overlay.placement import SALTS, candidate_key, choose_salt
 
 #: A candidate that does not tell its load within this time loses.
 WEIGH_MS = 1_500
-#: Tries when another agent publishes the same job, and the longest pause between them.
-TRIES = 4
+#: Tries when another agent publishes the same job, and the longest pause between them: together as long as a job is
+#: held for a publisher that is gone.
+TRIES = 40
 PAUSE_S_MAX = 0.4
 
 
@@ -41,9 +42,13 @@ class Candidates:
     def __init__(self, node: OverlayNode, rng: random.Random | None = None) -> None:
         self._node = node
         self._rng = rng or random.SystemRandom()
+        #: Job -> the candidates that hold it for us.
+        self._held: dict[bytes, list[Contact]] = {}
 
     async def choose(self, app: bytes) -> Placement:
         """Ask both candidates of a job for their load; return the less loaded, or the master if one runs the job.
+
+        They hold the job for us until it is released, or for some seconds.
 
         Raises:
             UnavailableError: no candidate can be reached, or another agent is publishing the same job.
@@ -53,6 +58,7 @@ class Candidates:
                 await asyncio.sleep(self._rng.uniform(0, PAUSE_S_MAX))
             contacts = await asyncio.gather(*(self._candidate(app, salt) for salt in SALTS))
             weights = await asyncio.gather(*(self._weigh(contact, app) for contact in contacts))
+            self._held[app] = [contact for contact, weight in zip(contacts, weights, strict=True) if contact and weight]
             running = [weight.job for weight in weights if weight and weight.job]
             if running:
                 job = max(running, key=lambda job: job.stamp_ms)
@@ -61,8 +67,19 @@ class Candidates:
             if not rivals:
                 return _least(contacts, [weight.roots if weight else None for weight in weights])
             # Of two publishers that hold one candidate each, both must let go, or neither ever wins.
-            await asyncio.gather(*(self._weigh(contact, app, hold=False) for contact in contacts))
+            await self.release(app)
         raise UnavailableError(f"the same job is being published through {rivals[0]} at this moment; try again")
+
+    async def release(self, app: bytes) -> None:
+        """Have the candidates hold a job for us no more: what comes of publishing it is known.
+
+        Before that nobody else may choose: a master that was asked to begin, and did not answer, may still do so.
+        """
+        await asyncio.gather(*(self._weigh(contact, app, hold=False) for contact in self._held.pop(app, ())))
+
+    def leave(self, app: bytes) -> None:
+        """Let the candidates' holds end by themselves."""
+        self._held.pop(app, None)
 
     async def _candidate(self, app: bytes, salt: int) -> Contact | None:
         try:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from agents.requests import Weigh
 
-#: How long a candidate holds a job for its publisher: longer than weighing and installing take together.
+#: How long a candidate holds a job for a publisher that says nothing more: longer than weighing and installing take
+#: together. One that knows what came of it lets go at once.
 HOLD_MS = 8_000
 #: Jobs held at a time; above it the oldest is let go.
 HOLDS_MAX = 1_024

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agents.applications.loading import require_application
 from agents.catalogue import job_record
-from agents.errors import ElfError, JobConflictError, JobSpecError, UnavailableError, did_you_mean, nearest
+from agents.errors import ElfError, JobConflictError, JobError, JobSpecError, UnavailableError, did_you_mean, nearest
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.own import Admits, bound
@@ -57,11 +57,27 @@ class Publisher:
     async def publish(self, definition: Definition, now_ms: int) -> JobRecord:
         """Publish a definition; see `_publish`. A stop on its way may overtake it: then it is published anew."""
         async with self._locks.setdefault(definition.app_id, asyncio.Lock()):
-            for _ in range(OVERTAKEN_MAX):
-                jobs = await self._publish(definition, now_ms)
-                if all([await self.spread(job) for job in jobs]):
-                    return jobs[0]
+            known = False
+            try:
+                for _ in range(OVERTAKEN_MAX):
+                    jobs = await self._publish(definition, now_ms)
+                    if all([await self.spread(job) for job in jobs]):
+                        known = True
+                        return jobs[0]
+            except JobError:
+                known = True
+                raise
+            finally:
+                await self._let_go(definition, known)
         raise UnavailableError(f"job {definition.key} is being stopped and published at the same time; try again")
+
+    async def _let_go(self, definition: Definition, known: bool) -> None:
+        """Release the candidates at once if it is known what came of a publication; else their holds run out."""
+        apps = [definition.app_of(part) for part in range(definition.options.trees)]
+        if known:
+            await asyncio.gather(*(self._candidates.release(app) for app in apps))
+        for app in apps:
+            self._candidates.leave(app)
 
     async def _publish(self, definition: Definition, now_ms: int) -> list[JobRecord]:
         """Check a definition and install its masters, one for each of its parts, or none.

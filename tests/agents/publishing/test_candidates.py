@@ -169,3 +169,23 @@ async def test_who_is_held_off_lets_go_of_what_it_held(monkeypatch: pytest.Monke
     with pytest.raises(UnavailableError, match="published through other:1"):
         await network.publisher().choose(APP)
     assert network.holds[FIRST].take(Weigh(APP, "third:1"), 0) is None, "the first candidate is free again"
+
+
+async def test_who_has_published_holds_nothing_any_more_and_who_waits_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(candidates, "PAUSE_S_MAX", 0.001)
+    network = Network(0, 0)
+    first, second = (network.publisher(Contact.at("127.0.0.1", port)) for port in (5000, 5001))
+    assert await first.choose(APP) == Placement(FIRST, 0)
+    waiting = asyncio.create_task(second.choose(APP))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(network.asked) > 4, "the other has asked, too"
+    assert not waiting.done(), "it is being published"
+    await first.release(APP)
+    assert await waiting == Placement(FIRST, 0)
+    await first.release(APP)
+    assert network.holds[FIRST].take(Weigh(APP, "third:1"), 0) == "127.0.0.1:5001", "only what one holds oneself"
+    await second.release(APP)
+    assert all(holds.take(Weigh(APP, "third:1"), 0) is None for holds in network.holds.values())

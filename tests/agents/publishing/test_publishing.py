@@ -1,0 +1,55 @@
+"""Publishing from several agents: nobody waits for a publication whose outcome is known."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from typing import Any
+
+import pytest
+
+from agents.errors import JobConflictError, JobSpecError
+from agents.publishing import holds
+from agents.service import Service
+from tests.agents.shop import running
+
+JOB = """
+name = "sold"
+creator = "shop"
+query = "SELECT product, count(*) AS n FROM orders GROUP BY product, window(ts, '500 milliseconds')"
+"""
+
+
+async def test_a_job_is_published_again_from_another_agent_at_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a stop and after a refusal; a hold that nobody lets go of would outlast the test."""
+    monkeypatch.setattr(holds, "HOLD_MS", 3_600_000)
+    async with running(tmp_path, 2) as (one, other):
+        for text in (JOB, JOB + "[options]\ntrees = 2\n"):
+            for agent in (one, other):
+                await Service(agent).publish(text, "job.toml", None, None)
+                await Service(agent).stop("shop", "sold", 0)
+
+        def refuse(definition: Any) -> None:
+            raise JobSpecError("no application of that name")
+
+        with monkeypatch.context() as refusing:
+            refusing.setattr("agents.masters.masters.require_application", refuse)
+            with pytest.raises(JobSpecError, match="no application"):
+                await Service(one).publish(JOB, "job.toml", None, None)
+        assert (await Service(other).publish(JOB, "job.toml", None, None))["state"] == "running"
+
+
+async def test_of_two_that_publish_at_once_one_wins_and_the_other_finds_its_job(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 2) as agents:
+
+        async def publish(number: int, text: str) -> Any:
+            return await Service(agents[number]).publish(text, "job.toml", None, None)
+
+        same = await asyncio.gather(publish(0, JOB), publish(1, JOB))
+        assert same[0]["master"] == same[1]["master"] and same[0]["published_ms"] == same[1]["published_ms"]
+        texts = [JOB.replace("sold", "other"), JOB.replace("sold", "other").replace("count(*)", "sum(cents)")]
+        found = await asyncio.gather(*(publish(*each) for each in enumerate(texts)), return_exceptions=True)
+        assert sum(isinstance(each, JobConflictError) for each in found) == 1
+        assert sum(isinstance(each, dict) for each in found) == 1
