@@ -1,8 +1,8 @@
 """The SQLite file: opening, version, damage, one writer at a time.
 
-Every method of the repositories beside this module runs inside `with database.transaction() as sql:`; when the block
-ends without an error its changes are on disk (synchronous=FULL), otherwise none of them happened. Calls may come from
-any thread.
+Every method of the repositories beside this module runs inside `with database.transaction() as sql:`; when that ends
+without an error its changes are on disk (synchronous=FULL), otherwise none of them happened. Calls may come from any
+thread.
 
 A file is taken as it is only if SQLite finds its pages in order, the checksums of the agent's own account are right and
 it holds as many transactions as its mark says; else `agents.store.quarantine` sets it aside. Rows of `history` and
@@ -17,13 +17,13 @@ import os
 import pathlib
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 
 from agents.damages import Damages
 from agents.errors import ConfigError
 from agents.store import quarantine
+from agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
 from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from agents.store.mark import Mark
 from agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
@@ -48,7 +48,10 @@ class Database:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.damages = Damages()
-        self._lock = threading.RLock()
+        self._turns = Turns()
+        #: What is not durable yet, and how much was changed before it.
+        self._batch: Batch | None = None
+        self._changes = 0
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock_file(path)
         self._mark = Mark(path.with_name(path.stem + ".mark"))
@@ -150,29 +153,76 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block atomically and durably; one at a time, whichever thread asks."""
-        with self._lock:
-            count = self._transactions
+        """Run a block atomically and durably, whichever thread asks; one at a time.
+
+        Blocks that wait for each other are one transaction of SQLite's (`agents.store.batches`): if the disk refuses
+        it, that is an error in all of them.
+        """
+        with self._turns.turn():
+            batch = self._batch or self._begin()
+            alone, batch.blocks = batch.blocks == 0, batch.blocks + 1
             try:
-                self._sql.execute("BEGIN IMMEDIATE")
-                before = self._sql.total_changes
+                if not alone:
+                    self._sql.execute("SAVEPOINT block")
                 yield self._sql
-                if self._sql.total_changes != before:
-                    count += 1
-                    _put(self._sql, "transactions", str(count))
-                self._sql.execute("COMMIT")
+                if not alone:
+                    self._sql.execute("RELEASE block")
             except BaseException as error:
-                self._note(error)
-                # Where the disk refused, SQLite has mostly done that itself.
-                if self._sql.in_transaction:
-                    self._sql.execute("ROLLBACK")
-                if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
-                    self._make_room()
+                if alone or not undone(self._sql):
+                    self._give_up(batch, error)
+                else:
+                    self._note(error)
+                    self._end_turn()
                 raise
+            self._end_turn()
+        while not batch.ends_within(LOOK_S):
+            with self._turns.turn():
+                self._end_turn()
+
+    def _begin(self) -> Batch:
+        try:
+            self._sql.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._note(error)
+            raise
+        self._batch, self._changes = Batch(), self._sql.total_changes
+        return self._batch
+
+    def _end_turn(self) -> None:
+        """Make what was done durable, unless somebody waits who will do so."""
+        batch = self._batch
+        if batch is None or (self._turns.someone_waits and batch.blocks < BLOCKS_MAX):
+            return
+        count = self._transactions
+        try:
+            if self._sql.total_changes != self._changes:
+                count += 1
+                _put(self._sql, "transactions", str(count))
+            self._sql.execute("COMMIT")
+        except BaseException as error:
+            self._give_up(batch, error)
+            return
+        self._batch = None
+        try:
             if count != self._transactions:
                 self._transactions = count
                 self._mark.write(self.agent_id, count)
                 self._keep_room()
+        finally:
+            batch.end()
+
+    def _give_up(self, batch: Batch, error: BaseException) -> None:
+        """Undo all blocks of a batch, and tell those who wait for it why."""
+        self._note(error)
+        self._batch = None
+        try:
+            # Where the disk refused, SQLite has mostly done that itself.
+            if self._sql.in_transaction:
+                self._sql.execute("ROLLBACK")
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                self._make_room()
+        finally:
+            batch.end(error)
 
     def _note(self, error: BaseException) -> None:
         """Count damage that shows while the agent runs, once."""
@@ -203,7 +253,8 @@ class Database:
 
     def close(self) -> None:
         """Close the file and let another process open it."""
-        with self._lock:
+        with self._turns.turn():
+            self._end_turn()
             self._sql.close()
             self._mark.close()
             self._holder.close()
