@@ -6,6 +6,8 @@ record in the same tree (DESIGN section 4). A stopped job stays as a record with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from agents.errors import JobError
@@ -123,6 +125,10 @@ class Catalogue:
     def plan(self, tree: bytes) -> Plan:
         """Return the plan of the newest of these versions; raises as `versions` does."""
         return self._versions[tree].newest.plan
+
+    def jobs(self) -> Iterable[JobRecord]:
+        """Return what is known of all jobs, stopped ones included."""
+        return self._jobs.values()
 
     def running(self, source: str | None = None) -> list[JobRecord]:
         """Return the running jobs, of one source or of all, by creator and name."""

@@ -6,7 +6,7 @@ never looks into. DESIGN section 2: imports run one way, so the runtime's decisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Protocol, TypedDict, Unpack
 
 import msgspec
@@ -291,8 +291,8 @@ class Overlay(Protocol):
         """
         ...
 
-    def congested(self, app: bytes) -> bool:
-        """Tell whether an application's tree takes less than this node hands over.
+    def congested(self, apps: Iterable[bytes]) -> bool:
+        """Tell whether the tree of one of these applications takes less than this node hands over.
 
         Too many own snapshots have no verdict yet, or the link to the parent is jammed: do not read on until it is
         False again. Nothing is refused or dropped meanwhile.

@@ -210,9 +210,10 @@ class OverlayNode:
         if (application := self._apps.get(app)) is not None and application.rollup is not None:
             self._execute(app, application.rollup.answer_for(Claim(since, through, (agent,), payload), self._clock()))
 
-    def congested(self, app: bytes) -> bool:
-        """Tell whether an application's tree takes less than this node hands over; see `contract.Overlay`."""
-        return is_congested(self._apps.get(app), self._links.congested() if self._links is not None else ())
+    def congested(self, apps: Iterable[bytes]) -> bool:
+        """Tell whether a tree of these takes less than this node hands over; see `contract.Overlay`."""
+        slow = self._links.congested() if self._links is not None else ()
+        return any(is_congested(self._apps.get(app), slow) for app in apps)
 
     def exclude(self, app: bytes, agent: str, successor: str | None = None) -> int:
         """Never count an agent again; see `contract.Overlay`."""

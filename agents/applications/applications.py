@@ -157,7 +157,7 @@ class Applications:
     async def _look(self) -> None:
         wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if _runs(job)}
         sources = self._me().sources
-        for job in self._catalogue.running():
+        for job in self._catalogue.jobs():
             if _runs(job) and job.definition.source in sources:
                 wanted[job.tree, "agent"] = job
         for place in [place for place in self._runners if place not in wanted]:
@@ -200,4 +200,4 @@ class Applications:
 
 def _runs(job: JobRecord) -> bool:
     """Tell whether a job has an application that should run; that of a stopped job begins anew with it."""
-    return is_of(job) and not job.rests
+    return is_of(job) and not job.stopped and not job.rests

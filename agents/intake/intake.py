@@ -11,7 +11,7 @@ import contextlib
 import functools
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from agents.errors import ElfError
@@ -39,7 +39,7 @@ class Intake:
         pump: what does the work.
         push: the spool behind `/v1/ingest/{source}`.
         hand_over: gives sealed snapshots to the overlay, on the event loop.
-        congested: tells whether a tree takes less than it is given; while one of this source's does, nothing is read.
+        congested: tells whether one of some trees takes less than it is given; while one does, nothing is read.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Intake:
         pump: Pump,
         push: PushLog,
         hand_over: Callable[[Sealed], None],
-        congested: Callable[[bytes], bool],
+        congested: Callable[[Iterable[bytes]], bool],
     ) -> None:
         self.pump, self.push = pump, push
         #: Reading rests because a tree of this source is congested: lines wait in their files, none is dropped.
@@ -135,7 +135,7 @@ class Intake:
         progressed, looks = True, 0
         while True:
             try:
-                self.resting = any(self._congested(tree) for tree in tuple(self.pump.workers))
+                self.resting = self._congested(tuple(self.pump.workers))
                 # One trip to the thread a round: an idle agent does little else than this.
                 work = functools.partial(self._round, trim=not progressed)
                 progressed, sealed = await self._in_thread(work)

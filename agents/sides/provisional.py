@@ -109,10 +109,11 @@ class ProvisionalMasters:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(LOOK_S)
-            apps = {copy.job.definition.app_id for copy in self._copies.all()}
-            for app in set(self._held) - apps:
+            # Most jobs want none, and there may be a thousand.
+            copies = {copy.master.app: copy for copy in self._copies.all() if _may_be_split(copy)}
+            for app in set(self._held) - set(copies):
                 self._end(app)
-            for copy in self._copies.all():
+            for copy in copies.values():
                 self._look(copy, loop.time())
 
     def stand(self, tree: bytes) -> Stand | None:
@@ -131,9 +132,8 @@ class ProvisionalMasters:
         return stand is None or stand.leader != ""
 
     def _look(self, copy: Copy, now_s: float) -> None:
-        app, options = copy.job.definition.app_id, copy.job.definition.options
-        wanted = options.availability == "partial" and options.trees == 1
-        if not wanted or copy.job.stopped or copy.master.state.ended or self._is_led(copy):
+        app = copy.master.app
+        if copy.job.stopped or copy.master.state.ended or self._is_led(copy):
             self._leaderless_s.pop(app, None)
             self._due_s.pop(app, None)
             self._end(app)
@@ -280,3 +280,9 @@ class ProvisionalMasters:
             case Describe():
                 described = self._masters.describe_copy(held.job, held.master)
                 return {**described, "master": self._node.contact.address}
+
+
+def _may_be_split(copy: Copy) -> bool:
+    """Tell whether each side of a split network is to answer for a job."""
+    options = copy.job.definition.options
+    return options.availability == "partial" and options.trees == 1

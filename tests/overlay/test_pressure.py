@@ -31,9 +31,9 @@ async def test_a_slow_root_makes_its_members_rest_and_then_everything_arrives(mo
         for node in nodes:
             node.join_tree(APP, member=True, root=nodes[0].contact)
         await wait_until(lambda: nodes[1].tree(APP).role == "member")
-        assert not nodes[1].congested(APP)
+        assert not nodes[1].congested([APP])
         through = 0
-        while not nodes[1].congested(APP):
+        while not nodes[1].congested([APP]):
             through += 1
             for node, runtime in zip(nodes, runtimes, strict=True):
                 runtime.seal(node, APP, through, [f"{runtime.name}@{through}"])
@@ -42,10 +42,10 @@ async def test_a_slow_root_makes_its_members_rest_and_then_everything_arrives(mo
         assert through == 41
         gate.set()
         await wait_until(lambda: all(runtime.settled == through for runtime in runtimes))
-        assert not any(node.congested(APP) for node in nodes)
+        assert not any(node.congested([APP]) for node in nodes)
         assert set(runtimes[0].counted().values()) == {1}
         assert len(runtimes[0].counted()) == 2 * through
-        assert not nodes[1].congested(b"unknown".ljust(20))
+        assert not nodes[1].congested([b"unknown".ljust(20)])
 
 
 async def test_many_bytes_without_a_verdict_are_congestion_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,11 +60,11 @@ async def test_many_bytes_without_a_verdict_are_congestion_too(monkeypatch: pyte
         nodes[0].join_tree(APP, member=True, root=nodes[0].contact)
         await wait_until(lambda: nodes[0].tree(APP).role == "root")
         for through in (1, 2):
-            assert not nodes[0].congested(APP)
+            assert not nodes[0].congested([APP])
             runtimes[0].seal(nodes[0], APP, through, ["x" * 6_000])
-        assert nodes[0].congested(APP)
+        assert nodes[0].congested([APP])
         nodes[0].leave_tree(APP)
-        assert not nodes[0].congested(APP)
+        assert not nodes[0].congested([APP])
 
 
 async def test_a_jam_travels_down_and_everything_arrives_when_it_dissolves() -> None:
@@ -89,17 +89,17 @@ async def test_a_jam_travels_down_and_everything_arrives_when_it_dissolves() -> 
         seal_all()
         await wait_until(lambda: all(runtime.settled == through for runtime in runtimes))
         links[0].hold([middle.contact])
-        while not low.congested(APP):
+        while not low.congested([APP]):
             if through < 80:
                 seal_all()
             await asyncio.sleep(0.02)
             assert links[0]._peers[middle.contact.id].held
-        assert middle.congested(APP)
+        assert middle.congested([APP])
         assert links[1]._peers[low.contact.id].held, "the middle takes less of those below it"
         assert not links[1]._peers[above.contact.id].held
         links[0].hold([])
         await wait_until(lambda: all(runtime.settled == through for runtime in runtimes))
-        await wait_until(lambda: not any(node.congested(APP) for node in nodes))
+        await wait_until(lambda: not any(node.congested([APP]) for node in nodes))
         await wait_until(lambda: not links[1]._peers[low.contact.id].held)
         assert len(runtimes[0].counted()) == 2 * 5 * through
         assert set(runtimes[0].counted().values()) == {1}

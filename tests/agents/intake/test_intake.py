@@ -4,6 +4,7 @@ import asyncio
 import collections
 import itertools
 import pathlib
+from collections.abc import Iterable
 
 import pytest
 
@@ -44,8 +45,8 @@ class SlowTree:
         self.sealed.append(one)
         self.most = max(self.most, len(self.sealed) - self.settled)
 
-    def congested(self, tree: bytes) -> bool:
-        return tree == TREE and len(self.sealed) - self.settled > self.bound
+    def congested(self, trees: Iterable[bytes]) -> bool:
+        return TREE in trees and len(self.sealed) - self.settled > self.bound
 
     def rows(self) -> int:
         payloads = [one.snapshot.payload for one in self.sealed if one.snapshot.payload is not None]
