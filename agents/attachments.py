@@ -22,6 +22,7 @@ from agents.errors import ElfError, UnavailableError
 from agents.group.commands import Enlisted
 from agents.group.reigns import JOB_KEY
 from agents.intake.intake import Intake
+from agents.jobs.versions import Versions
 from agents.masters.masters import Masters
 from agents.parts.parts import siblings
 from agents.replication.holder import Holder
@@ -166,8 +167,9 @@ class Attachments:
         elif attached != job.tree:
             await self._attach(job, intake)
         else:
-            await intake.change(job.tree, self._catalogue.versions(job.tree))
-            self._stand(job)
+            versions = self._versions(job)
+            await intake.change(job.tree, versions)
+            self._stand(job, versions)
 
     async def _abandon(self, app: bytes, tree: bytes, intake: Intake) -> None:
         await intake.detach(tree)
@@ -186,7 +188,7 @@ class Attachments:
         source = job.definition.source
         async with self._locks.setdefault(b"source" + source.encode(), asyncio.Lock()):
             if self._trees.get(job.definition.app_id) == job.tree:
-                self._stand(job)  # it was taken up with another one meanwhile
+                self._stand(job, self._versions(job))  # it was taken up with another one meanwhile
                 return
             jobs = self._with_new_parts(job)
             if not jobs:
@@ -242,7 +244,7 @@ class Attachments:
 
     async def _worker(self, job: JobRecord) -> Worker:
         """Return a job's worker as its last checkpoint left it, or a new one that its master knows of."""
-        versions, state = self._catalogue.versions(job.tree), self._checkpoints.worker(job.tree)
+        versions, state = self._versions(job), self._checkpoints.worker(job.tree)
         if state is not None:
             return Worker.restore(versions, self._agent_id, state)
         entry = await self._enlist(job)
@@ -255,13 +257,20 @@ class Attachments:
         """Join a job's tree and hand over what is retained."""
         tree = job.tree
         settled = NEVER if worker.progress.settled is None else worker.progress.settled
-        self._stand(job, RollupState(committed=settled))
+        self._stand(job, worker.versions, RollupState(committed=settled))
         # In one go with joining, so that nothing newer is handed over before the retained snapshots.
         for snapshot in self._checkpoints.snapshots(tree, after=settled):
             self.seal(tree, snapshot)
         self._trees[job.definition.app_id] = tree
 
-    def _stand(self, job: JobRecord, state: RollupState | None = None) -> None:
+    def _versions(self, job: JobRecord) -> Versions:
+        """Return a publication's versions; UnavailableError if another one has followed, which is taken up for it."""
+        try:
+            return self._catalogue.versions(job.tree)
+        except KeyError:
+            raise UnavailableError(f"{job.definition.key} was published anew meanwhile") from None
+
+    def _stand(self, job: JobRecord, versions: Versions, state: RollupState | None = None) -> None:
         """Stand in a job's tree as a member, under the root that its record names."""
         tree = job.tree
         rooted = self._masters.has_tree(tree)
@@ -270,7 +279,7 @@ class Attachments:
             member=True,
             root=job.master,
             state=None if rooted else state,
-            leap_after_ms=self._catalogue.plan(tree).leap_after_ms,
+            leap_after_ms=versions.newest.plan.leap_after_ms,
             control=self._controls.state(tree),
             reign=job.stamp_ms,
             rooted=rooted,

@@ -7,7 +7,9 @@ import json
 import pathlib
 import shutil
 import time
+from typing import Any
 
+import msgspec
 import pytest
 
 from agents import attachments
@@ -122,3 +124,34 @@ async def test_a_master_that_is_away_keeps_no_other_job_from_being_read(
     finally:
         for agent in agents:
             await agent.stop()
+
+
+async def test_a_job_that_is_published_anew_while_it_is_taken_up_stops_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent(configure(tmp_path, "n0", free_port(), []))
+    await agent.start()
+    try:
+        intake = agent.intakes["orders"]
+        attach = intake.attach
+
+        async def attach_late(*workers: Any) -> None:
+            await attach(*workers)
+            (job,) = agent.catalogue.running()
+            agent.catalogue.learn(msgspec.structs.replace(job, instance="another", stamp_ms=job.stamp_ms + 1))
+
+        monkeypatch.setattr(intake, "attach", attach_late)
+        (first, _) = await asyncio.gather(
+            Service(agent).publish(job("one"), "job.toml", None, None),
+            wait_until(lambda: bool(agent.attachments._trees)),
+        )
+        assert [record.instance for record in agent.catalogue.running()] == ["another"]
+        assert "failed" not in caplog.text and first["state"] == "running"
+        # What comes next takes up the other one in its place, and finds no master that knows it.
+        (other,) = agent.catalogue.running()
+        following = asyncio.create_task(agent.attachments.follow(other))
+        await wait_until(lambda: "shop/one" in agent.attachments.pending)
+        assert not agent.attachments._trees
+        following.cancel()
+    finally:
+        await agent.stop()
