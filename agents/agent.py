@@ -38,6 +38,7 @@ from agents.intake.source_setup import archive_folder, make_pump, open_mirror
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from agents.own_sources import OwnSources
+from agents.parts.replaced import Replaced
 from agents.publishing.publishing import Publisher
 from agents.replication.holder import Holder
 from agents.replication.replicas import Replicas
@@ -187,6 +188,8 @@ class Agent:
         self._spawn(self.applications.run())
         self._spawn(self.functions.run())
         self._spawn(self._giving_up.run())
+        replaced = Replaced(self.masters, self.catalogue, self.asking.ask, self.publisher.spread, self.now_ms)
+        self._spawn(replaced.run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""

@@ -1,8 +1,8 @@
 """Stopping a job and taking it up again, all its parts: each decides for itself, the first one last.
 
 So while part 0 is as it was, a stop or a resume that was interrupted can be asked for again. A stopped job rests until
-its time is over (`agents.group.reigns`), then it ends for good. A result's label is as pessimistic as that of any part,
-so it does not matter that parts rest from different intervals on.
+its time is over (`agents.group.reigns`) or another one takes its name (`replaced`), then it ends for good. A result's
+label is as pessimistic as that of any part, so it does not matter that parts rest from different intervals on.
 """
 
 from __future__ import annotations

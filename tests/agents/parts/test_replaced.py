@@ -1,0 +1,113 @@
+"""What is left of a stopped job of several trees is freed once one of fewer is published under its name."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agents.agent import Agent
+from agents.errors import UnavailableError
+from agents.parts import replaced
+from agents.parts.replaced import is_replaced
+from agents.service import Service
+from overlay.ids import app_id, partition_id
+from tests.agents.parts.shares import record
+from tests.agents.shop import running
+from tests.overlay.cluster import wait_until
+
+JOB = """
+name = "sold"
+creator = "shop"
+query = "SELECT product, count(*) AS n FROM orders GROUP BY product, window(ts, '500 milliseconds')"
+[options]
+trees = 4
+"""
+APPS = [partition_id(app_id("sold", "shop"), part) for part in range(4)]
+
+
+async def publish(agent: Agent, trees: int) -> None:
+    """Publish the job; masters that have only just changed may ask for another try."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            await Service(agent).publish(JOB.replace("trees = 4", f"trees = {trees}"), "job.toml", None, None)
+            return
+        except UnavailableError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
+def keepers(agents: Sequence[Agent], apps: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Which agents have which of these on their disks."""
+    on_disk = [{app for app, _, _ in agent.copies._store.masters()} for agent in agents]
+    return [(at, number) for at, held in enumerate(on_disk) for number, app in enumerate(apps) if app in held]
+
+
+async def test_parts_that_the_new_job_lacks_are_freed_also_where_an_agent_was_away(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaced, "LOOK_S", 0.05)
+    async with running(tmp_path, 3) as agents:
+        await publish(agents[0], 4)
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: len(keepers(agents, APPS)) == 12)
+        away = agents.pop()
+        await away.stop()
+        await wait_until(lambda: all(any(app in agent.masters for agent in agents) for app in APPS))
+        await publish(agents[0], 2)
+        await wait_until(lambda: not keepers(agents, APPS[2:]))
+        assert [job["state"] for job in await Service(agents[1]).jobs()] == ["running"]
+        back = Agent(away.config)
+        await back.start()
+        try:
+            await wait_until(lambda: not keepers([*agents, back], APPS[2:]))
+            assert not any(job.rests for agent in (*agents, back) for job in agent.masters.jobs)
+        finally:
+            await back.stop()
+
+
+async def test_without_another_publication_all_parts_rest(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK_S", "RETRY_S", "ASK_S"):
+        monkeypatch.setattr(replaced, name, 0.01)
+    asked = 0
+    look = replaced.Replaced._is_replaced
+
+    async def count(self: Any, job: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return await look(self, job)
+
+    monkeypatch.setattr(replaced.Replaced, "_is_replaced", count)
+    async with running(tmp_path, 1) as (agent,):
+        await publish(agent, 4)
+        await Service(agent).stop("shop", "sold")
+        await wait_until(lambda: asked > 20)
+        assert len(keepers([agent], APPS)) == 4 and len(agent.masters.jobs) == 4
+        # A master without the source hears of nothing by itself.
+        monkeypatch.setattr(agent.catalogue, "job", lambda app: None)
+        await publish(agent, 1)
+        await wait_until(lambda: not keepers([agent], APPS[1:]))
+
+
+@pytest.mark.parametrize(
+    ("trees", "published_ms", "instance", "expected"),
+    [
+        (2, 1, "two", True),
+        (3, 1, "two", False),
+        (2, 1, "one", False),
+        (2, -1, "two", False),
+    ],
+)
+def test_a_part_is_replaced_by_a_later_job_that_has_no_such_part(
+    trees: int, published_ms: int, instance: str, expected: bool
+) -> None:
+    described = {"trees": trees, "published_ms": published_ms, "backfill": {"instance": instance}}
+    assert is_replaced(record(2, "one"), described) is expected
+    assert not any(is_replaced(record(2, "one"), nonsense) for nonsense in (None, {}, {**described, "trees": "x"}))
