@@ -58,7 +58,8 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fi
         now = set(intervals[count:sealed_now].to_list())
         gaps = tuple((each, each) for each in waiting if each == both or each in now)
         told = replace(notes, settles={agent: settled} if settled else {}, gaps=(*notes.gaps, *gaps))
-        payload = pack(told, rows.head(count))
+        # All of them as they are: what they are encoded to may be there already.
+        payload = pack(told, rows if count == rows.height else rows.head(count))
         if payload is None or len(payload) <= SNAPSHOT_BYTES_MAX or count == 0:
             return Fitted(payload, rows.rest(count), left, gaps)
         # Somewhat fewer than would fit if all rows were alike; then back to where an interval begins.

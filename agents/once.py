@@ -111,6 +111,7 @@ class _Taker:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.tree = plan, BufferTree(plan.schema)
+        self.jobs = plan.definition.key
 
     def insert(self, events: pl.DataFrame) -> None:
         self.tree.insert(self.plan.reduce(events))

@@ -1,24 +1,21 @@
 """The intervals that one worker has open: a buffer tree each, of the PAOs that the interval's version of the job makes.
 
 Pure. What belongs to a version that does not count its interval is left out: the version came later than the events
-did, and labels say from which interval on this agent has counted by it (`Worker.adopt`).
+did, and labels say from which interval on this agent has counted by it (`Worker.adopt`). Workers of jobs that make the
+same PAOs hold trees together (`agents.sharing.trees`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import polars as pl
 
-from agents.jobs.versions import Reign, Versions
+from agents.jobs.versions import Versions
 from agents.paos import Paos
-from cbt import INTERVAL, BufferTree
-
-
-class _Open(NamedTuple):
-    states: int
-    tree: BufferTree
+from agents.sharing.copies import Copies, Held
+from agents.sharing.trees import SharedTree
+from cbt import INTERVAL, PaoSchema
 
 
 class OpenIntervals:
@@ -26,27 +23,36 @@ class OpenIntervals:
 
     def __init__(self, versions: Versions) -> None:
         self.versions = versions
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, Held] = {}
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._open)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held; may be asked for by another thread than the one that works."""
-        return sum(each.tree.memory_bytes for each in list(self._open.values()))
+        """Bytes held, of trees that others hold, too, a part; may be asked for by any thread."""
+        return sum(tree.share_bytes for tree in self.trees())
+
+    def trees(self) -> list[SharedTree]:
+        """Return the trees of all intervals; may be asked for by any thread."""
+        return [each.tree for each in list(self._open.values())]
+
+    def tree_of(self, interval: int) -> SharedTree | None:
+        """Return an interval's tree, if anything was inserted."""
+        held = self._open.get(interval)
+        return None if held is None else held.tree
+
+    def hold(self, interval: int, states: int, tree: SharedTree) -> None:
+        """Go on with a tree for an interval; this is among its holders."""
+        self._open[interval] = Held(states, tree)
 
     def insert(self, paos: Paos) -> None:
-        """Insert PAOs, as far as they are what their intervals are counted by."""
+        """Insert PAOs that are for nobody else, as far as they are what their intervals are counted by."""
         for states, frame in paos.parts:
             plan = self.versions.plan_of(states)
-            for interval, part in _by_interval(frame):
-                if plan is None or not self.versions.counts(states, interval):
-                    continue
-                known = self._open.get(interval)
-                if known is None:
-                    known = self._open[interval] = _Open(states, BufferTree(plan.schema))
-                known.tree.insert(part)
+            for interval, part in by_interval(frame):
+                if plan is not None and self.versions.counts(states, interval):
+                    insert_together(interval, part, plan.schema, [(self, states)])
 
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions; what later ones do not count is dropped."""
@@ -56,38 +62,54 @@ class OpenIntervals:
     def drop(self, intervals: Collection[int]) -> None:
         """Forget intervals."""
         for interval in intervals:
-            del self._open[interval]
+            self._open.pop(interval).tree.release(self)
 
-    def take(self, intervals: Iterable[int]) -> Paos:
-        """Take intervals out, in this order."""
+    def take(self, intervals: Iterable[int], copies: Copies | None = None) -> Paos:
+        """Take intervals out, in this order; `copies`: what others of the round have read."""
+        copies = Copies() if copies is None else copies
         taken = [self._open.pop(interval) for interval in intervals]
-        return Paos([*self._nothing(), *((each.states, each.tree.snapshot()) for each in taken)])
+        paos = copies.paos(taken, self._first)
+        for _, tree in taken:
+            tree.release(self)
+            if not tree.holders:
+                copies.let_go(tree)
+        return paos
 
-    def snapshot(self) -> Paos:
-        """Return all there is, and keep it."""
-        return Paos([*self._nothing(), *((each.states, each.tree.snapshot()) for each in self._open.values())])
+    def snapshot(self, copies: Copies | None = None) -> Paos:
+        """Return all there is, and keep it; `copies`: what others of the round have read."""
+        copies = Copies() if copies is None else copies
+        return copies.paos(list(self._open.values()), self._first)
 
-    def _nothing(self) -> list[tuple[int, pl.DataFrame]]:
-        """Return no rows, of the first kind: payloads begin with a block of these."""
+    @property
+    def _first(self) -> PaoSchema | None:
         plan = self.versions.plan_of(0)
-        return [] if plan is None else [(0, plan.schema.empty())]
+        return None if plan is None else plan.schema
 
 
-def parted(events: pl.DataFrame, intervals: pl.Series, reigns: Collection[Reign]) -> list[tuple[Reign, pl.DataFrame]]:
-    """Divide events among the versions that count them; mostly there is only one. O(rows of several versions)."""
-    first, last = intervals.min(), intervals.max()
-    found: list[tuple[Reign, pl.DataFrame]] = []
-    if not isinstance(first, int) or not isinstance(last, int):
-        return found
-    for reign in reigns:
-        if reign.first <= first and last <= reign.last:
-            return [(reign, events)]
-        if reign.first <= last and first <= reign.last:
-            found.append((reign, events.filter(intervals.is_between(reign.first, reign.last))))
-    return found
+def insert_together(
+    interval: int, paos: pl.DataFrame, schema: PaoSchema, takers: Sequence[tuple[OpenIntervals, int]]
+) -> None:
+    """Insert PAOs of an interval into what some workers have open, once for those who hold the same. O(rows).
+
+    Args:
+        interval: the interval, which all of them count.
+        paos: its rows.
+        schema: theirs.
+        takers: what takes all of these rows, and as which kind of PAOs.
+    """
+    holding: dict[SharedTree | None, list[tuple[OpenIntervals, int]]] = {}
+    for each, states in takers:
+        holding.setdefault(each.tree_of(interval), []).append((each, states))
+    for tree, holders in holding.items():
+        own = {each for each, _ in holders}
+        if tree is None or tree.holders != own:
+            tree = SharedTree(schema, own) if tree is None else tree.parted(own)
+            for each, states in holders:
+                each.hold(interval, states, tree)
+        tree.insert(paos)
 
 
-def _by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
+def by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
     """Split a frame by interval; mostly there is only one."""
     intervals = paos[INTERVAL]
     first = intervals.min()

@@ -6,7 +6,8 @@ A job that is changed while it runs has intervals of different versions, whose P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
 import msgspec
@@ -70,6 +71,11 @@ class Paos:
             frames.setdefault(states, []).append(frame)
         return {states: pl.concat(parts) for states, parts in frames.items()}
 
+    @functools.cached_property
+    def blocks(self) -> Mapping[int, bytes]:
+        """Each kind that has rows, and the first kind if there is any part of it, encoded, in order. O(rows), once."""
+        return {states: encode(frame) for states, frame in self.by_states().items() if frame.height or states == 0}
+
     def merged(self, versions: Versions) -> Paos:
         """Return them with one row for each interval and key; those of no version that is remembered are left out."""
         kinds = self.by_states().items()
@@ -105,11 +111,11 @@ def decoded(blocks: Sequence[tuple[int, bytes]], versions: Versions) -> Paos:
 
 def encode_open(paos: Paos, versions: Versions) -> bytes:
     """Encode what a worker has open, for its own disk: as one block where all of it is of the first kind."""
-    kinds = {states: frame for states, frame in paos.by_states().items() if frame.height}
+    kinds = {states for states, frame in paos.parts if frame.height}
     first = versions.plan_of(0)
-    if first is not None and kinds.keys() <= {0}:
-        return encode(kinds.get(0, first.schema.empty()))
-    return msgspec.msgpack.encode([(states, encode(frame)) for states, frame in kinds.items()])
+    if first is not None and kinds <= {0}:
+        return paos.blocks.get(0) or encode(first.schema.empty())
+    return msgspec.msgpack.encode([(states, block) for states, block in paos.blocks.items() if states in kinds])
 
 
 def decode_open(data: bytes, versions: Versions) -> Paos:

@@ -81,12 +81,11 @@ class _Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 def pack(notes: Notes, rows: pl.DataFrame | Paos) -> bytes | None:
     """Encode a snapshot's payload; None when there is nothing to say. A frame is of the first kind of PAOs."""
-    kinds = {0: rows} if isinstance(rows, pl.DataFrame) else rows.by_states()
-    if not notes and not any(frame.height for frame in kinds.values()):
+    paos = Paos([(0, rows)]) if isinstance(rows, pl.DataFrame) else rows
+    if not notes and not paos.height:
         return None
-    first = kinds.pop(0, None)
-    others = [(states, encode(frame)) for states, frame in kinds.items() if frame.height]
-    return _encode(notes, b"" if first is None else encode(first), others)
+    others = [(states, block) for states, block in paos.blocks.items() if states]
+    return _encode(notes, paos.blocks.get(0, b""), others)
 
 
 def _encode(notes: Notes, block: bytes, others: Sequence[tuple[int, bytes]]) -> bytes:

@@ -1,6 +1,7 @@
 """One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
 
-Pure: no clock, no file. A worker holds one buffer tree per open interval. An interval is sealed once the watermark has
+Pure: no clock, no file. A worker holds one buffer tree per open interval, together with the workers of jobs that make
+the same PAOs (`agents.sharing`). An interval is sealed once the watermark has
 passed its end by the job's lateness; what comes later rides in the next snapshot that has room for it, whose rows carry
 their own interval, and revises the result. What happens to a sealed snapshot is the overlay's business; what the master
 settled comes back through `settle`.
@@ -8,27 +9,25 @@ settled comes back through `settle`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 from msgspec.structs import replace
 
 from agents.fitting import fit
-from agents.installed.calling import FunctionsStoppedError
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
-from agents.jobs.versions import ALWAYS, Reign, Versions
-from agents.open_intervals import OpenIntervals, parted
+from agents.jobs.versions import ALWAYS, Compiled, Versions
+from agents.open_intervals import OpenIntervals
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, unpack
+from agents.runs import is_in, with_dropped, with_loss
+from agents.sharing.copies import Copies
+from agents.sharing.event_frame import EventFrame
+from agents.sharing.taking import insert_alone
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
 from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
-
-#: Runs whose late events a worker still knows to leave out. Those of older ones count, under labels that name us.
-DROPPED_MAX = 256
-#: Losses that a worker has to tell at a time: the master keeps more.
-LOST_MAX = 64
 
 
 class Worker:
@@ -56,9 +55,10 @@ class Worker:
         self.agent_id = agent_id
         self.new = new
         self.progress = progress or Progress()
-        self._open = OpenIntervals(self.versions)
+        #: What it has open, much of it together with others.
+        self.open = OpenIntervals(self.versions)
         #: The versions that count any events which may still come.
-        self._counting = self._reigns_after(NEVER)
+        self._counting = self.versions.counting(None)
         #: Changed since the last checkpoint.
         self.dirty = True
         self._semantics = self.plan.definition.options.semantics
@@ -82,18 +82,23 @@ class Worker:
         """Bring a worker back as its last checkpoint left it."""
         versions = Versions.of(job)
         worker = cls(versions, agent_id, state.progress, tree=state.tree)
-        worker._open.insert(decode_open(state.open_block, versions))
+        worker.open.insert(decode_open(state.open_block, versions))
         if not worker.is_exact:
             worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
         progress = worker.progress
         if progress.volatile is not None:
-            worker.progress = replace(progress, lost=_with_loss(progress.lost, progress.volatile), volatile=None)
+            worker.progress = replace(progress, lost=with_loss(progress.lost, progress.volatile), volatile=None)
         return worker
 
     @property
     def plan(self) -> Plan:
         """The job as of its newest version; some things are the same in all."""
         return self.versions.newest.plan
+
+    @property
+    def jobs(self) -> str:
+        """Its job's name, for people."""
+        return self.plan.definition.key
 
     @property
     def columns(self) -> Mapping[str, SqlType]:
@@ -147,59 +152,72 @@ class Worker:
             if version.number > progress.version and version.is_told:
                 since[version.number] = version.since if unread is None else max(version.since, unread)
         self.versions = versions
-        self._counting = self._reigns_after(progress.sealed)
-        self._open.adopt(versions)
+        self._counting = versions.counting(progress.sealed)
+        self.open.adopt(versions)
         if newest > progress.version:
             self.progress, self._told_since, self.dirty = replace(progress, version=newest, since=since), None, True
 
     def insert(self, events: pl.DataFrame) -> None:
-        """Reduce a frame of events into the open intervals; late ones wait for the next snapshot."""
-        if self._succeeds and events.height:
-            self._note_what_is_gone(events)
-        if self.progress.dropped:
-            events = self._without_dropped(events, self._intervals_of(events))
+        """Reduce a frame of events into the open intervals, for nobody else; late ones wait for the next snapshot."""
+        if events.height:
+            insert_alone(EventFrame(events), self)
+
+    def parted(self, frame: EventFrame) -> list[tuple[Compiled, EventFrame]]:
+        """Divide events among the versions that count them; mostly there is only one. O(rows of several versions)."""
         if len(self.versions.all) == 1:
-            self.take(events, self.plan.reduce(events))
-            return
-        parts = parted(events, self._intervals_of(events), self._counting)
-        # All before the first is taken: if one cannot be reduced, nothing is. But what is late for a version whose
-        # functions were stopped must not take along what comes for the one after it.
-        reduced, left_out = [], []
-        for reign, part in parts:
-            try:
-                reduced.append((part, reign.plan.reduce(part), reign.version.states))
-            except FunctionsStoppedError:
-                left_out.append(part["ts"].dt.epoch("ms").to_numpy())
-        for times in left_out:
-            self.note_gap(int(times.min()), int(times.max()))
-        for part, paos, states in reduced:
-            self.take(part, paos, states)
+            return [(self.versions.newest, frame)]
+        intervals, found = frame.times // self.plan.interval_ms, []
+        for reign in self._counting:
+            inside = intervals.is_between(reign.first, reign.last)
+            if inside.any():
+                part = frame if inside.all() else EventFrame(frame.events.filter(inside))
+                found.append((Compiled(reign.version, reign.plan), part))
+        return found
 
-    def take(self, events: pl.DataFrame, paos: pl.DataFrame, states: int = 0) -> None:
-        """Insert the PAOs of a frame of events, or those of them that are this job's part; `states`: their kind."""
-        if self._succeeds and events.height:
-            self._note_what_is_gone(events)
-        if self.progress.dropped:
-            paos = self._without_dropped(paos, paos[INTERVAL])
-        if self.progress.counted is not None:
-            paos = paos.filter(pl.col(INTERVAL) > self.progress.counted)
-        if paos.height == 0:
-            return
+    def counting(self, frame: EventFrame) -> list[Compiled]:
+        """Return versions that events of a frame may be counted by: of each kind of PAOs the newest."""
+        if len(self.versions.all) == 1:
+            return [self.versions.newest]
+        first, last = (at_ms // self.plan.interval_ms for at_ms in (frame.first_ms, frame.last_ms))
+        touched = (each for each in self._counting if each.first <= last and first <= each.last)
+        return list({each.version.states: Compiled(each.version, each.plan) for each in touched}.values())
+
+    def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:
+        """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
+        counted, dropped = self.progress.counted, self.progress.dropped
+        taken = [each for each in intervals if counted is None or each > counted]
+        if dropped:
+            taken = [each for each in taken if not is_in(dropped, each)]
+        if not taken:
+            return ()
         self.dirty = True
-        sealed = self.progress.sealed
-        if sealed is not None:
-            sealed_before_ms = (sealed + 1) * self.plan.interval_ms
-            # Casts between equal representations are free; calls of the `dt` namespace cost a query each.
-            late = int((events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) < sealed_before_ms).sum())
-            if late:
-                self.progress = replace(self.progress, late=self.progress.late + late)
-        self._open.insert(Paos([(states, paos)]))
+        late = self._late(frame, states)
+        if late:
+            self.progress = replace(self.progress, late=self.progress.late + late)
+        return [each for each in taken if self.versions.counts(states, each)]
 
-    def _note_what_is_gone(self, events: pl.DataFrame) -> None:
+    def _late(self, frame: EventFrame, states: int) -> int:
+        """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
+        sealed, dropped, interval_ms = self.progress.sealed, self.progress.dropped, self.plan.interval_ms
+        times = frame.before(NEVER if sealed is None else (sealed + 1) * interval_ms)
+        if not times.len() or (not dropped and len(self.versions.all) == 1):
+            return times.len()
+        found = (times // interval_ms).value_counts(name="count")
+        return sum(
+            count
+            for each, count in found.iter_rows()
+            if self.versions.counts(states, each) and not is_in(dropped, each)
+        )
+
+    def meet(self, frame: EventFrame) -> None:
+        """Look at a frame of events before any of it is taken."""
+        if self._succeeds:
+            self._note_what_is_gone(frame.first_ms)
+
+    def _note_what_is_gone(self, first_ms: int) -> None:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
         counted, self._succeeds = self.progress.counted, False
-        first_ms = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64).min()
-        if counted is not None and counted != NEVER and isinstance(first_ms, int):
+        if counted is not None and counted != NEVER:
             counted_ms = (counted + 1) * self.plan.interval_ms
             if first_ms >= counted_ms:
                 self.note_gap(counted_ms, first_ms)
@@ -212,54 +230,41 @@ class Worker:
         self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
         self.dirty = True
 
-    def seal(self, watermark_ms: int) -> list[Snapshot]:
+    def seal(self, watermark_ms: int, copies: Copies | None = None) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
 
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
         labels have to say goes with the first: until the one that it is in is committed, no label knows of it.
 
         Of a stopped job nothing is sealed that counts nothing: it costs no tree anything until it is resumed.
+
+        Args:
+            watermark_ms: no earlier event is expected any more.
+            copies: what others have read that seal at the same time.
         """
         if self._counting and self.versions.rests_from != ALWAYS:
             # Nothing is sealed that would tell how late an event is.
-            self._counting = self._reigns_after(watermark_ms // self.plan.interval_ms)
-        closed = self._closed(watermark_ms)
+            self._counting = self.versions.counting(watermark_ms // self.plan.interval_ms)
+        closed = self.versions.closed(watermark_ms)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             return []
-        throughs = {interval for interval in self._open if floor < interval < closed} | {closed}
+        throughs = {interval for interval in self.open if floor < interval < closed} | {closed}
         if floor != NEVER and self._has_news(floor):
             throughs.add(floor + 1)
         snapshots = []
         for through in sorted(throughs):
-            snapshots.append(self._seal_one(floor, through))
+            snapshots.append(self._seal_one(floor, through, copies))
             floor = through
         if len(self._counting) > 1:
-            self._counting = self._reigns_after(floor)
+            self._counting = self.versions.counting(floor)
         return snapshots
-
-    def _reigns_after(self, sealed: int | None) -> tuple[Reign, ...]:
-        """Return the versions that count events, but for those whose intervals the master retains no more."""
-        oldest = NEVER if sealed is None or sealed == NEVER else sealed - self.plan.retained
-        return tuple(each for each in self.versions.reigns() if not each.version.is_paused and each.last >= oldest)
-
-    def _closed(self, watermark_ms: int) -> int:
-        """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
-        closed = NEVER
-        for reign in self.versions.reigns():
-            if reign.first >= self.versions.rests_from:
-                break
-            lateness_ms = reign.plan.definition.options.lateness_ms
-            closed = max(closed, min((watermark_ms - lateness_ms) // reign.plan.interval_ms - 1, reign.last))
-            if closed < reign.last:
-                break
-        return closed
 
     def _has_news(self, floor: int) -> bool:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
         progress = self.progress
         told = progress.gaps or progress.owed or progress.lost or progress.since or progress.partial_before is not None
-        return bool(told) or any(interval <= floor for interval in self._open)
+        return bool(told) or any(interval <= floor for interval in self.open)
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
         """Take the master's verdict on what was sealed up to `verdict.through`.
@@ -287,8 +292,8 @@ class Worker:
         drops = verdict.named and options.straggler in ("drop", "void")
         owed, dropped = progress.owed, progress.dropped
         if drops:
-            dropped = _joined(dropped, (verdict.previous, verdict.through))
-            self._open.drop([held for held in self._open if verdict.previous < held <= verdict.through])
+            dropped = with_dropped(dropped, (verdict.previous, verdict.through))
+            self.open.drop([held for held in self.open if verdict.previous < held <= verdict.through])
         else:
             # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
             heeded = NEVER if progress.settled is None else progress.settled
@@ -299,7 +304,7 @@ class Worker:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
                 notes, paos = unpack(snapshot.payload, self.versions)
-                self._open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
+                self.open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
                 late, gaps = late + notes.late, (*gaps, *notes.gaps)
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
         self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped, late=late, gaps=gaps)
@@ -310,12 +315,15 @@ class Worker:
             held for through, held in sorted(self._unsettled.items()) if verdict.previous < through <= verdict.through
         ]
 
-    def state(self, sealed: Sequence[Snapshot] = (), *, last: bool = False) -> WorkerState:
+    def state(
+        self, sealed: Sequence[Snapshot] = (), *, last: bool = False, copies: Copies | None = None
+    ) -> WorkerState:
         """Return what a checkpoint must hold to bring this worker back.
 
         Args:
             sealed: the snapshots made since the last one, if all are to be stored.
             last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
+            copies: what others have read that are stored at the same time.
         """
         progress, paos = self.progress, None
         if not self.is_exact:
@@ -325,47 +333,37 @@ class Worker:
             self._stored = max([self._stored, *(held.through for held in sealed)])
             paos = None if keeps else Paos()
             self.progress = replace(self.progress, early=progress.early)
-        block = encode_open(self._open.snapshot() if paos is None else paos, self.versions)
+        block = encode_open(self.open.snapshot(copies) if paos is None else paos, self.versions)
         return WorkerState(self.tree, progress, block, tuple(sealed))
 
     def _volatile(self) -> tuple[int, int] | None:
         """Return the run of intervals with data in memory only."""
         held = [run for through, run in self._intervals.items() if through > self._stored]
-        held += [(interval, interval) for interval in self._open] + [*self.progress.gaps]
+        held += [(interval, interval) for interval in self.open] + [*self.progress.gaps]
         return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held in open intervals; may be asked for by another thread than the one that works."""
-        return self._open.memory_bytes
+        """Bytes held in open intervals, of those that others hold, too, a part; may be asked for by any thread."""
+        return self.open.memory_bytes
 
-    def _intervals_of(self, events: pl.DataFrame) -> pl.Series:
-        return events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64) // self.plan.interval_ms
+    def close(self) -> None:
+        """Let go of all that is open; the worker is not to be used any more."""
+        self.open.drop(list(self.open))
 
-    def _without_dropped(self, frame: pl.DataFrame, intervals: pl.Series) -> pl.DataFrame:
-        """Leave out the rows of runs that the job has dropped; most frames have none."""
-        oldest = intervals.min()
-        if not isinstance(oldest, int) or oldest > self.progress.dropped[-1][1]:
-            return frame
-        for after, through in self.progress.dropped:
-            if through >= oldest:
-                kept = ~intervals.is_between(after + 1, through)
-                frame, intervals = frame.filter(kept), intervals.filter(kept)
-        return frame
-
-    def _seal_one(self, floor: int, through: int) -> Snapshot:
+    def _seal_one(self, floor: int, through: int, copies: Copies | None) -> Snapshot:
         """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
         progress, agent = self.progress, self.agent_id
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
-        due = sorted((interval for interval in self._open if interval <= through), key=lambda i: (i <= floor, i))
-        rows = self._open.take(due)
+        due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
+        rows = self.open.take(due, copies)
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         lost = {agent: progress.lost} if progress.lost else {}
         since = {agent: progress.since} if progress.since else {}
         notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost, since=since)
         fitted = fit(notes, agent, progress.owed, rows, int((rows.intervals > floor).sum()))
         self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
-        self._open.insert(fitted.rest)
+        self.open.insert(fitted.rest)
         self.dirty = True
         self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
         self._told_since = through if self._told_since is None and since else self._told_since
@@ -376,17 +374,3 @@ class Worker:
                 spans = [*((interval, interval) for interval in due), *progress.gaps]
                 self._intervals[through] = min(first for first, _ in spans), max(last for _, last in spans)
         return snapshot
-
-
-def _joined(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """Add a run after the others; it is part of the last one where it continues it. The oldest are forgotten."""
-    if runs and runs[-1][1] == run[0]:
-        return (*runs[:-1], (runs[-1][0], run[1]))
-    return (*runs[1 - DROPPED_MAX :], run)
-
-
-def _with_loss(runs: tuple[tuple[int, int], ...], run: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """Add a run; when there are too many the last one spans two, which is pessimistic, not wrong."""
-    if len(runs) < LOST_MAX:
-        return (*runs, run)
-    return (*runs[:-1], (min(runs[-1][0], run[0]), max(runs[-1][1], run[1])))

@@ -25,11 +25,15 @@ FAILURES = (Exception, pl.exceptions.PanicException)
 
 
 class Taker(Protocol):
-    """What takes events in: a worker, or those of a job's parts."""
+    """What takes events in: a worker, or all that make the same of them."""
 
     @property
     def plan(self) -> Plan:
-        """The job."""
+        """What they are mapped by."""
+
+    @property
+    def jobs(self) -> str:
+        """Whose they are, for people."""
 
     def insert(self, events: pl.DataFrame) -> None:
         """Take in all of them; if this fails, none."""
@@ -83,7 +87,7 @@ def insert_whatever(worker: Taker, events: pl.DataFrame) -> int:
     if not isinstance(failure, FunctionsStoppedError):  # which is said where they are stopped, once
         log.error(
             "job %s fails on %d of %d events, which it leaves out: %s: %s",
-            *(plan.definition.key, times.len(), events.height, type(failure).__name__, failure),
+            *(worker.jobs, times.len(), events.height, type(failure).__name__, failure),
         )
     # One gap an interval is all that labels say; a function that fails on every event must not make thousands.
     gaps = times.to_frame("at").group_by(pl.col("at") // plan.interval_ms).agg(first=pl.min("at"), last=pl.max("at"))

@@ -19,12 +19,12 @@ import polars as pl
 
 from agents.archive.archive import Archive
 from agents.config import PrivacySection
-from agents.intake.poison import insert_whatever, parse_whatever
+from agents.intake.poison import parse_whatever
 from agents.intake.progress import EventTime
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
-from agents.parts.kin import takers
 from agents.privacy.redaction import Redactor
+from agents.sharing.workers import Workers
 from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
@@ -118,7 +118,7 @@ class Pump:
         self._time = EventTime(now_ms())
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
-        self.workers: dict[bytes, Worker] = {}
+        self.workers = Workers()
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
@@ -207,7 +207,7 @@ class Pump:
 
     def detach(self, tree: bytes) -> None:
         """Stop feeding a worker."""
-        self.workers.pop(tree, None)
+        self.workers.part_with(tree)
 
     def saved_offset(self, path: str) -> int:
         """Return how far a file was read at the last checkpoint."""
@@ -228,8 +228,7 @@ class Pump:
         self._time.read_ms = self._now_ms()
         for _ in self.tail.take_gaps():
             # What vanished was written after the last line we read, and before now.
-            for worker in self.workers.values():
-                worker.note_gap(self.newest_ms, before_ms)
+            self.workers.note_gap(self.newest_ms, before_ms)
         self._note_set_back(before_ms)
         self.troubles = self.tail.troubles
         if chunk is None:
@@ -238,9 +237,8 @@ class Pump:
         self._time.idle_since_ms = None
         self.progressed_ms = before_ms
         wanted = dict(self.columns) if self._archive is not None else {}
-        for worker in self.workers.values():
-            wanted |= worker.columns
-        literals = [] if self._archive is not None else [each for w in self.workers.values() for each in w.literals]
+        wanted |= self.workers.columns
+        literals = [] if self._archive is not None else self.workers.literals
         texts = self._redactor.literals(literals)
         for parsed in parse_whatever(self.format, chunk.data, wanted, texts, self._redactor.message):
             self._take(parsed, chunk.stream, before_ms)
@@ -265,8 +263,7 @@ class Pump:
         self._doubtful_until_ms = now_ms + SET_BACK_MS_NOTED
         # It was set back since the last look, and goes at half its pace since.
         since_ms = now_ms - ahead_ms - 2 * (now_ms - looked_ms) if until_ms is None else until_ms
-        for worker in self.workers.values():
-            worker.note_gap(since_ms, self._doubtful_until_ms)
+        self.workers.note_gap(since_ms, self._doubtful_until_ms)
 
     def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters
@@ -281,8 +278,7 @@ class Pump:
         events = self._redactor.events(parsed.events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._time.note(stream, events["ts"].cast(pl.Int64), now_ms)
-        for taker in takers(self.workers.values()):
-            insert_whatever(taker, events)
+        self.workers.insert(events)
         if self._archive is not None:
             self._archive.append(events)
 
@@ -307,9 +303,9 @@ class Pump:
             if not force and since_ms < pause_ms:
                 return ()
             watermark_ms = self.watermark_ms()
-            sealed = {
-                tree: [] if watermark_ms is None else worker.seal(watermark_ms) for tree, worker in self.workers.items()
-            }
+            sealed = (
+                self.workers.seal(watermark_ms) if watermark_ms is not None else {each: [] for each in self.workers}
+            )
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
             early = [
                 Sealed(tree, snapshot)
@@ -373,11 +369,7 @@ class Pump:
 
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
         self._sequence += 1
-        states = []
-        for tree, worker in self.workers.items():
-            if worker.dirty or sealed[tree] or (last and not worker.is_exact):
-                states.append(worker.state(sealed[tree], last=last))
-                worker.dirty = False
+        states = self.workers.states(sealed, last=last)
         progress = msgspec.json.encode(self._progress())
         source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

@@ -7,7 +7,7 @@ the same text with Spark and shares no code with this one. DESIGN section 4.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from sqlglot import exp
 
 from agents.errors import JobError, JobSpecError
 from agents.jobs.aggregates import Aggregated
+from agents.jobs.alike import filter_key, map_key
 from agents.jobs.combining import Combining, compile_joined
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
@@ -69,6 +70,9 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         window: the window, None for a result since the job's start.
         schema: the shape of its PAOs.
         output: name and type of each output column.
+        map_key: equal for plans that make the same PAOs of the same events, and name their columns alike; of intervals
+            of one length.
+        filter_key: equal for plans that keep the same events; None if there is no filter that others could share.
     """
 
     definition: Definition
@@ -79,6 +83,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     window: Window | None
     schema: PaoSchema
     output: tuple[tuple[str, SqlType | ArrayType], ...]
+    map_key: bytes
+    filter_key: bytes | None
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
     _create: Callable[[pl.DataFrame], pl.DataFrame]
@@ -109,19 +115,22 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         Args:
             events: `ts` and at least `columns`; other columns are ignored.
         """
-        if self._where is not None:
-            events = self._wanted(events)
+        return self.mapped(self.wanted(events))
+
+    def mapped(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Derive, and reduce to PAO rows, events that meet the filter: the second half of `reduce`."""
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
         return self._create(events.select_seq(self._inputs))
 
-    def _wanted(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Keep the events that meet WHERE, and of their columns those that are read."""
-        assert self._where is not None
+    def wanted(self, events: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
+        """Keep the events that meet the filter, of their columns those that are read, and `columns`."""
+        if self._where is None:
+            return events
         mask = events.select_seq(self._where).to_series()
-        columns = (events[name] for name in (TIME_COLUMN, *self.columns))
         if mask.len() != events.height:  # a constant condition
             return events if mask.item() else events.clear()
-        return pl.DataFrame([column.filter(mask) for column in columns])
+        read = (events[name] for name in dict.fromkeys((TIME_COLUMN, *self.columns, *columns)))
+        return pl.DataFrame([column.filter(mask) for column in read])
 
     def finish(self, paos: pl.DataFrame, window: tuple[int, int] | None) -> pl.DataFrame:
         """Compute the result from PAOs merged over a window: HAVING, ORDER BY, LIMIT; see `ranked`."""
@@ -231,6 +240,7 @@ def _compile_anew(definition: Definition, columns: Mapping[str, SqlType], admits
 
 def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     where = condition(compile_expression(query.where, rows)) if query.where is not None else None
+    filtered_by = filter_key(query.where, rows.read, definition.functions)
     keys = _keys(query, rows)
     if definition.options.trees > 1 and not keys:
         hint = "leave trees out, or group by a column"
@@ -257,6 +267,8 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         window=query.window,
         schema=schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
+        map_key=map_key(query.where, _nodes(keys), groups.calls, rows.read, definition.functions),
+        filter_key=filtered_by,
         _where=where,
         _inputs=tuple(inputs),
         _create=creator(schema, {name: None if made.input is None else pl.col(name) for name, made in aggregates}),
@@ -287,7 +299,11 @@ def syntax_of(plan: Plan) -> Syntax:
     keys = _keys(query, rows)
     groups = GroupScope(query, rows, keys)
     _compile_shown(query, groups)
-    return Syntax(query.where, tuple(key.value.node for key in keys), groups.calls)
+    return Syntax(query.where, _nodes(keys), groups.calls)
+
+
+def _nodes(keys: Sequence[Key]) -> tuple[exp.Expr, ...]:
+    return tuple(key.value.node for key in keys)
 
 
 def _joining(clock: Plan, joined: Combining) -> Plan:

@@ -17,9 +17,8 @@ import msgspec
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
-from agents.jobs.own import Admits, OwnFunction
-from agents.jobs.plan import Plan, compile_job, syntax_of
-from agents.jobs.scopes import canonical
+from agents.jobs.own import Admits
+from agents.jobs.plan import Plan, compile_job
 from overlay.contract import NEVER
 
 #: What made a version; the first one was published.
@@ -160,6 +159,27 @@ class Versions:
             if version.since < until:
                 yield Reign(version.since, until - 1, version, plan)
 
+    def counting(self, sealed: int | None) -> tuple[Reign, ...]:
+        """Return the versions that count events which may still come, ascending.
+
+        Args:
+            sealed: the last interval that is sealed, if there is one: of older ones than the master retains none count.
+        """
+        oldest = NEVER if sealed is None or sealed == NEVER else sealed - self.newest.plan.retained
+        return tuple(each for each in self.reigns() if not each.version.is_paused and each.last >= oldest)
+
+    def closed(self, watermark_ms: int) -> int:
+        """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
+        closed = NEVER
+        for reign in self.reigns():
+            if reign.first >= self.rests_from:
+                break
+            lateness_ms = reign.plan.definition.options.lateness_ms
+            closed = max(closed, min((watermark_ms - lateness_ms) // reign.plan.interval_ms - 1, reign.last))
+            if closed < reign.last:
+                break
+        return closed
+
     def numbered(self, number: int) -> Compiled | None:
         """Return a version by its number, if it is remembered."""
         return next((each for each in self.all if each.version.number == number), None)
@@ -208,22 +228,8 @@ def _check_successor(before: Compiled, version: Version, plan: Plan) -> None:
 
 
 def has_same_states(old: Plan, new: Plan) -> bool:
-    """Tell whether two plans make the same PAOs of the same events."""
-    return _mapped(old) == _mapped(new)
-
-
-def _mapped(plan: Plan) -> object:
-    """A value equal for plans whose map sides mean the same, and that name the same columns alike."""
-    syntax, schema = syntax_of(plan), plan.schema
-    groups = tuple(canonical(node) for node in syntax.groups)
-    calls = {name: canonical(call) for name, call in syntax.calls.items()}
-    meant = None if syntax.where is None else canonical(syntax.where), groups, calls
-    return plan.columns, schema.keys, schema.aggregates, meant, tuple(map(_computes, plan.definition.functions))
-
-
-def _computes(function: OwnFunction) -> object:
-    """A value equal for functions that compute the same, whoever signed them."""
-    return function.name, function.args, function.returns, function.strict, function.source
+    """Tell whether two plans make the same PAOs of the same events, in intervals of one length."""
+    return old.map_key == new.map_key
 
 
 def check_change(old: Plan, new: Plan) -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.payload import Notes
+from agents.runs import DROPPED_MAX
 from agents.store.checkpoints import Progress, Snapshot
-from agents.worker import DROPPED_MAX, Worker
+from agents.worker import Worker
 from cbt import INTERVAL, BufferTree
 from overlay.contract import NEVER, Verdict
 from tests.agents.plans import events, opened, plan_of

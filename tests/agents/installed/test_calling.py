@@ -13,7 +13,7 @@ from agents.errors import JobError
 from agents.intake.poison import insert_whatever
 from agents.jobs.definition import load_definition
 from agents.once import evaluate
-from agents.parts.kin import takers
+from agents.sharing.workers import Workers
 from agents.worker import Worker
 from cbt.schema import INTERVAL
 from elf.cli.app import app
@@ -134,8 +134,9 @@ def test_an_event_is_left_out_of_all_parts_of_a_job_and_of_no_other_job() -> Non
     query = f"SELECT call_fragile(cents) AS x, count(*) AS n {KEYED}"
     parts = [Worker(plan_of(query, options="trees = 2"), f"w{part}") for part in range(2)]
     other = Worker(plan_of(), "w")
-    for taker in takers([*parts, other]):
-        insert_whatever(taker, events([(0, "a", 13), (1, "a", 2)]))
+    Workers({bytes([at]): worker for at, worker in enumerate([*parts, other])}).insert(
+        events([(0, "a", 13), (1, "a", 2)])
+    )
     assert [worker.progress.gaps for worker in (*parts, other)] == [((0, 0),), ((0, 0),), ()]
 
 

@@ -1,8 +1,12 @@
-"""The workers of a job's parts: together they hold what one worker would, each key in one part, mapped once."""
+"""Workers that map a frame of events once: those of a job's parts, and those of jobs that make the same PAOs.
+
+Parts hold together what one worker would, each key in one part.
+"""
 
 from __future__ import annotations
 
 import collections
+from collections.abc import Collection
 
 import msgspec
 import polars as pl
@@ -10,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.intake.poison import insert_whatever
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Version, Versions
-from agents.parts.kin import Kin, takers
+from agents.sharing.event_frame import EventFrame
+from agents.sharing.together import Together, takers
+from agents.sharing.workers import Workers
 from agents.worker import Worker
 from cbt import BufferTree
 from overlay.contract import Verdict
@@ -40,6 +45,10 @@ frames = st.lists(
 )
 
 
+def crew(*workers: Worker) -> Workers:
+    return Workers({bytes([at]): worker for at, worker in enumerate(workers)})
+
+
 def rows_of(worker: Worker) -> collections.Counter[tuple[object, ...]]:
     found: collections.Counter[tuple[object, ...]] = collections.Counter()
     for snapshot in worker.seal(10**9):
@@ -52,7 +61,7 @@ def rows_of(worker: Worker) -> collections.Counter[tuple[object, ...]]:
 @settings(max_examples=60)
 def test_parts_hold_together_what_one_worker_holds(told: list[list[tuple[int, str | None, int | None]]]) -> None:
     one, parts = Worker(WHOLE, "w1"), [Worker(plan, "w1") for plan in PLANS]
-    (kin,) = takers(parts)
+    kin = crew(*parts)
     for frame in told:
         one.insert(events(frame))
         kin.insert(events(frame))
@@ -71,22 +80,102 @@ def test_events_are_mapped_once_for_all_parts(monkeypatch: pytest.MonkeyPatch) -
         mapped += 1
         return reduce(plan, frame)
 
+    lone = Worker(plan_of(), "w1", tree=b"lone")
     monkeypatch.setattr(Plan, "reduce", counted)
-    lone = Worker(WHOLE, "w1", tree=b"lone")
-    for taker in takers([*(Worker(plan, "w1") for plan in PLANS), lone]):
-        taker.insert(events([(0, "a", 1), (1, "b", 2)]))
+    crew(*(Worker(plan, "w1") for plan in PLANS), lone).insert(events([(0, "a", 1), (1, "b", 2)]))
     assert mapped == 2
 
 
-def test_only_parts_of_one_job_go_together() -> None:
-    other = part_plans(WIDE.replace("'2 seconds'", "'4 seconds'"))
-    found = takers([Worker(plan, "w1") for plan in (*PLANS, *other)])
-    assert len(found) == 2 and all(isinstance(each, Kin) for each in found)
+def groups(*plans: Plan) -> list[list[int]]:
+    """Put workers of plans together, and return by their numbers which are mapped together."""
+    workers = [Worker(plan, "w1") for plan in plans]
+    found = list(takers(workers, EventFrame(events([(0, "a", 1)]))))
+    assert all(isinstance(each, Together) for each in found)
+    return sorted(sorted(map(workers.index, each.workers)) for each in found if isinstance(each, Together))
+
+
+def test_what_makes_the_same_paos_is_mapped_together_whatever_else_differs() -> None:
+    wide = WIDE.replace("ORDER BY n DESC, product", "HAVING count(*) > 1 LIMIT 3").replace("'4 sec", "'8 sec")
+    other = plan_of(wide, lateness_ms=9_000, options='semantics = "at-most-once"\nstraggler = "void"')
+    renamed = msgspec.structs.replace(other.definition, name="other", creator="else")
+    shown = WIDE.replace("SELECT product,", "SELECT upper(product) AS product,")
+    assert groups(WHOLE, plan_of(shown)) == [[0, 1]], "the key is the column, in both"
+    alike = [WHOLE, *PLANS, msgspec.structs.replace(other, definition=renamed)]
+    assert groups(*alike) == [[0, 1, 2, 3, 4]]
+    longer = part_plans(WIDE.replace("'2 seconds'", "'4 seconds'"))
+    assert groups(*alike, *longer) == [[0, 1, 2, 3, 4], [5, 6, 7]], "intervals of another length"
+
+
+FILTERED = "SELECT product, count(*) AS n FROM clicks WHERE cents > 1 GROUP BY product, window(ts, '2 seconds')"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        FILTERED.replace("> 1", "> 2"),
+        FILTERED.replace("WHERE cents > 1 ", ""),
+        FILTERED.replace("count(*)", "count(cents)"),
+        FILTERED.replace("product,", "upper(product) AS p,", 1).replace("BY product", "BY p"),
+        FILTERED.replace("GROUP BY product", "GROUP BY product, cents"),
+        FILTERED.replace("count(*) AS n", "count(*) AS n, max(cents) AS most"),
+    ],
+)
+def test_what_makes_other_paos_is_not_mapped_together(query: str) -> None:
+    assert groups(plan_of(FILTERED), plan_of(query)) == [[0], [1]]
+
+
+def test_equal_filters_are_evaluated_once_and_only_those(monkeypatch: pytest.MonkeyPatch) -> None:
+    filtered: list[bytes | None] = []
+    wanted = Plan.wanted
+
+    def noted(plan: Plan, frame: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
+        filtered.append(plan.filter_key)
+        return wanted(plan, frame, columns)
+
+    queries = [
+        FILTERED,
+        FILTERED.replace("cents > 1", "(Cents > 1)").replace("count(*) AS n", "max(product) AS last"),
+        "SELECT count(*) AS n FROM clicks AS c WHERE c.cents > 1 GROUP BY window(ts, '3 seconds')",
+        FILTERED.replace("> 1", "> 2"),
+        FILTERED.replace("WHERE cents > 1 ", ""),
+    ]
+    plans = [plan_of(query) for query in queries]
+    together, apart = crew(*(Worker(plan, "w1") for plan in plans)), [Worker(plan, "w1") for plan in plans]
+    frame = events([(0, "a", 1), (1, "b", 2), (5_000, None, 3), (7_000, "c", None)])
+    with monkeypatch.context() as patch:
+        patch.setattr(Plan, "wanted", noted)
+        together.insert(frame)
+    assert len(filtered) == 3 and len(set(filtered)) == 3
+    for worker in apart:
+        worker.insert(frame)
+    assert [rows_of(worker) for worker in together.values()] == [rows_of(worker) for worker in apart]
+
+
+def test_an_event_that_a_shared_filter_fails_on_is_left_out_of_all_jobs_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wanted = Plan.wanted
+
+    def fails(plan: Plan, frame: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
+        if plan.filter_key is not None and (frame["cents"] == 13).any():
+            raise pl.exceptions.ComputeError("13")
+        return wanted(plan, frame, columns)
+
+    monkeypatch.setattr(Plan, "wanted", fails)
+    queries = [FILTERED, FILTERED.replace("count(*)", "max(cents)"), FILTERED.replace("WHERE cents > 1 ", "")]
+    workers = [Worker(plan_of(query), "w1") for query in queries]
+    crew(*workers).insert(events([(0, "a", 2), (4_000, "a", 13), (5_000, "a", 3)]))
+    assert [worker.progress.gaps for worker in workers] == [((2, 2),), ((2, 2),), ()]
+    assert [sorted(rows_of(worker)) for worker in workers] == [
+        [(0, "a", 1), (2, "a", 1)],
+        [(0, "a", True, 2), (2, "a", True, 3)],
+        [(0, "a", 1), (2, "a", 2)],
+    ]
 
 
 def test_each_part_drops_what_its_own_verdicts_drop() -> None:
     parts = [Worker(plan, "w1") for plan in part_plans(options='straggler = "drop"')]
-    (kin,) = takers(parts)
+    kin = crew(*parts)
     kin.insert(events([(0, name, 1) for name in "abcdefgh"]))
     (snapshot,) = parts[1].seal(2_000)
     parts[1].settle(Verdict(-1, 0, missing=True, named=True), [snapshot])
@@ -107,17 +196,15 @@ def test_an_event_that_cannot_be_mapped_is_left_out_of_all_parts_and_they_say_so
 
     monkeypatch.setattr(Plan, "reduce", fails)
     parts = [Worker(plan, "w1") for plan in PLANS]
-    (kin,) = takers(parts)
-    insert_whatever(kin, events([(0, "a", 1), (4_000, "a", 13), (5_000, "b", 2)]))
+    kin = crew(*parts)
+    kin.insert(events([(0, "a", 1), (4_000, "a", 13), (5_000, "b", 2)]))
     assert all(part.progress.gaps == ((2, 2),) for part in parts)
     assert sum(row[3] for part in parts for row in rows_of(part) if row[2] is None) == 2
 
 
 def test_a_part_that_cannot_take_events_says_so_and_the_others_keep_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [Worker(plan, "w1") for plan in PLANS]
-    (kin,) = takers(parts)
-    first = kin.plan.schema.merge([])
-    assert first.height == 0
+    kin = crew(*parts)
     insert = BufferTree.insert
 
     def fails(tree: BufferTree, frame: pl.DataFrame) -> None:
@@ -126,7 +213,7 @@ def test_a_part_that_cannot_take_events_says_so_and_the_others_keep_theirs(monke
         insert(tree, frame)
 
     monkeypatch.setattr(BufferTree, "insert", fails)
-    insert_whatever(kin, events([(0, name, 1) for name in "abcdefgh"]))
+    kin.insert(events([(0, name, 1) for name in "abcdefgh"]))
     failed = [part for part in parts if part.progress.gaps]
     assert len(failed) == 1 and failed[0].progress.gaps == ((0, 0),)
     assert {row[1] for part in parts if part is not failed[0] for row in rows_of(part)} < set("abdefgh")
@@ -139,7 +226,7 @@ def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.
         published = Version(number=1, definition=plan.definition)
         stop = Version(number=2, definition=plan.definition, what="stop", since=2 + at, ends_ms=9)
         part.adopt(Versions([Compiled(published, plan), Compiled(stop, plan)]), 0)
-    (kin,) = takers(parts)
+    kin = crew(*parts)
     kin.insert(events([(2_000 * interval, name, 1) for interval in range(6) for name in "abcdefgh"]))
     held = [rows_of(part) for part in parts]
     assert [sorted({row[0] for row in rows}) for rows in held] == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]

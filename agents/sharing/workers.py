@@ -1,0 +1,68 @@
+"""The workers of one source at one agent, and what they do together, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from agents.intake.poison import insert_whatever
+from agents.jobs.types import SqlType
+from agents.sharing.copies import Copies
+from agents.sharing.event_frame import EventFrame
+from agents.sharing.together import takers
+from agents.store.checkpoints import Snapshot, WorkerState
+from agents.worker import Worker
+
+
+class Workers(dict[bytes, Worker]):
+    """The workers of a source, by tree; used by its data thread, looked at by others."""
+
+    @property
+    def columns(self) -> Mapping[str, SqlType]:
+        """The raw columns that any of them reads."""
+        return {name: kind for worker in self.values() for name, kind in worker.columns.items()}
+
+    @property
+    def literals(self) -> Sequence[Sequence[str]]:
+        """For each that may want an event, texts which its raw line has then; what several demand only once."""
+        return list(dict.fromkeys(tuple(words) for worker in self.values() for words in worker.literals))
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Let all take in events, as many as there are; those of equal jobs do so together."""
+        if not events.height:
+            return
+        for taker in takers(self.values(), EventFrame(events)):
+            insert_whatever(taker, events)
+
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """Let all remember that lines between two times may have vanished unread (None: since ever)."""
+        for worker in self.values():
+            worker.note_gap(after_ms, before_ms)
+
+    def seal(self, watermark_ms: int | None) -> dict[bytes, list[Snapshot]]:
+        """Seal what a watermark, if there is any, has closed; return the snapshots of each."""
+        copies = Copies()
+        if watermark_ms is None:
+            return {tree: [] for tree in self}
+        return {tree: worker.seal(watermark_ms, copies) for tree, worker in self.items()}
+
+    def states(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> list[WorkerState]:
+        """Return what a checkpoint has to hold of those who have changed since the last one; they are not dirty then.
+
+        Args:
+            sealed: the snapshots made since the last one, by tree.
+            last: as of `Worker.state`.
+        """
+        copies, states = Copies(), []
+        for tree, worker in self.items():
+            if worker.dirty or sealed[tree] or (last and not worker.is_exact):
+                states.append(worker.state(sealed[tree], last=last, copies=copies))
+                worker.dirty = False
+        return states
+
+    def part_with(self, tree: bytes) -> None:
+        """Let a worker go, with all that it has open."""
+        worker = self.pop(tree, None)
+        if worker is not None:
+            worker.close()
