@@ -91,9 +91,9 @@ class Agent:
         self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self._controls, self.copies)
         self._pages = Pages(panes, self._controls, self.copies)
         self._reigns = Reigns(
-            self.node, self.copies, self._controls, self.catalogue.learn, self.publisher.spread, self.now_ms
+            self.node, self.copies, self._controls, self.catalogue, self.publisher.spread, self.now_ms
         )
-        self.copies.changed = self._on_decided
+        self.copies.changed, self.copies.opened = self._on_decided, self._reigns.on_opened
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
@@ -180,6 +180,7 @@ class Agent:
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
+        self._reigns.restored()
         self._keep_archive()
         self._spawn(self._join())
         self._spawn(self.replicas.run(self.attachments.attached))

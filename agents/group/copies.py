@@ -88,6 +88,8 @@ class Copies:
         self._controls, self._learn, self.admits = controls, learn, admits
         #: Told when a copy has applied a command, or has begun or ceased to lead (None).
         self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
+        #: Told when a copy was taken from another agent.
+        self.opened: Callable[[bytes], None] = lambda app: None
         self._copies: dict[bytes, Copy] = {}
         #: Tree -> job.
         self.apps: dict[bytes, bytes] = {}
@@ -169,6 +171,7 @@ class Copies:
     def take(self, job: JobRecord, state: bytes, leader: Contact) -> None:
         """Open a copy that was fetched from the group's leader and lies on disk already."""
         self._open(job, state, leader)
+        self.opened(job.definition.app_id)
 
     async def close(self, app: bytes) -> None:
         """Close a copy, which stays on disk."""

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 import msgspec
 
+from agents.catalogue import Catalogue
 from agents.errors import ElfError
 from agents.group.care import care
 from agents.group.commands import Command, Count, End, Load, Rename, Turn
@@ -48,7 +49,8 @@ class Reigns:
         node: the overlay.
         copies: the copies of masters kept here; those that lead are the masters.
         controls: where the control logs of their trees live.
-        learn: told of each job before its tree is joined, so that payloads of it can be merged here.
+        catalogue: told of each job before its tree is joined, so that payloads of it can be merged here; knows which
+            are over.
         spread: puts a job's record into its source's tree, wherever that is.
         now_ms: wall clock.
     """
@@ -58,11 +60,11 @@ class Reigns:
         node: OverlayNode,
         copies: Copies,
         controls: Controls,
-        learn: Callable[[JobRecord], None],
+        catalogue: Catalogue,
         spread: Callable[[JobRecord], Awaitable[bool]],
         now_ms: Callable[[], int],
     ) -> None:
-        self._node, self._copies, self._controls, self._learn = node, copies, controls, learn
+        self._node, self._copies, self._controls, self._catalogue = node, copies, controls, catalogue
         self._spread, self._now_ms = spread, now_ms
         #: Jobs of which the tree has its root here -> set when there is something new.
         self.rooted: dict[bytes, asyncio.Event] = {}
@@ -113,6 +115,17 @@ class Reigns:
         """
         if job.stopped:
             self._begin(None, self._drop_later(job.definition.app_id, job.tree))
+
+    def on_opened(self, app: bytes) -> None:
+        """A copy was fetched, or is of the last run: if its job has ended since, it is dropped like any other."""
+        copy = self._copies.get(app)
+        if copy is not None and self._catalogue.is_over(copy.job.tree):
+            self._begin(None, self._drop_later(app, copy.job.tree))
+
+    def restored(self) -> None:
+        """The copies of the last run are open, and what was heard of jobs then is known again."""
+        for copy in self._copies.all():
+            self.on_opened(copy.job.definition.app_id)
 
     async def _drop_later(self, app: bytes, tree: bytes) -> None:
         for _ in range(DROP_LOOKS):
@@ -179,7 +192,7 @@ class Reigns:
 
     def _take_root(self, app: bytes, copy: Copy) -> None:
         job, master = copy.job, copy.master
-        self._learn(job)
+        self._catalogue.learn(job)
         self.rooted.setdefault(app, asyncio.Event())
         self._node.join_tree(
             job.tree,
@@ -212,7 +225,7 @@ class Reigns:
         """Forget a stopped job; its leader stays a little longer, until the other members have heard of it."""
         tree = tombstone.tree
         self._cease(app)
-        self._learn(tombstone)
+        self._catalogue.learn(tombstone)
         news = self.rooted.pop(app, None)
         if news is not None:
             news.set()

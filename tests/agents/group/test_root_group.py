@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import pathlib
 from collections.abc import AsyncIterator
@@ -118,6 +119,34 @@ async def test_a_copy_that_comes_only_after_the_end_is_dropped(
         assert late.catalogue.running() == []
         late.copies.take(job, state, leader)
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
+
+
+async def test_a_copy_of_a_job_that_ended_long_ago_is_dropped_when_it_comes_and_after_a_restart(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it took: nobody looks for it any more when it comes."""
+    async with running(tmp_path, 4) as agents:
+        await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        late = next(agent for agent in agents if agent.agent_id not in voters(agents))
+        copy = late.copies.get(APP)
+        assert copy is not None
+        job, state = copy.job, msgspec.msgpack.encode(copy.master.state)
+        monkeypatch.setattr(late, "on_group_behind", lambda *_: None)
+        monkeypatch.setattr(reigns, "DROP_LOOKS", 0)
+        await late.copies.close(APP)
+        await Service(agents[0]).stop("shop", "sold", 0)
+        await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
+        await wait_until(lambda: late.catalogue.is_over(job.tree))
+        monkeypatch.setattr(reigns, "DROP_LOOKS", 5)
+        monkeypatch.setattr(reigns, "DROP_S", 0.1)
+        late.copies.take(job, state, job.master)
+        await wait_until(lambda: late.copies.get(APP) is None)
+        # One that lies on the disk of an agent that was stopped just then.
+        await asyncio.to_thread(Panes(late.database).adopt, APP, job.encode(), state)
+        again = await restart(agents, late)
+        await wait_until(lambda: again.copies.get(APP) is None)
 
 
 async def test_a_stop_that_was_decided_is_finished_after_a_restart(tmp_path: pathlib.Path) -> None:

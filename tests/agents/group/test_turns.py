@@ -71,7 +71,7 @@ def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says
         return True
 
     async def play() -> None:
-        reigns = Reigns(node, copies, MagicMock(), lambda job: None, spread, lambda: 8)
+        reigns = Reigns(node, copies, MagicMock(), MagicMock(), spread, lambda: 8)
         reigns.rooted[DEFINITION.app_id] = asyncio.Event()
         copies.changed = reigns.on_changed
         sound = Version(number=2, definition=PATIENT, since=5, begins=5)
@@ -123,7 +123,7 @@ def test_the_leader_ends_a_stopped_job_when_its_time_is_over(copies: Copies) -> 
         copies.propose = propose  # type: ignore[method-assign]
         await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
         copy.leads, told[:] = True, []
-        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), lambda job: None, spread, lambda: now_ms)
+        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), spread, lambda: now_ms)
         task = asyncio.create_task(reigns._end_in_time(DEFINITION.app_id, copy))
         await asyncio.sleep(0)
         assert not proposed and not told, "its time is not over"
