@@ -58,7 +58,9 @@ class _Jobs(msgspec.Struct, frozen=True):
 
 class _Sharing(msgspec.Struct, frozen=True):
     parsing: _Jobs
+    filtering: _Jobs
     paos: _Jobs
+    trees: _Jobs
     own_columns: list[str]
 
 
@@ -97,8 +99,9 @@ class Explaining:
 
         Returns:
             What `explain_plan` does, and of the running job: state, master, version, versions (version, what,
-            since_ms), sharing (parsing and paos: jobs, count; own_columns), tree (root, agents, depth, children_max,
-            unreachable, trees), cost (agent, open_bytes, snapshots, snapshot_bytes and pane_rows: means, panes,
+            since_ms), sharing (parsing, filtering, paos and trees: jobs, count; own_columns; see
+            `agents.sharing.describing`), tree (root, agents, depth, children_max, unreachable, trees), cost (agent,
+            open_bytes, of trees that several jobs hold its part, snapshots, snapshot_bytes and pane_rows: means, panes,
             pane_rows_max). What could not be asked is None, and `unknown` says so.
 
         Raises:

@@ -108,7 +108,8 @@ class _AgentCollector(Collector):
         yield from (read, ends, odd, gaps, lost, newest, trouble, resting)
 
     def _jobs(self) -> Iterator[Metric]:
-        memory = GaugeMetricFamily("elf_worker_memory_bytes", "PAOs of open intervals", labels=["job"])
+        held = "PAOs of open intervals; of those that several jobs hold together, the job's part"
+        memory = GaugeMetricFamily("elf_worker_memory_bytes", held, labels=["job"])
         for intake in self._agent.intakes.values():
             for worker in tuple(intake.pump.workers.values()):
                 memory.add_metric([worker.plan.definition.key], worker.memory_bytes)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 
 from agents.errors import UnavailableError
 from agents.intake.source_setup import archive_folder, describe_columns
-from agents.jobs.versions import has_same_states
 from agents.masters.results import Json
-from agents.requests import DescribeSource, Inspect, JobRecord
+from agents.requests import DescribeSource, Inspect
+from agents.sharing.describing import sharing_of
 from overlay.ids import partition_id
 
 if TYPE_CHECKING:
     from agents.agent import Agent
-
-#: Jobs that are named of those that share work with one.
-JOBS_MAX = 100
 
 
 class OwnSources:
@@ -45,9 +42,9 @@ class OwnSources:
         """Tell which other jobs share work with one here, and what it costs this agent.
 
         Returns:
-            `{"agent", "sharing": {"parsing", "paos", "own_columns"}, "open_bytes", "snapshots", "snapshot_bytes"}`;
-            `parsing` and `paos` are `{"jobs" (names), "count"}`, bytes those held now, and of all snapshots since this
-            agent's start; empty ones do not count.
+            `{"agent", "sharing", "open_bytes", "snapshots", "snapshot_bytes"}`; sharing as of `sharing_of`, bytes those
+            held now (of trees that several jobs hold, its part), and of all snapshots since this agent's start; empty
+            ones do not count.
 
         Raises:
             UnavailableError: the job is not known here yet.
@@ -56,33 +53,15 @@ class OwnSources:
         job = agent.catalogue.job(request.app)
         if job is None or job.stopped:
             raise UnavailableError(f"the agent {agent.introduce().name} has not heard of the job yet")
-        plan, name = agent.catalogue.plan(job.tree), _name(job)
-        running = [other for other in agent.catalogue.running(request.source) if not other.history[-1].is_paused]
-        others = {_name(other): agent.catalogue.plan(other.tree) for other in running if _name(other) != name}
-        # What is cheap to compare first: there may be a thousand jobs.
-        alike = [(key, each) for key, each in others.items() if each.columns == plan.columns]
-        alike = [(key, each) for key, each in alike if each.interval_ms == plan.interval_ms]
         pump = agent.intakes[request.source].pump
-        anyway = set(pump.columns) if archive_folder(agent.config) is not None else set()
-        anyway = anyway.union(*(each.columns for each in others.values()))
-        workers = [each for each in tuple(pump.workers.values()) if each.plan.definition.app_of(0) == request.app]
+        everyone = tuple(pump.workers.values())
+        anyway = pump.columns if archive_folder(agent.config) is not None else ()
+        workers = [each for each in everyone if each.plan.definition.app_of(0) == request.app]
         handed = [agent.attachments.handed[each.tree] for each in workers if each.tree in agent.attachments.handed]
         return {
             "agent": agent.introduce().name,
-            "sharing": {
-                "parsing": _listed(list(others)),
-                "paos": _listed([key for key, each in alike if has_same_states(plan, each)]),
-                "own_columns": sorted(plan.columns.keys() - anyway),
-            },
+            "sharing": sharing_of(agent.catalogue.plan(job.tree), everyone, anyway),
             "open_bytes": sum(each.memory_bytes for each in workers),
             "snapshots": sum(each.snapshots for each in handed),
             "snapshot_bytes": sum(each.bytes for each in handed),
         }
-
-
-def _name(job: JobRecord) -> str:
-    return f"{job.definition.creator}/{job.definition.name}"
-
-
-def _listed(jobs: list[str]) -> Json:
-    return {"jobs": sorted(jobs)[:JOBS_MAX], "count": len(jobs)}

@@ -116,7 +116,10 @@ def _running(found: Json) -> list[tuple[str, str]]:
     sharing, tree, cost = found["sharing"], found["tree"], found["cost"]
     if sharing is not None:
         rows.append(("shared", f"parsing with {_jobs(sharing['parsing'])}"))
-        rows.append(("shared", f"filter, keys and aggregates equal those of {_jobs(sharing['paos'])}"))
+        if found["filter"]:
+            rows.append(("shared", f"filtering with {_jobs(sharing['filtering'])}"))
+        rows.append(("shared", f"PAOs, made once, with {_jobs(sharing['paos'])}"))
+        rows.append(("shared", f"buffer trees of open intervals with {_jobs(sharing['trees'])}"))
         own = ", ".join(sharing["own_columns"]) or "none"
         rows.append(("shared", f"columns that are parsed for this job alone: {own}"))
     if tree is not None:
@@ -125,16 +128,18 @@ def _running(found: Json) -> list[tuple[str, str]]:
         lost = f", {tree['unreachable']} out of reach" if tree["unreachable"] else ""
         rows.append(("tree", f"{shape}, root {tree['root']}{lost}{of}"))
     if cost is not None:
-        rows += [("cost", text) for text in _costs(cost, found["options"]["trees"])]
+        shares = sharing is not None and sharing["trees"]["count"] > 0
+        rows += [("cost", text) for text in _costs(cost, found["options"]["trees"], shares)]
     return rows + [("not known", text) for text in found["unknown"]]
 
 
-def _costs(cost: Json, trees: int) -> list[str]:
+def _costs(cost: Json, trees: int, shares: bool) -> list[str]:
     said = []
     if cost["agent"] is not None:
         mean = cost["snapshot_bytes"]
         sizes = "none yet" if mean is None else f"{cost['snapshots']:,} so far, {_bytes(mean)} each"
-        said.append(f"at {cost['agent']}: {_bytes(cost['open_bytes'])} of open intervals; snapshots not empty: {sizes}")
+        open_bytes = f"{_bytes(cost['open_bytes'])} of open intervals{' (shared ones in part)' if shares else ''}"
+        said.append(f"at {cost['agent']}: {open_bytes}; snapshots not empty: {sizes}")
     rows = cost["pane_rows"]
     size = "" if rows is None else f", the newest of {rows:,} rows on average and {cost['pane_rows_max']:,} at most"
     place = "at the master" if trees == 1 else f"at its {trees} masters together"

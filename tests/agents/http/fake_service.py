@@ -202,7 +202,9 @@ class FakeService:
             ],
             "sharing": {
                 "parsing": {"jobs": ["shop/best", "shop/worst"], "count": 2},
+                "filtering": {"jobs": ["shop/best"], "count": 1},
                 "paos": {"jobs": ["shop/best"], "count": 1},
+                "trees": {"jobs": ["shop/best"], "count": 1},
                 "own_columns": ["cents"],
             },
             "tree": {"root": ADDRESS, "agents": 5, "depth": 2, "children_max": 3, "unreachable": 1, "trees": 1},

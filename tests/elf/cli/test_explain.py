@@ -44,10 +44,11 @@ def test_a_published_job_for_people(agent: Agent) -> None:
         "keys product STRING",
         "aggregates count(*): has an inverse, PAO columns a0_n BIGINT",
         "shared parsing with shop/best, shop/worst",
-        "filter, keys and aggregates equal those of shop/best",
+        "PAOs, made once, with shop/best",
+        "buffer trees of open intervals with shop/best",
         "columns that are parsed for this job alone: cents",
         "tree 5 agents, 2 deep, at most 3 children each, root 127.0.0.1:4250, 1 out of reach",
-        "cost at web1: 20 KiB of open intervals; snapshots not empty: 4 so far, 310 bytes each",
+        "cost at web1: 20 KiB of open intervals (shared ones in part); snapshots not empty: 4 so far, 310 bytes each",
         "at the master: 7 panes, the newest of 12 rows on average and 30 at most",
     ):
         assert line in shown
