@@ -16,6 +16,7 @@ from agents.errors import JobError, did_you_mean, nearest
 from agents.intake.poison import insert_whatever
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
+from agents.jobs.iterating import check_size
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
@@ -166,13 +167,21 @@ def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
         return plan.finish(plan.schema.merge_window([paos]), None)
     size_ms = plan.window.size_ms
     ordered = paos.sort(INTERVAL)
-    results = [_with_bounds(plan.finish(paos.head(0).drop(INTERVAL), (0, size_ms)).head(0), 0, 0)]
+    none = plan.finish(plan.grouped.empty().drop(INTERVAL), (0, size_ms)).head(0)
+    results, last = [_with_bounds(none, 0, 0)], none
     for end_ms in _window_ends(plan, ordered):
         start_ms = end_ms - size_ms
-        first, last = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
-        if first < last:
-            merged = plan.schema.merge_window([ordered.slice(first, last - first)])
-            results.append(_with_bounds(plan.finish(merged, (start_ms, end_ms)), start_ms, end_ms))
+        first, until = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
+        rows = none
+        if first < until:
+            merged = plan.schema.merge_window([ordered.slice(first, until - first)])
+            if plan.iterating is not None:
+                merged = plan.iterating.regroup(merged, last)
+            rows = plan.finish(merged, (start_ms, end_ms))
+            results.append(_with_bounds(rows, start_ms, end_ms))
+        if plan.iterating is not None:
+            check_size(rows)
+        last = rows
     return pl.concat(results)
 
 

@@ -100,6 +100,8 @@ class Result(msgspec.Struct, frozen=True):
     hops: list[str] = []
     #: The version of the job that the window's last interval is counted by.
     version: int = 1
+    #: Of a job that reads its last result: whether this one is the same, and has rows.
+    converged: bool | msgspec.UnsetType = msgspec.UNSET
     #: How many rows more the result has, for which there was no room; of feedback only.
     cut: int | msgspec.UnsetType = msgspec.UNSET
     #: To who follows a job: older windows that late data changed together with this one, too many to send.

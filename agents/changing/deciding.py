@@ -40,6 +40,9 @@ def next_version(
     if request.expected not in (None, newest.number):
         raise JobConflictError(f"job {job.definition.key} has version {newest.number} now, not {request.expected}")
     _check_kind(job, newest, request)
+    if versions.newest.plan.iterating is not None and request.kind in ("update", "rollback"):
+        what = "reads its last result, which has to go on as it is"
+        raise JobError(f"job {job.definition.key} {what}: stop it and publish it anew")
     number = newest.number + 1
     definition = replace(_definition(job, request), version=number)
     old, new = versions.newest.plan, compile_job(definition, definition.types, admits)

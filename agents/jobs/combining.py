@@ -7,7 +7,7 @@ times. The offline side evaluates the same text with Spark and shares no code wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import polars as pl
@@ -18,6 +18,7 @@ from agents.errors import JobError, JobSpecError, did_you_mean, nearest
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.growth import check_growth
+from agents.jobs.join_form import How
 from agents.jobs.joins import Joined, JoinQuery, parse_joins
 from agents.jobs.operators import condition
 from agents.jobs.query import aggregate_call, is_window_field
@@ -38,8 +39,10 @@ class _Column(NamedTuple):
     type: SqlType | ArrayType
 
 
-class _Join(NamedTuple):
-    how: Literal["inner", "left"]
+class Joining(NamedTuple):
+    """Which columns are to be equal, and what becomes of rows on the left that match none."""
+
+    how: How
     left: tuple[str, ...]
     right: tuple[str, ...]
 
@@ -56,7 +59,7 @@ class Combining(msgspec.Struct, frozen=True, eq=False):
     query: JoinQuery
     output: tuple[tuple[str, SqlType | ArrayType], ...]
     read: tuple[Mapping[str, SqlType | ArrayType], ...]
-    _joins: tuple[_Join, ...]
+    _joins: tuple[Joining, ...]
     _where: pl.Expr | None
     _results: tuple[pl.Expr, ...]
     _order: tuple[Order, ...]
@@ -73,7 +76,7 @@ class Combining(msgspec.Struct, frozen=True, eq=False):
         """
         joined = self._frame(0, frames[0])
         for number, join in enumerate(self._joins, start=1):
-            joined = _join(joined, self._frame(number, frames[number]), join, self.query.reads[number].job)
+            joined = join_frames(joined, self._frame(number, frames[number]), join, self.query.reads[number].job)
         bounds = [
             pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
             for name, bound in zip((WINDOW_START, WINDOW_END), window, strict=True)
@@ -145,7 +148,7 @@ def _compile(query: JoinQuery, joined: Joined) -> Combining:
     )
 
 
-def _compile_join(scope: _JoinScope, number: int, how: str, on: Sequence[exp.EQ]) -> _Join:
+def _compile_join(scope: _JoinScope, number: int, how: str, on: Sequence[exp.EQ]) -> Joining:
     left, right = [], []
     for pair in on:
         sides = {scope.number_of(node): (node, scope.column(node)) for node in (pair.this, pair.expression)}
@@ -158,7 +161,7 @@ def _compile_join(scope: _JoinScope, number: int, how: str, on: Sequence[exp.EQ]
             raise refused(node, message, "join by columns of one type, neither DOUBLE nor ARRAY")
         left.append(other.frame)
         right.append(column.frame)
-    return _Join("left" if how == "left" else "inner", tuple(left), tuple(right))
+    return Joining("left" if how == "left" else "inner", tuple(left), tuple(right))
 
 
 def _compile_order(query: JoinQuery, scope: _JoinScope, node: exp.Ordered) -> Order:
@@ -168,12 +171,17 @@ def _compile_order(query: JoinQuery, scope: _JoinScope, node: exp.Ordered) -> Or
     return Order.of(node, value.expr)
 
 
-def _join(left: pl.DataFrame, right: pl.DataFrame, join: _Join, job: str) -> pl.DataFrame:
+def join_frames(left: pl.DataFrame, right: pl.DataFrame, join: Joining, name: str) -> pl.DataFrame:
+    """Join two frames without a column in common; NULL equals nothing.
+
+    Raises:
+        JobError: both have the same keys so often that the rows would be too many; it names the right one.
+    """
     counts = right.group_by(join.right).len("rows")
     matches = left.select(join.left).join(counts, left_on=join.left, right_on=join.right, how="inner")["rows"].sum()
     if matches + (left.height if join.how == "left" else 0) > ROWS_MAX:
         raise JobError(
-            f"joined with {job} there are {matches} rows, over the limit of {ROWS_MAX}: "
+            f"joined with {name} there are {matches} rows, over the limit of {ROWS_MAX}: "
             "both sides have the same keys many times"
         )
     return left.join(right, left_on=join.left, right_on=join.right, how=join.how, coalesce=False)

@@ -16,9 +16,11 @@ from sqlglot import exp
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition
+from agents.jobs.last_result import Last, has_last
 from agents.jobs.own import OwnFunction, fingerprint
 from agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
-from agents.jobs.query import columns_read, parse_query
+from agents.jobs.prefilter import conjuncts
+from agents.jobs.query import Query, columns_read, is_window_field, parse_query
 from agents.jobs.steps import steps_of
 from agents.jobs.types import SqlType
 
@@ -34,7 +36,8 @@ def explain_plan(plan: Plan) -> Json:
     """Describe a compiled job.
 
     Returns:
-        job, source, query, joins (other jobs that it reads), options, columns read (name, type), functions that it
+        job, source, query, last_result (how it is joined, None if it is not: join, filter, keys),
+        joins (other jobs that it reads), options, columns read (name, type), functions that it
         brings along (name, args, returns, and key: a short name of the one they are signed with, None if they are not),
         prefilter (texts that every wanted line contains), filter, keys (column, expression, type), aggregates (column,
         expression, aggregate, inverse, and the PAO columns states and slots), windows (how they are made: `difference`,
@@ -82,12 +85,13 @@ def _facts(plan: Plan) -> Json:
         "job": f"{definition.creator}/{definition.name}",
         "source": plan.source,
         "query": definition.text,
+        "last_result": None if query.last is None else _last(query, query.last),
         "joins": [] if definition.joined is None else [use.job for use in definition.joined.uses],
         "options": msgspec.to_builtins(options),
         "columns": _columns(plan),
         "functions": [_own(each) for each in definition.functions],
         "prefilter": list(plan.literals),
-        "filter": None if query.where is None else written(query.where),
+        "filter": None if syntax.where is None else written(syntax.where),
         "keys": _keys(plan, syntax),
         "aggregates": _aggregates(plan, syntax),
         "windows": _windows(plan),
@@ -103,6 +107,12 @@ def _facts(plan: Plan) -> Json:
         "limit": shown.limit,
         "output": [{"name": name, "type": kind.ddl} for name, kind in plan.output],
     }
+
+
+def _last(query: Query, last: Last) -> Json:
+    mixed = [written(part) for part in conjuncts(query.where) if has_last(part)] if query.where is not None else []
+    keys = [written(node) for node in query.groups if not is_window_field(node)]
+    return {"join": written(last.node).strip(), "filter": " AND ".join(mixed) or None, "keys": keys}
 
 
 def _columns(plan: Plan) -> list[Json]:

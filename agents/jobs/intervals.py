@@ -5,11 +5,19 @@ from __future__ import annotations
 import math
 
 from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.query import Window
+from agents.jobs.definition import Definition, Options
+from agents.jobs.dialect import refused
+from agents.jobs.query import Query, Window
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
+#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
+RETAIN_MS = 86_400_000
+#: Of a job that reads its last result: so many slides more than a window, for after a restart its results are computed
+#: one after the other from the oldest on; and the most that a job may ask for.
+SLIDES_RETAINED, SLIDES_RETAINED_MAX = 64, 512
+#: Slides in a window of such a job: as many results follow from each that is lost.
+SLIDES_MAX = 512
 
 
 def check_options(definition: Definition, window: Window | None) -> None:
@@ -25,6 +33,36 @@ def check_options(definition: Definition, window: Window | None) -> None:
             f"the option retain ({options.retain_ms} ms) is shorter than the window, of which it would lose the front",
             hint=f"use {window.size_ms} ms or more, or leave it out",
         )
+
+
+def check_iterating(query: Query, options: Options) -> None:
+    """Refuse what a job that reads its last result cannot do, for each of its results needs the one before."""
+    window, last = query.window, query.last
+    assert window is not None and last is not None
+    size_ms, slide_ms = window
+    most_ms = size_ms + SLIDES_RETAINED_MAX * slide_ms
+    if options.trees > 1:
+        raise refused(last.node, "a job that reads its last result has one tree: leave the option trees out")
+    if options.availability != "exact":
+        raise refused(last.node, 'a job that reads its last result is availability = "exact": two sides would drift')
+    if options.emit_every_ms is not None:
+        raise refused(last.node, "a job that reads its last result has no emit_every: open windows have no result")
+    if size_ms > SLIDES_MAX * slide_ms:
+        hint = "a shorter window, or a longer slide"
+        raise refused(last.node, f"the window has {size_ms // slide_ms} slides, over the limit of {SLIDES_MAX}", hint)
+    if options.retain_ms is not None and options.retain_ms > most_ms:
+        raise JobSpecError(
+            f"the option retain ({options.retain_ms} ms) is too long for a job that reads its last result",
+            hint=f"use {most_ms} ms or less, or leave it out",
+        )
+
+
+def retain_ms_of(options: Options, window: Window, iterates: bool) -> int:
+    """Return how long before the newest interval with rows a job with a window retains its panes."""
+    if options.retain_ms is not None:
+        return options.retain_ms
+    size_ms, slide_ms = window
+    return size_ms + SLIDES_RETAINED * slide_ms if iterates else max(RETAIN_MS, 2 * size_ms)
 
 
 def interval_ms_of(definition: Definition, window: Window | None) -> int:

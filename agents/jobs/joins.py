@@ -14,6 +14,7 @@ import msgspec
 from sqlglot import exp
 
 from agents.jobs.dialect import QUERY_BYTES_MAX, JobSql, parse_statement, refused
+from agents.jobs.join_form import join_form
 from agents.jobs.query import OUTPUTS_MAX, Item, check_clauses, condition_of, items_of, limit_of, order_of
 from agents.jobs.types import parse_type
 
@@ -21,7 +22,6 @@ from agents.jobs.types import parse_type
 USES_MAX = 8
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}/[a-z0-9][a-z0-9._-]{0,62}")
 _CLAUSES = {"expressions", "from_", "joins", "where", "order", "limit"}
-_SIDES: dict[str, Literal["inner", "left"]] = {"": "inner", "LEFT": "left"}
 
 
 class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -163,21 +163,5 @@ def _read(table: exp.Expr, how: Literal["first", "inner", "left"], on: tuple[exp
 
 
 def _joined(join: exp.Expr) -> Read:
-    side = join.args.get("side") or ""
-    kinds = {name: part for name, part in join.args.items() if part and name not in ("this", "on", "side")}
-    if join.args.get("kind") in ("INNER", "OUTER"):
-        kinds.pop("kind")
-    if kinds or side not in _SIDES:
-        raise refused(join, "jobs are joined by JOIN or LEFT JOIN", "JOIN job('creator/name') b ON a.key = b.key")
-    condition = join.args.get("on")
-    if condition is None or isinstance(condition, exp.Boolean):
-        raise refused(join, "this join has no condition", "ON a.key = b.key")
-    condition = condition.unnest()
-    pairs: list[exp.EQ] = []
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        pair = part.unnest()
-        sides = (pair.this, pair.expression) if isinstance(pair, exp.EQ) else (None,)
-        if not isinstance(pair, exp.EQ) or not all(isinstance(side, exp.Column) for side in sides):
-            raise refused(pair, "jobs are joined where columns are equal", "ON a.key = b.key AND a.day = b.day")
-        pairs.append(pair)
-    return _read(join.this, _SIDES[side], tuple(pairs))
+    how, pairs = join_form(join, "jobs", "JOIN job('creator/name') b ON a.key = b.key")
+    return _read(join.this, how, pairs)

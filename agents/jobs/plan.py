@@ -16,20 +16,21 @@ from polars.exceptions import PolarsError
 from sqlglot import exp
 
 from agents.errors import JobError, JobSpecError
-from agents.jobs.aggregates import Aggregated
 from agents.jobs.alike import filter_key, map_key
 from agents.jobs.combining import Combining, compile_joined
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
+from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
 from agents.jobs.growth import check_growth
-from agents.jobs.intervals import check_options, interval_ms_of
+from agents.jobs.intervals import check_iterating, check_options, interval_ms_of, retain_ms_of
+from agents.jobs.iterating import Iterating, compile_iterating
 from agents.jobs.operators import condition
 from agents.jobs.own import Admits, bound
 from agents.jobs.prefilter import literals_of
-from agents.jobs.query import TIME_COLUMN, Query, Window, aggregate_call, is_window_field, parse_query
-from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, Key, RowScope, canonical
-from agents.jobs.sorting import Order, by_position, output_value, sort_rows
+from agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
+from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, RowScope
+from agents.jobs.sorting import Order, sort_rows
 from agents.jobs.types import ArrayType, SqlType
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import creator, finish, nothing
@@ -38,10 +39,6 @@ from cbt.schema import INTERVAL, PaoSchema
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.
 LEAP_MS_MIN, LEAP_MS_MAX = 5_000, 10_000
-#: How long closed windows can be asked for when the job does not say: one day, and at least two windows.
-RETAIN_MS = 86_400_000
-#: Keys and slots of one PAO row: the tree notes which are null in one word.
-_KEY_COLUMNS_MAX = 64
 
 
 class Syntax(NamedTuple):
@@ -95,6 +92,13 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     _limit: int | None
     #: What the master makes of other jobs' results, for its own are none; None for a job over a source.
     joined: Combining | None = None
+    #: How the master joins PAOs with the job's last result; None for a job that does not read that.
+    iterating: Iterating | None = None
+
+    @property
+    def grouped(self) -> PaoSchema:
+        """The shape of the PAOs that results are made of: the agents', or what `iterating` makes of them."""
+        return self.schema if self.iterating is None else self.iterating.schema
 
     @property
     def leap_after_ms(self) -> int:
@@ -107,7 +111,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         """How many intervals before the newest one with rows a job retains; without a window its one result is all."""
         if self.window is None:
             return 0
-        return (self.definition.options.retain_ms or max(RETAIN_MS, 2 * self.window.size_ms)) // self.interval_ms
+        return retain_ms_of(self.definition.options, self.window, self.iterating is not None) // self.interval_ms
 
     def reduce(self, events: pl.DataFrame) -> pl.DataFrame:
         """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).
@@ -149,23 +153,23 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         Rows that compare equal come in the order of all output columns, so equal PAOs give equal results.
 
         Args:
-            paos: one row per key, without `interval`.
+            paos: one row per key, without `interval`, as `grouped` has them.
             window: (start_ms, end_ms), half-open; None for a query without window.
             limit: most rows; those that come first.
 
         Raises:
             JobError: an aggregate cannot say what it should: an exact sum left its type, a set its bound.
         """
-        if paos.height == 0 and not self.schema.keys and self.window is None:
+        if paos.height == 0 and not self.grouped.keys and self.window is None:
             # The state of an ungrouped query that no event has reached: one row, as in Spark.
-            paos = nothing(self.schema)
+            paos = nothing(self.grouped)
         bounds = window if window is not None else (None, None)
         span = [
             pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
             for name, bound in zip((WINDOW_START, WINDOW_END), bounds, strict=True)
         ]
         try:
-            finished = finish(paos, self.schema)
+            finished = finish(paos, self.grouped)
         except (AggregateOverflow, AggregateLimit) as error:
             raise JobError(str(error).replace(repr(error.column), repr(self._written[error.column]))) from None
         except UserPaoError as error:
@@ -239,56 +243,56 @@ def _compile_anew(definition: Definition, columns: Mapping[str, SqlType], admits
 
 
 def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
-    where = condition(compile_expression(query.where, rows)) if query.where is not None else None
-    filtered_by = filter_key(query.where, rows.read, definition.functions)
-    keys = _keys(query, rows)
-    if definition.options.trees > 1 and not keys:
+    mapped, shown, written, iterating = _understood(query, rows)
+    options = definition.options
+    if options.trees > 1 and not mapped.keys:
         hint = "leave trees out, or group by a column"
-        raise refused(
-            query.select, f"trees = {definition.options.trees} spreads keys over trees, and here are none", hint
-        )
-    groups = GroupScope(query, rows, keys)
-    results, having, order = _compile_shown(query, groups)
-    aggregates = list(groups.aggregates.values())
-    if not keys and not aggregates and query.window is None:
+        raise refused(query.select, f"trees = {options.trees} spreads keys over trees, and here are none", hint)
+    if not mapped.keys and not mapped.aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
     check_options(definition, query.window)
+    if query.last is not None:
+        check_iterating(query, options)
     interval_ms = interval_ms_of(definition, query.window)
     inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
-    inputs += [_normalised(key).alias(key.column) for key in keys]
-    inputs += [made.input.alias(name) for name, made in aggregates if made.input is not None]
-    schema = _schema(query, keys, aggregates)
+    inputs += [input_of(key) for key in mapped.keys]
+    inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
+    schema = schema_of(query, mapped.keys, mapped.aggregates)
+    read = {name: None if made.input is None else pl.col(name) for name, made in mapped.aggregates}
     return Plan(
         definition=definition,
         source=query.source,
         columns=dict(rows.read),
-        literals=literals_of(query, rows),
+        literals=literals_of(mapped.where, rows),
         interval_ms=interval_ms,
         window=query.window,
         schema=schema,
-        output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, results, strict=True)),
-        map_key=map_key(query.where, _nodes(keys), groups.calls, rows.read, definition.functions),
-        filter_key=filtered_by,
-        _where=where,
+        output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
+        map_key=map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions),
+        filter_key=filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions),
+        _where=condition(compile_expression(mapped.where, rows)) if mapped.where is not None else None,
         _inputs=tuple(inputs),
-        _create=creator(schema, {name: None if made.input is None else pl.col(name) for name, made in aggregates}),
-        _written=groups.written,
-        _having=having,
-        _results=tuple(expr for expr, _ in results),
-        _order=order,
+        _create=creator(schema, read),
+        _written=written,
+        _having=shown.having,
+        _results=tuple(expr for expr, _ in shown.results),
+        _order=shown.order,
         _limit=query.limit,
+        iterating=iterating,
     )
 
 
-def _compile_shown(
-    query: Query, groups: GroupScope
-) -> tuple[list[tuple[pl.Expr, SqlType | ArrayType]], pl.Expr | None, tuple[Order, ...]]:
-    """Compile what the master computes: the output columns, HAVING and ORDER BY."""
-    results = [output_value(item, compile_expression(item.node, groups)) for item in query.items]
-    groups.outputs = "last"
-    having = condition(compile_expression(query.having, groups)) if query.having is not None else None
-    groups.outputs = "first"
-    return results, having, tuple(_order(query, groups, node) for node in query.order)
+def _understood(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[str, str], Iterating | None]:
+    """Return what is done with events, what a result is made of, how the query writes its aggregates, and iterates."""
+    if query.last is not None:
+        return compile_iterating(query, rows)
+    if query.where is not None:
+        # First, for of several mistakes the first in the text is told.
+        condition(compile_expression(query.where, rows))
+    keys = keys_of(query, rows)
+    groups = GroupScope(query, rows, keys)
+    shown = compile_shown(query, groups)
+    return MapSide(query.where, keys, tuple(groups.aggregates.values()), groups.calls), shown, groups.written, None
 
 
 def syntax_of(plan: Plan) -> Syntax:
@@ -296,14 +300,14 @@ def syntax_of(plan: Plan) -> Syntax:
     definition = plan.definition
     query = parse_query(definition.query)
     rows = RowScope(query, plan.columns, bound(definition.creator, definition.name, definition.functions, None))
-    keys = _keys(query, rows)
-    groups = GroupScope(query, rows, keys)
-    _compile_shown(query, groups)
-    return Syntax(query.where, _nodes(keys), groups.calls)
+    mapped, _, _, _ = _understood(query, rows)
+    return Syntax(mapped.where, mapped.groups, mapped.calls)
 
 
-def _nodes(keys: Sequence[Key]) -> tuple[exp.Expr, ...]:
-    return tuple(key.value.node for key in keys)
+def _read_by(node: exp.Expr | None, rows: RowScope) -> Mapping[str, SqlType]:
+    """Return those columns that are read which an expression reads."""
+    names = {column.name.lower() for column in node.find_all(exp.Column)} if node is not None else set()
+    return {name: kind for name, kind in rows.read.items() if name.lower() in names}
 
 
 def _joining(clock: Plan, joined: Combining) -> Plan:
@@ -312,69 +316,14 @@ def _joining(clock: Plan, joined: Combining) -> Plan:
     return msgspec.structs.replace(clock, output=joined.output, _results=nothing, joined=joined)
 
 
-def _schema(query: Query, keys: tuple[Key, ...], aggregates: Sequence[tuple[str, Aggregated]]) -> PaoSchema:
-    schema = PaoSchema(
-        keys=tuple((key.column, key.type.dtype) for key in keys),
-        aggregates=tuple((name, made.aggregate) for name, made in aggregates),
-    )
-    columns = len(schema.keys) + len(schema.slots)
-    if columns > _KEY_COLUMNS_MAX:
-        raise refused(
-            query.select,
-            f"{columns} group keys, distinct counts, sets and sketches are more than {_KEY_COLUMNS_MAX}",
-            "make two jobs of it",
-        )
-    return schema
-
-
-def _keys(query: Query, rows: RowScope) -> tuple[Key, ...]:
-    keys: dict[object, Key] = {}
-    for written in query.groups:
-        node = _group_node(written, query, rows)
-        if is_window_field(node) and query.window is not None:
-            continue  # The window is a key anyway.
-        value = compile_expression(node, rows)
-        if not isinstance(value.type, SqlType):
-            raise refused(written, "a literal is no group key")
-        identity = canonical(node)
-        keys.setdefault(identity, Key(f"k{len(keys)}", value, identity))
-    return tuple(keys.values())
-
-
-def _group_node(written: exp.Expr, query: Query, rows: RowScope) -> exp.Expr:
-    """What a GROUP BY entry stands for: an output column by position or name, or the expression itself."""
-    node = by_position(written, query.items, "GROUP BY")
-    if node is None and isinstance(written, exp.Column) and not written.table and not rows.has(written.name):
-        node = next((item.node for item in query.items if item.name.lower() == written.name.lower()), None)
-    if node is None:
-        return written
-    for inner in node.walk():
-        if aggregate_call(inner) is not None:
-            raise refused(written, "this output column holds an aggregate, so it is no group key")
-    return node
-
-
-def _order(query: Query, scope: GroupScope, node: exp.Ordered) -> Order:
-    chosen = by_position(node.this, query.items, "ORDER BY")
-    if chosen is not None:
-        before, scope.outputs = scope.outputs, "hidden"
-        value = compile_expression(chosen, scope)
-        scope.outputs = before
-    else:
-        value = compile_expression(node.this, scope)
-    return Order.of(node, value.expr)
-
-
-def _normalised(key: Key) -> pl.Expr:
-    value = key.value.expr
-    # Spark groups 0.0 and -0.0 together and shows 0.0.
-    return pl.when(value == 0.0).then(0.0).otherwise(value) if key.type is SqlType.DOUBLE else value
-
-
 def _try_out(plan: Plan) -> None:
     """Run the plan over no events, so that what Polars cannot evaluate is refused at publish."""
     schema = {TIME_COLUMN: pl.Datetime("ms"), **{name: kind.dtype for name, kind in plan.columns.items()}}
     paos = plan.reduce(pl.DataFrame(schema=schema))
-    result = plan.finish(paos.drop(INTERVAL), (0, 1) if plan.window is not None else None)
+    paos = paos.drop(INTERVAL)
+    if plan.iterating is not None:
+        last = pl.DataFrame(schema={name: kind.dtype for name, kind in plan.output})
+        paos = plan.iterating.regroup(paos, last)
+    result = plan.finish(paos, (0, 1) if plan.window is not None else None)
     expected = {name: kind.dtype for name, kind in plan.output}
     assert dict(result.schema) == expected, f"planned {expected}, got {dict(result.schema)}"

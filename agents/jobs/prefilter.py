@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from agents.jobs.query import Query
 from agents.jobs.scopes import RowScope
 from agents.jobs.types import SqlType
 
@@ -12,12 +11,12 @@ from agents.jobs.types import SqlType
 _ESCAPABLE = frozenset("\"'\\/<>&")
 
 
-def literals_of(query: Query, rows: RowScope) -> tuple[str, ...]:
-    """The literals of conditions `column = 'literal'` that every row of the result has to meet, in text order."""
-    if query.where is None:
+def literals_of(where: exp.Expr | None, rows: RowScope) -> tuple[str, ...]:
+    """The literals of conditions `column = 'literal'` that every wanted event has to meet, in text order."""
+    if where is None:
         return ()
     found: dict[str, None] = {}
-    for part in _conjuncts(query.where):
+    for part in conjuncts(where):
         if not isinstance(part, exp.EQ):
             continue
         for column, literal in ((part.this, part.expression), (part.expression, part.this)):
@@ -44,7 +43,8 @@ def is_verbatim(text: str) -> bool:
     return False
 
 
-def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+def conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    """The conditions that all have to hold for a condition to hold, in text order."""
     pending, parts = [node], []
     while pending:
         part = pending.pop()

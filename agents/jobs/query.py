@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from agents.jobs.dialect import parse_statement, refused
 from agents.jobs.durations import parse_duration_ms
+from agents.jobs.last_result import Last, is_last, take_last
 
 #: The event time column that every source has.
 TIME_COLUMN = "ts"
@@ -24,7 +25,7 @@ AGGREGATES = (
     *("percentile_approx", "collect_set"),
 )
 
-_CLAUSES = {"expressions", "from_", "where", "group", "having", "order", "limit"}
+_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 _CLAUSE_NAMES = {
     "group": "GROUP BY",
     "having": "HAVING",
@@ -73,6 +74,7 @@ class Query(msgspec.Struct, frozen=True):
         having: the group filter.
         order: the sort keys as written.
         limit: the most rows of a result.
+        last: how it joins its own last result; None if it does not.
     """
 
     select: exp.Select
@@ -85,6 +87,7 @@ class Query(msgspec.Struct, frozen=True):
     having: exp.Expr | None
     order: tuple[exp.Ordered, ...]
     limit: int | None
+    last: Last | None = None
 
 
 def parse_query(text: str) -> Query:
@@ -99,17 +102,23 @@ def parse_query(text: str) -> Query:
     check_clauses(tree, _CLAUSES, "the job language")
     source, qualifiers = _source(tree)
     groups, window = _groups(tree)
+    items = items_of(tree)
+    last = take_last(tree, qualifiers, frozenset(item.name.lower() for item in items))
+    if last is not None and window is None:
+        hint = "GROUP BY ..., window(ts, '60 seconds', '10 seconds')"
+        raise refused(last.node, "a job that reads its last result has a window, of which that is the one before", hint)
     return Query(
         select=tree,
         source=source,
         qualifiers=qualifiers,
-        items=items_of(tree),
+        items=items,
         where=condition_of(tree, "where"),
         groups=groups,
         window=window,
         having=condition_of(tree, "having"),
         order=order_of(tree),
         limit=limit_of(tree),
+        last=last,
     )
 
 
@@ -125,8 +134,9 @@ def check_clauses(tree: exp.Select, known: Collection[str], where: str) -> None:
 def columns_read(query: str | Query) -> dict[str, exp.Expr]:
     """List the raw columns a query reads, before any type is known: name as first written -> where it is read first.
 
-    `ts` and `window` are not listed. A name in GROUP BY, HAVING or ORDER BY that is also an output name counts as the
-    output unless the column is read elsewhere, as in Spark when the source has no such column.
+    `ts`, `window` and columns of the job's last result are not listed. A name in GROUP BY, HAVING or ORDER BY that is
+    also an output name counts as the output unless the column is read elsewhere, as in Spark when the source has no
+    such column.
     """
     parsed = parse_query(query) if isinstance(query, str) else query
     outputs = {item.name.lower() for item in parsed.items}
@@ -134,6 +144,8 @@ def columns_read(query: str | Query) -> dict[str, exp.Expr]:
     inner: list[exp.Expr] = [item.node for item in parsed.items]
     if parsed.where is not None:
         inner.append(parsed.where)
+    if parsed.last is not None:
+        inner += [column for column, _ in parsed.last.on]
     outer = [*parsed.groups, *parsed.order]
     if parsed.having is not None:
         outer.append(parsed.having)
@@ -141,7 +153,7 @@ def columns_read(query: str | Query) -> dict[str, exp.Expr]:
     for parts, hidden in ((inner, frozenset[str]()), (outer, outputs)):
         for column in (column for part in parts for column in part.find_all(exp.Column)):
             name = column.name
-            if name.lower() in seen or name.lower() in hidden or is_window_field(column):
+            if name.lower() in seen or name.lower() in hidden or is_window_field(column) or is_last(column):
                 continue
             seen.add(name.lower())
             found[name] = column

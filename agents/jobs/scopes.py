@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 import polars as pl
@@ -12,6 +13,7 @@ from agents.errors import did_you_mean, nearest
 from agents.jobs.aggregates import Aggregated, compile_aggregate
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
+from agents.jobs.last_result import LAST_RESULT, is_last
 from agents.jobs.own import Call, OwnFunction, called
 from agents.jobs.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
 from agents.jobs.types import SqlType
@@ -26,7 +28,8 @@ def canonical(node: exp.Expr) -> object:
     if isinstance(node, exp.Paren):
         return canonical(node.this)
     if isinstance(node, exp.Column):
-        return ("column", "window" if is_window_field(node) else "", node.name.lower())
+        of = "window" if is_window_field(node) else LAST_RESULT if is_last(node) else ""
+        return ("column", of, node.name.lower())
     parts: list[object] = [type(node).__name__]
     for name, part in sorted(node.args.items()):
         if part is None or part is False or name in ("_type", "safe", "typed"):
@@ -38,6 +41,23 @@ def canonical(node: exp.Expr) -> object:
         else:
             parts.append((name, canonical(part) if isinstance(part, exp.Expr) else part))
     return tuple(parts)
+
+
+class Rows(Protocol):
+    """Names over the rows that are grouped."""
+
+    @property
+    def own(self) -> Mapping[str, object]:
+        """The job's own functions, by name."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether events have such a column."""
+        ...
+
+    def resolve(self, node: exp.Expr) -> Value | None:
+        """As of `expressions.Scope`."""
+        ...
 
 
 class RowScope:
@@ -126,7 +146,7 @@ class Key(msgspec.Struct, frozen=True):
 class GroupScope:
     """Names over merged PAOs: group keys, aggregates, the window's bounds; and output names where they are visible."""
 
-    def __init__(self, query: Query, rows: RowScope, keys: tuple[Key, ...]) -> None:
+    def __init__(self, query: Query, rows: Rows, keys: tuple[Key, ...]) -> None:
         self._query, self._rows = query, rows
         self._keys = {key.identity: key for key in keys}
         self._outputs = {item.name.lower(): item.node for item in query.items}
@@ -184,8 +204,12 @@ class GroupScope:
         identity = canonical(node)
         if identity not in self.aggregates:
             name = f"a{len(self.aggregates)}"
-            self.aggregates[identity] = (name, compile_aggregate(node, self._rows))
+            self.aggregates[identity] = (name, self._compiled(name, node))
             self.calls[name] = node
             self.written[name] = node.sql("spark", normalize_functions=False)
         name, compiled = self.aggregates[identity]
         return Value(pl.col(name), compiled.type, node)
+
+    def _compiled(self, name: str, node: exp.Expr) -> Aggregated:
+        """Compile an aggregate that goes by a name."""
+        return compile_aggregate(node, self._rows)

@@ -69,6 +69,12 @@ def _master(facts: Json) -> list[str]:
         if facts["joins"]:
             found.append(f"ask the masters of {_listed(facts['joins'])} for the same window, and join their rows")
             made = None
+        if facts["last_result"]:
+            last, keys = facts["last_result"], facts["last_result"]["keys"]
+            kept = f", keep rows where {last['filter']}" if last["filter"] else ""
+            grouped = f", and group by {_listed(keys)}" if keys else ""
+            before = f"of the window that ended {duration(slide)} before"
+            found.append(f"join the PAOs of each window with the result {before}: {last['join']}{kept}{grouped}")
         found.append(f"answer windows of {duration(size)} every {duration(slide)}" + (f", {made}" if made else ""))
     clauses = [("HAVING", facts["having"]), ("ORDER BY", ", ".join(facts["order"])), ("LIMIT", facts["limit"])]
     shown = " ".join(f"{word} {value}" for word, value in clauses if value not in (None, ""))

@@ -223,8 +223,15 @@ def _check_successor(before: Compiled, version: Version, plan: Plan) -> None:
     """Refuse a version whose intervals, or PAOs, are not what it says: no event would fit in what is open."""
     if plan.interval_ms != before.plan.interval_ms or (plan.window is None) != (before.plan.window is None):
         raise JobSpecError(f"version {version.number} has other intervals than the version before")
+    if _iterates(plan) != _iterates(before.plan):
+        raise JobSpecError(f"version {version.number} reads its last result otherwise than the version before")
     if version.states == before.version.states and plan.schema.columns != before.plan.schema.columns:
         raise JobSpecError(f"version {version.number} says it has the PAOs of the version before, and has others")
+
+
+def _iterates(plan: Plan) -> str | None:
+    """The query of a job that reads its last result: it stays the same in all versions."""
+    return None if plan.iterating is None else plan.definition.query
 
 
 def has_same_states(old: Plan, new: Plan) -> bool:
@@ -243,6 +250,8 @@ def check_change(old: Plan, new: Plan) -> None:
         raise _refused(f"it reads {before.source!r}, and the new query {after.source!r}")
     if (old.window is None) != (new.window is None):
         raise _refused("it has a window, and the new query has none" if old.window else "it has no window")
+    if _iterates(old) != _iterates(new):
+        raise _refused("it reads its last result" if old.iterating else "the new query reads its last result")
     if new.interval_ms != old.interval_ms:
         raise _refused(f"its intervals are {old.interval_ms} ms long, and would be {new.interval_ms} ms")
     for option in ("trees", "semantics", "availability", "replicas", "application"):

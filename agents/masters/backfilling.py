@@ -77,6 +77,8 @@ def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
     version, plan = counting(job, state)
     if plan.window is None:
         raise JobError("this job has no window: it counts since it began, and has no intervals to backfill")
+    if plan.iterating is not None:
+        raise JobError("this job reads its last result, so what is past cannot be loaded into it")
     reach = reach_of(job, state)
     if reach is None:
         raise JobError("this job has not committed an interval yet; backfill it after its first result")

@@ -10,9 +10,12 @@ from collections.abc import Mapping
 import polars as pl
 from msgspec.structs import replace
 
+from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
+from agents.masters.owing import without_expired
 from agents.masters.results import Runs
+from agents.masters.state import MasterState
 from agents.paos import Paos
 from agents.payload import Notes, unpack
 from cbt import INTERVAL
@@ -65,6 +68,21 @@ def bounded(gaps: Runs) -> Runs:
         return gaps
     joined = gaps[: extra + 1]
     return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
+
+
+def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
+    """Forget what concerns only intervals up to `oldest`, and what a commit changes of panes that expire with it."""
+    for key in change.expired:
+        change.labels.pop(key, None)
+        change.frames.pop(key, None)
+    return replace(
+        state,
+        expired=oldest,
+        gaps=tuple(gap for gap in state.gaps if gap[1] > oldest),
+        lost={agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()},
+        backfilled=tuple(run for run in state.backfilled if run[1] > oldest),
+        owing=without_expired(state.owing, oldest),
+    )
 
 
 def with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:

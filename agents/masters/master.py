@@ -25,13 +25,15 @@ from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
-from agents.jobs.versions import Compiled, Versions
+from agents.jobs.versions import Compiled, Version, Versions
 from agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
-from agents.masters.contents import bounded, content_of, with_lost
+from agents.masters.chain import Chain
+from agents.masters.chaining import advance, in_chain
+from agents.masters.contents import bounded, content_of, expired, with_lost
 from agents.masters.emission import Batch
 from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
-from agents.masters.owing import settled, without_expired
+from agents.masters.owing import settled
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
 from agents.masters.uptake import begun, taking_part, with_since
@@ -59,6 +61,8 @@ class Found(NamedTuple):
     by: Compiled
     #: Agents that it lacks may still bring their data, and the job wants such results to say so.
     awaited: bool
+    #: Of a job that reads its last result: whether that is the same.
+    converged: bool | None = None
 
 
 class Master:
@@ -76,6 +80,8 @@ class Master:
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
         self._history = History(self.versions, store, self.state.rollup.committed)
         self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
+        #: Of a job that reads its last result.
+        self._chain = Chain(self.versions, self._history, self.state.base, store) if self.plan.iterating else None
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
         self._news = News(self.plan, self._history.labels, self.state.edition)
@@ -90,6 +96,8 @@ class Master:
         with self._lock:
             self.versions = versions
             self._history.adopt(versions)
+            if self._chain is not None:
+                self._chain.adopt(versions)
             self._cache.clear()
 
     @property
@@ -147,19 +155,20 @@ class Master:
                     raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
                 newest = max([state.newest, *rows.intervals.unique()])
                 state = replace(state, newest=newest)
-            change.expired = self._expired(state.newest)
-            for key in change.expired:
-                change.labels.pop(key, None)
-                change.frames.pop(key, None)
+            horizon = self._horizon(state.newest)
+            change.expired = [] if horizon is None else self._history.labels.between(None, horizon)
             oldest = max([state.expired, *change.expired])
-            gaps = tuple(gap for gap in state.gaps if gap[1] > oldest)
-            backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
-            lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
-            owing = without_expired(state.owing, oldest)
-            state = replace(state, expired=oldest, gaps=gaps, lost=lost, backfilled=backfilled, owing=owing)
+            chained = None
+            if self._chain is not None and horizon is not None:
+                gone = tuple(gap for gap in state.gaps if gap[1] <= oldest)
+                chained = advance(self._chain, self._history.labels, change, self.state, state, gone, horizon)
+                state = state if chained is None else replace(state, base=chained.base)
+            state = expired(change, state, oldest)
             self._news.stamp(change, state.edition, self._told(notes))
             self._history.write(msgspec.msgpack.encode(state), change)
             before_ms, self.state = self.through_ms, state
+            if self._chain is not None and chained is not None:
+                self._chain.settle(*chained)
             self._news.plan = self.plan
             self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
             self._cache.clear()
@@ -245,7 +254,8 @@ class Master:
         plan = found.by.plan
         rows = plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
         shown = rows if limit is None else rows.head(limit)
-        return result_of(plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
+        result = result_of(plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
+        return result if found.converged is None else replace(result, converged=found.converged)
 
     def find(self, span: Span | None, key: str | None) -> Found:
         """Return what a window, or the whole job so far for a query without window, is made of.
@@ -256,13 +266,15 @@ class Master:
 
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
+            JobError: the job reads its last result, and has none of such a window.
         """
-        expired = self._forgotten
-        if span is not None and span.start_ms // self.plan.interval_ms <= expired:
-            oldest_ms = (expired + 1) * self.plan.interval_ms
+        if span is not None and span.start_ms // self.plan.interval_ms <= self.expired:
+            oldest_ms = (self.expired + 1) * self.plan.interval_ms
             raise ExpiredError(
                 f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains"
             )
+        if self._chain is not None and span is not None:
+            self._chain.check(span, self.through_ms)
         with self._lock:
             merged = self._cache.get(span)
             if merged is None:
@@ -270,10 +282,11 @@ class Master:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
             through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
+            converged = None if self._chain is None or span is None else self._chain.is_converged(span.end_ms)
         paos, label, awaited = merged
-        if key is not None and by.plan.schema.keys:
-            paos = paos.filter(pl.col(by.plan.schema.key_names[0]).cast(pl.String) == key)
-        return Found(paos, label, self._gaps_in(span), through_ms, edition, by, awaited)
+        if key is not None and by.plan.grouped.keys:
+            paos = paos.filter(pl.col(by.plan.grouped.key_names[0]).cast(pl.String) == key)
+        return Found(paos, label, self._gaps_in(span), through_ms, edition, by, awaited, converged)
 
     def _counted_by(self, span: Span | None) -> Compiled:
         """Return the version that counts a window's last interval; without window, the last that was committed."""
@@ -286,6 +299,12 @@ class Master:
         """The last interval that nobody can be told of any more: not retained, or of a version that is forgotten."""
         oldest = self.versions.all[0].version.since
         return self.state.expired if oldest == NEVER else max(self.state.expired, oldest - 1)
+
+    @property
+    def expired(self) -> int:
+        """The last interval with which no window may begin any more; NEVER if all may."""
+        chained = None if self._chain is None else self._chain.expired
+        return self._forgotten if chained is None else max(self._forgotten, chained)
 
     def latest(self, other: Window | None = None) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
@@ -304,7 +323,7 @@ class Master:
             latest, through_ms = self.latest(other), self.through_ms
             if through_ms is None:
                 return [latest], Batch([]), Batch([])
-            since_ms = _ALWAYS_MS if self.state.expired == NEVER else (self.state.expired + 1) * self.plan.interval_ms
+            since_ms = _ALWAYS_MS if self.expired == NEVER else (self.expired + 1) * self.plan.interval_ms
             known = edition if 0 <= edition <= self.state.edition else None
             return self._news.of(known, after_ms, most, latest, (since_ms, through_ms), other)
 
@@ -318,6 +337,8 @@ class Master:
         if span is None:
             return len(self.state.gaps)
         first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        if self._chain is not None:
+            first = self._counted_by(span).version.begins
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
 
     def _taking_part(self) -> dict[str, int]:
@@ -328,29 +349,40 @@ class Master:
         return taking_part(rollup.roster, retired, lost)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
-        history, first, last = self._history, 0, None
+        history, chain = self._history, self._chain
         version, plan = self._counted_by(span)
         if span is None:
-            first = max(first, version.begins)
             paos = plan.schema.merge_window([history.pane(TOTAL)] if history.labels else [])
             labels = [history.labels[TOTAL]] if history.labels else []
-        else:
-            first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
-            paos = history.window(max(first, version.begins), last)
-            # Last: reading a damaged pane changes its label.
-            labels = history.labels.joined(max(first, version.begins), last)
+            label = self._label(labels, version, 0, None)
+            return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
+        first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        paos = history.window(max(first, version.begins), last) if chain is None else chain.regrouped(first, last)
+        # Last: reading a damaged pane changes its label.
+        labels = history.labels.joined(max(first, version.begins), last)
+        label = self._label(labels, version, first, last)
+        if chain is not None:
+            since = version.begins if not history.labels else max(version.begins, history.labels.oldest())
+            whole = self._label(history.labels.joined(since, last), version, version.begins, last)
+            label = in_chain(label, whole, chain.base, version.begins)
+        return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
+
+    def _label(self, labels: Sequence[Label], version: Version, first: int, last: int | None) -> Label:
+        """Join the labels of panes, and name the agents that lack something from a first to a last interval."""
+        roster = self.state.rollup.roster
+        if last is None:
+            first = max(first, version.begins)
         # What was loaded into a former version's windows is in none of this one's.
-        roster, known = self.state.rollup.roster, since_interval(self.state.backfilled, version.begins)
+        known = since_interval(self.state.backfilled, version.begins)
         whole = since_interval(with_pauses(known, self.versions), version.begins)
         partial = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
         through = self.state.rollup.committed if last is None else last
         partial += begun(self.state.since, self._taking_part(), self.versions, first, through)
         label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)
-        return paos, replace(label, backfilled=count_in(known, first, last)), is_awaited(plan, labels, roster)
+        return replace(label, backfilled=count_in(known, first, last))
 
-    def _expired(self, newest: int) -> list[int]:
-        window = self.plan.window
-        if window is None or newest == NEVER:
-            return []
-        oldest = max(newest - self.plan.retained - 1, self._forgotten)
-        return self._history.labels.between(None, oldest)
+    def _horizon(self, newest: int) -> int | None:
+        """Return the last interval whose panes need not be retained; None where all are."""
+        if self.plan.window is None or newest == NEVER:
+            return None
+        return max(newest - self.plan.retained - 1, self._forgotten)

@@ -98,7 +98,7 @@ class News:
         changed, ended = none, closed(window, start_ms, through_ms, most)
         spans: list[Span | None] = [*ended.spans]
         if edition is not None:
-            changed = revised(window, self._runs_since(edition), since_ms, min(after_ms, through_ms), most)
+            changed = revised(window, self._runs_since(edition, through_ms), since_ms, min(after_ms, through_ms), most)
             spans = [*changed.spans, *spans]
         else:
             spans, ended = spans or [latest], none
@@ -106,12 +106,17 @@ class News:
             spans.append(span)
         return spans, changed, ended
 
-    def _runs_since(self, edition: int) -> list[tuple[int, int]]:
-        """Return runs of event time, in ms, whose panes changed after this edition."""
+    def _runs_since(self, edition: int, through_ms: int) -> list[tuple[int, int]]:
+        """Return runs of event time, in ms, whose panes changed after this edition.
+
+        Where each result follows from the one before, all later ones have changed, too.
+        """
         runs: list[tuple[int, int]] = []
         for changed, key in self._changed.irange((edition + 1, NEVER)):
             label = self._labels.get(key)
             if label is not None and label.changed == changed:
                 first = label.through if label.previous == NEVER else label.previous + 1
-                runs.append((first * self.plan.interval_ms, (label.through + 1) * self.plan.interval_ms))
+                end_ms = (label.through + 1) * self.plan.interval_ms
+                end_ms = max(end_ms, through_ms) if self.plan.iterating is not None else end_ms
+                runs.append((first * self.plan.interval_ms, end_ms))
         return runs

@@ -86,6 +86,8 @@ class Result(msgspec.Struct, frozen=True):
     completeness: Json
     #: The version of the job that the window's last interval is counted by.
     version: int
+    #: Of a job that reads its last result: whether this one is the same, and has rows.
+    converged: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 def join(labels: Sequence[Label]) -> Label:

@@ -53,4 +53,4 @@ def describe_panes(master: Master) -> Json:
 
 def expired_ms(master: Master) -> int | None:
     """Return the time before which no window may begin, for its panes have expired; None if none has."""
-    return None if master.state.expired == NEVER else (master.state.expired + 1) * master.plan.interval_ms
+    return None if master.expired == NEVER else (master.expired + 1) * master.plan.interval_ms

@@ -5,12 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from agents.group.commands import Enlisted
-from agents.masters.results import Runs
+from agents.masters.results import Label, Runs
 from agents.masters.uptake import Since
 from overlay.contract import NEVER, RollupState
 from overlay.group.messages import Place, Seat
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """The result that all later ones follow from, of a job that reads its last one; its rows lie beside.
+
+    Attributes:
+        end_ms: when its window ended.
+        begins: first interval of the windows of the version that counts it.
+        label: of all panes since then that are no longer retained; None: of none.
+        lacks: what else it may lack: gaps that are forgotten, late data that it was too late for, rows lost on a disk.
+        failed: why there are no rows; "": there are.
+    """
+
+    end_ms: int
+    begins: int = NEVER
+    label: Label | None = None
+    lacks: int = 0
+    failed: str = ""
+
+    def lacking(self, count: int) -> Base:
+        """Count more that it may lack."""
+        return replace(self, lacks=self.lacks + count)
 
 
 class MasterState(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +61,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = NEVER
     #: Runs of intervals, both ends included, computed from the agents' archives; no rows of agents are in them.
     backfilled: tuple[tuple[int, int], ...] = ()
+    #: Of a job that reads its last result.
+    base: Base | None = None
     #: Rises with every commit; followers compare it.
     edition: int = 0
     #: The place of the root group's last entry that all this is made of, and the group's members as of it.

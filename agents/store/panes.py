@@ -32,6 +32,8 @@ class Kind(enum.IntEnum):
     NOT_MERGED = 5
     #: Keys that such rows are placed in the order of, so that they need not have them.
     ORDER = 6
+    #: The result that all later ones of a job follow from which reads its last one (`agents.masters.chain`).
+    LAST = 7
 
 
 Place = tuple[Kind, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,10 +21,12 @@ from elf.cli.output import (
     table_of,
     wants_json,
 )
+from elf.client.until import is_reached
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
+    from agents.result import Result
     from elf.client import Job, Tree, TreeNode
     from elf.client.results import Gap
 
@@ -104,20 +106,28 @@ def query(
 
 
 def watch(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+    name: JobName,
+    until: Annotated[
+        Literal["converged"] | None, typer.Option(help="converged: end with a result that is the job's last one.")
+    ] = None,
+    agent: AgentUrl = DEFAULT_AGENT,
+    token_file: TokenFile = None,
+    as_json: AsJson = False,
 ) -> None:
     """Follow a job's results until interrupted; a table that refreshes, or one JSON line per result."""
+    newest: Result | None = None
     with connect(agent, token_file) as client:
         if wants_json(as_json):
-            for result in client.watch(name):
+            for result in client.watch(name, until=until):
                 print_json(result)
             return
         from rich.live import Live
 
         with Live(console=console(), auto_refresh=False) as live:
-            for result in client.watch(name):
-                live.update(result_table(result), refresh=True)
-    say(f"{name} was stopped")
+            for newest in client.watch(name, until=until):
+                live.update(result_table(newest), refresh=True)
+    ended = newest is not None and is_reached(newest, until)
+    say(f"{name} {'has converged' if ended else 'was stopped'}")
 
 
 def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:

@@ -92,8 +92,13 @@ def result_table(result: Result) -> Group:
     return Group(
         Text(f"{printable(result.job)}  {describe_window(result)}", style="bold"),
         table_of(names, ([row.get(name) for name in names] for row in result.rows)),
-        Text(describe_completeness(known) + describe_others(result), style=_style_of(known)),
+        Text(describe_completeness(known) + _converged(result) + describe_others(result), style=_style_of(known)),
     )
+
+
+def _converged(result: Result) -> str:
+    """Say that a result is the job's last one, of a job that reads that."""
+    return ", converged" if result.converged is True else ""
 
 
 def describe_window(result: Result) -> str:

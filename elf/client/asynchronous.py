@@ -27,6 +27,7 @@ from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import error_of, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
+from elf.client.until import Until, is_reached
 
 DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
@@ -156,8 +157,8 @@ class AsyncClient:
         path = await self._path(name, "/route")
         return (await self._ask("POST", path, dict[str, Any], json={"query": query}))["answer"]
 
-    async def watch(self, name: str) -> AsyncGenerator[Result, None]:
-        """Follow a job: yield its newest result, then each new or revised one until the job is stopped.
+    async def watch(self, name: str, *, until: Until = None) -> AsyncGenerator[Result, None]:
+        """Follow a job: yield its newest result, then each new or revised one until it is stopped, or `is_reached`.
 
         A lost connection is taken up again where it was lost; each result comes once.
 
@@ -173,6 +174,8 @@ class AsyncClient:
                     async for cursor, result in stream:
                         seen, failures = cursor, 0
                         yield result
+                        if is_reached(result, until):
+                            break
                 return
             except (UnknownJobError, StoppedError):
                 if seen is None:

@@ -17,6 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 from agents.result import Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
+from elf.client.until import Until
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
 INTERRUPT_S = 1.0
@@ -100,9 +101,9 @@ class Client:
         """Ask a job's master for one result; see `AsyncClient.query`."""
         return self._wait(lambda client: client.query(name, window, key=key, limit=limit, require=require))
 
-    def watch(self, name: str) -> Iterator[Result]:
+    def watch(self, name: str, *, until: Until = None) -> Iterator[Result]:
         """Follow a job; see `AsyncClient.watch`."""
-        results = self._client().watch(name)
+        results = self._client().watch(name, until=until)
         try:
             while (result := self._wait(lambda _: _next(results))) is not None:
                 yield result

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from agents.errors import JobSpecError
+from agents.jobs.dialect import refused
 from agents.jobs.query import Query, aggregate_call, parse_query
 from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
@@ -38,6 +39,8 @@ class SparkPlan:
 
     def __init__(self, query: str | Query) -> None:
         self.query = parse_query(query) if isinstance(query, str) else query
+        if self.query.last is not None:
+            raise refused(self.query.last.node, "Spark does not compute jobs that read their last result yet")
         self._items = {item.name.lower(): item.node for item in self.query.items}
         self._groups = [self._group(node) for node in self.query.groups]
         self._aggregates: list[exp.Expr] = []

@@ -35,6 +35,8 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
         reaches = reaches_of(job)
         job = _as_counted(job, reaches)
         plan = _plan_of(job)
+        if plan.iterating is not None:
+            raise JobError(f"{name} reads its last result, so what is past cannot be loaded into it")
         if all(_is_settled(reach) for reach in reaches):
             return job, plan
         patience_ms = 2 * plan.interval_ms + job.options.lateness_ms + COMMIT_MS
