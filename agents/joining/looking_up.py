@@ -71,7 +71,9 @@ def with_uses(definition: Definition, reads: Sequence[Read], found: Sequence[Loo
             message = f"{read.job} has intervals of {looked.interval_ms} ms, which do not make up windows of"
             raise refused(read.node, f"{message} {first[0]} ms every {first[1]} ms, as {uses[0].job} has them")
         if looked.reads_last_result and window != first:
-            message = f"{read.job} reads its last result, so it answers windows of {window[0]} ms every {window[1]} ms only"
+            message = (
+                f"{read.job} reads its last result, so it answers windows of {window[0]} ms every {window[1]} ms only"
+            )
             raise refused(read.node, message, "name it first")
         uses.append(Use(job=read.job, window=window, columns={each.name: each.type for each in looked.output}))
     source, query = found[0].source, clock_query(found[0].source, uses[0].window)

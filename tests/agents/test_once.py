@@ -137,3 +137,16 @@ def test_columns_as_spark_writes_them() -> None:
     for bad in ("a", "a BIGNT"):
         with pytest.raises(JobError, match="price DOUBLE"):
             parse_columns(bad)
+
+
+def test_a_job_that_reads_its_last_result_iterates_over_the_windows_of_the_files(tmp_path: Path) -> None:
+    lines = [{"ts": 1_790_000_000_000 + 1_000 * at, "a": a, "b": b} for at in (0, 1, 2, 9) for a, b in ("xy", "yz")]
+    (tmp_path / "edges.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    query = """
+    SELECT e.b AS node, min(coalesce(r.label, e.a)) AS label FROM edges e LEFT JOIN last_result r ON e.a = r.node
+    GROUP BY e.b, window(ts, '3 seconds', '1 second') ORDER BY node
+    """
+    found = run_once(job(query), [str(tmp_path / "edges.json")], "json")
+    labels = [tuple(rows["label"]) for _, rows in found.group_by("window_end", maintain_order=True)]
+    # After a window without rows it begins anew.
+    assert labels == [("x", "y"), *[("x", "x")] * 4, ("x", "y"), ("x", "x"), ("x", "x")]

@@ -173,3 +173,19 @@ def test_a_job_over_other_jobs_is_explained_by_what_its_master_asks_for() -> Non
     kept = "keep no event of orders: close each interval 2 seconds after its end, empty, to keep time"
     assert steps["agents"] == [kept]
     assert "ask the masters of shop/sold and shop/worth for the same window, and join their rows" in steps["master"]
+
+
+def test_a_job_that_reads_its_last_result_says_what_agents_do_and_what_the_master_joins() -> None:
+    query = """
+    SELECT c.product, sum(c.cents + coalesce(r.cents, 0)) AS cents FROM clicks c LEFT JOIN last_result r
+    ON c.product = r.product WHERE c.cents > 1 AND r.cents IS NULL
+    GROUP BY c.product, window(ts, '4 seconds', '2 seconds')
+    """
+    found = explain_plan(plan_of(query))
+    join = "LEFT JOIN last_result AS r ON c.product = r.product"
+    assert found["last_result"] == {"join": join, "filter": "r.cents IS NULL", "keys": ["c.product"]}
+    assert found["filter"] == "c.cents > 1"
+    assert [key["expression"] for key in found["keys"]] == ["c.product", "c.cents"]
+    assert [each["expression"] for each in found["aggregates"]] == ["count(*)"]
+    told = "join the PAOs of each window with the result of the window that ended 2 seconds before: "
+    assert found["steps"]["master"][1] == f"{told}{join}, keep rows where r.cents IS NULL, and group by c.product"

@@ -13,13 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError, JobError
+from agents.errors import ExpiredError, JobError, JobSpecError
+from agents.group.commands import Load
 from agents.jobs import iterating
 from agents.jobs.definition import Definition, Options
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
-from agents.jobs.versions import Compiled, Version, Versions
+from agents.jobs.versions import Compiled, Version, Versions, check_change, compile_versions
 from agents.masters import chain
+from agents.masters.backfilling import check_load
 from agents.masters.master import Master
 from agents.masters.results import Result, Span
 from agents.paos import Paos
@@ -300,3 +302,18 @@ def test_numbers_texts_times_and_nulls_outlive_a_restart(tmp_path: pathlib.Path)
     assert [root.result(end) for end in root.answerable()] == before
     assert before[-1].rows[0]["n"] == 4
     root.close()
+
+
+def test_a_changed_query_and_loaded_intervals_are_refused(root: Root) -> None:
+    root.commit(3, [(3, "a", "b")])
+    master = root.masters[0]
+    with pytest.raises(JobError, match="cannot be loaded"):
+        check_load(master.versions, master.state, Load(0, 1, b"", ()))
+    other = plan_of(LABELS.replace("min(", "max("))
+    with pytest.raises(JobSpecError, match="reads its last result"):
+        check_change(root.plan, other)
+    typed = {name: kind.ddl for name, kind in COLUMNS.items()}
+    definitions = [replace(each.definition, columns=typed, version=at) for at, each in ((1, root.plan), (9, other))]
+    versions = [Version(number=each.version, definition=each) for each in definitions]
+    with pytest.raises(JobSpecError, match="reads its last result otherwise"):
+        compile_versions(versions)
