@@ -3,9 +3,11 @@
 An agent that knows the job asks its master straight away. Any other asks toward both candidate keys at once: the first
 who knows names the master, and the master itself answers on the spot, so two keys cost no more time than one, and one
 candidate that is down costs nothing. The next question goes toward the key that won, and toward the other one only if
-that brings nothing soon. Last come the agents we know, asked for the jobs they know: a newcomer nearer to the key than
-the master has not heard of it. Who takes part in results of one side (`agents.sides`) asks its provisional master
-first; others ask for one when nothing else is left. Paper: §2.3 (a query is routed to the key of the job).
+that brings nothing soon. A newcomer nearer to the key than the master ends such a way and has not heard of the job, and
+so may a way that ends early while tables are thin; the agents nearest to both keys are asked then, of which some keep
+copies of the master. Last come the agents we know, asked for the jobs they know. Who takes part in results of one side
+(`agents.sides`) asks its provisional master first; others ask for one when nothing else is left. Paper: §2.3 (a query
+is routed to the key of the job).
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from agents.applications.messages import Ask
 from agents.catalogue import Catalogue
 from agents.changing.requests import Amend, Leap
 from agents.changing.stops import why_ended
-from agents.errors import UnavailableError, UnknownJobError
+from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.requests import LoadIntervals, Share, Watch
 from agents.replies import value_of
-from agents.requests import Describe, Follow, Locate, Located, Query, Retire, Stop, contact_at, encode
+from agents.requests import Describe, Follow, JobRecord, Locate, Located, Query, Retire, Stop, contact_at, encode
 from overlay.errors import NotFoundError, OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
@@ -38,6 +40,8 @@ JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadInt
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.
 HEDGE_S = 0.25
+#: Agents nearest to each key that are asked whether they know a job: a root group, and as many newcomers or more.
+NEAR = 12
 #: Jobs of which we remember the key.
 SALTS_MAX = 4_096
 
@@ -97,6 +101,8 @@ class Locator:
             while len(self._salts) > SALTS_MAX:
                 del self._salts[next(iter(self._salts))]
             return found
+        if (found := await search.near_keys()) is not None:
+            return found
         rows = await self._jobs(request.app)
         over = next((row for row in rows if row.get("state") == "ended"), None)
         jobs = [row for row in rows if row is not over]
@@ -111,6 +117,8 @@ class Locator:
                     return found
         if search.trouble is not None:
             raise UnavailableError(f"the master of {key} cannot be reached: {search.trouble}")
+        if master is None and over is None and search.named is not None:
+            master = search.named.address
         if master is not None:
             raise UnavailableError(f"{key} has no master at the moment; {master} was the last that is known of")
         ended = "" if over is None else why_ended(over["ends_ms"])
@@ -133,6 +141,8 @@ class _Search:
         self._end_s = self._loop.time() + timeout_ms / 1000
         self.trouble: Exception | None = None
         self.salt: int | None = None
+        #: The master that somebody named last.
+        self.named: Contact | None = None
 
     async def straight(self, master: Contact, path: list[str]) -> Found | None:
         """Ask an agent said to be the master; None if it is not, or cannot be reached, or was asked before."""
@@ -179,7 +189,34 @@ class _Search:
         self.salt = located.job.salt
         if located.answer is not None:
             return located.answer, path
+        self.named = located.job.master
         return await self.straight(located.job.master, path)
+
+    async def near_keys(self) -> Found | None:
+        """Ask the agents nearest to both candidate keys which of them know the job, and then the master they name."""
+        keys = [candidate_key(self._request.app, salt) for salt in SALTS]
+        try:
+            async with asyncio.timeout(self._left_ms() / 1000):
+                near = await asyncio.gather(*(self._node.closest(key, NEAR) for key in keys))
+        except (OverlayError, TimeoutError):
+            return None
+        others = dict.fromkeys(each for contacts in near for each in contacts if each != self._node.contact)
+        told = await asyncio.gather(*(self._told_by(contact) for contact in others))
+        jobs = sorted((job for job in told if job is not None), key=lambda job: -job.stamp_ms)
+        for job in jobs:
+            self.named = self.named or job.master
+            if (found := await self.straight(job.master, [])) is not None:
+                return found
+        return None
+
+    async def _told_by(self, contact: Contact) -> JobRecord | None:
+        """Return a running job as an agent knows it; None if it does not, or does not answer."""
+        try:
+            answer = await self._node.ask(contact, encode(Locate(self._request.app)), self._left_ms())
+            job = msgspec.convert(value_of(answer), Located).job
+        except (OverlayError, ElfError, msgspec.ValidationError):
+            return None
+        return job if job.definition.app_id == self._request.app else None
 
     async def _locate(self, key: bytes, body: bytes) -> tuple[Located, list[str]] | None:
         try:

@@ -45,6 +45,9 @@ class Overlay:
         self.late: set[int] = set()
         self.masters: dict[Contact, object] = {MASTER: "rows"}
         self.asked: list[tuple[Contact, object]] = []
+        #: The agents nearest to both keys, and those that know the job, with what they know.
+        self.near: list[Contact] | Exception = []
+        self.knowing: dict[Contact, JobRecord] = {}
         self.routed: list[int] = []
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 0) -> Answer:
@@ -61,7 +64,16 @@ class Overlay:
         way = (KNOWER.address,) if said.answer is None else (KNOWER.address, MASTER.address)
         return Answer(encode_reply(Reply(value=msgspec.to_builtins(said))), way)
 
+    async def closest(self, key: bytes, width: int) -> list[Contact]:
+        if isinstance(self.near, Exception):
+            raise self.near
+        return [ME, *self.near][:width]
+
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 0) -> bytes:
+        if isinstance(decode_request(body), Locate):
+            if contact not in self.knowing:
+                raise NotFoundError("no")
+            return encode_reply(Reply(value=msgspec.to_builtins(Located(job=self.knowing[contact]))))
         self.asked.append((contact, decode_request(body)))
         said = self.masters.get(contact, NotFoundError("no"))
         if isinstance(said, JobError):
@@ -188,6 +200,34 @@ async def test_a_job_that_neither_key_leads_to_is_found_among_those_the_neighbou
     site.rows = [{"creator": "shop", "name": "top", "app_id": APP.hex(), "master": MASTER.address}]
     site.overlay.ways[0] = UnreachableError("down")
     assert await site.ask() == ("rows", [MASTER.address])
+
+
+async def test_a_newcomer_nearer_to_the_key_than_all_that_know_a_job_hides_it_from_nobody() -> None:
+    site = Site()
+    site.overlay.near, site.overlay.knowing = [OLD, KNOWER], {KNOWER: JOB}
+    assert await site.ask() == ("rows", [MASTER.address])
+    # The key by which it was found is no hint that leads anywhere else.
+    assert await site.ask() == ("rows", [MASTER.address])
+    old = replace(JOB, master_port=OLD.port, instance="old", stamp_ms=1)
+    site.overlay.knowing[OLD] = old
+    site.overlay.asked.clear()
+    assert await site.ask() == ("rows", [MASTER.address])
+    assert [contact for contact, _ in site.overlay.asked] == [MASTER], "the newest counts"
+
+
+@pytest.mark.parametrize("near", [[], UnreachableError("nobody answers")])
+async def test_a_job_whose_master_somebody_names_exists_also_while_that_is_it_no_more(
+    near: list[Contact] | Exception,
+) -> None:
+    site = Site()
+    site.overlay.ways[1], site.overlay.near = Located(job=JOB), near
+    site.overlay.masters.clear()
+    with pytest.raises(UnavailableError, match=r"shop/top has no master at the moment; .*:4001 was"):
+        await site.ask()
+    # Unless somebody knows that it is over.
+    site.rows = [{"creator": "shop", "name": "top", "app_id": APP.hex(), "state": "ended", "ends_ms": None}]  # type: ignore[dict-item]
+    with pytest.raises(UnknownJobError, match="stopped for good"):
+        await site.ask()
 
 
 async def test_a_stop_reaches_the_master_once() -> None:
