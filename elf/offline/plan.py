@@ -40,7 +40,7 @@ class SparkPlan:
     def __init__(self, query: str | Query) -> None:
         self.query = parse_query(query) if isinstance(query, str) else query
         if self.query.last is not None:
-            raise refused(self.query.last.node, "Spark does not compute jobs that read their last result yet")
+            raise refused(self.query.last.node, "only `elf verify` has Spark compute a job that reads its last result")
         self._items = {item.name.lower(): item.node for item in self.query.items}
         self._groups = [self._group(node) for node in self.query.groups]
         self._aggregates: list[exp.Expr] = []

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.archive.place import Place
+from agents.jobs.query import parse_query
 from elf.offline.asking import describe
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window
@@ -22,6 +23,7 @@ from elf.offline.verify.counted import Counted
 from elf.offline.verify.coverage import Coverage
 from elf.offline.verify.explain import Case, Explaining
 from elf.offline.verify.holders import name_holders
+from elf.offline.verify.iterated import IteratedVerification, in_time
 from elf.offline.verify.joined import JoinedVerification, ReadJob
 from elf.offline.verify.lacks import Lack, lacks_of
 from elf.offline.verify.outcomes import Compared, columns_of, differences_of, report_of, skipped, window_of
@@ -71,8 +73,11 @@ def run_verify(
     if job.joined is not None:
         reads = [_read(client, use.job) for use in job.joined.uses]
         return JoinedVerification(job, reads, archives, master, conf, steps).run(ask_windows(client, job, windows))
-    asker = Asker(job.agents, job.roster, labels_of(client, job), client)
     countings = Countings(job, job.versions, job.interval_ms, lambda: describe(client, name).versions)
+    if parse_query(job.query).last is not None:
+        iterated = IteratedVerification(job, countings, archives, client, master, conf, steps)
+        return iterated.run(ask_windows(client, job, sorted(windows, key=in_time)))
+    asker = Asker(job.agents, job.roster, labels_of(client, job), client)
     results = ask_windows(client, job, windows)
     return verify(job, archives, results, master, asker=asker, countings=countings, conf=conf, steps=steps)
 
