@@ -58,7 +58,7 @@ class Applications:
         now_ms: Callable[[], int],
     ) -> None:
         self._me, self._catalogue, self._masters, self._now_ms = me, catalogue, masters, now_ms
-        self._performer = Performer(me, node, catalogue, asking)
+        self._performer = Performer(me, node, catalogue, masters, asking)
         #: By tree and role.
         self._runners: dict[_Place, Runner] = {}
         #: Why one cannot run here that should.
@@ -183,8 +183,13 @@ class Applications:
             self._lacking[place] = f"application {name} does not run at {self._me().name}: {error}"
             log.warning("job %s: its %s", key, self._lacking[place])
             return None
+        kept: bytes | None = None
+        if role == "master":
+            if not self._masters.has_tree(job.tree):
+                return None  # no more; another agent is
+            kept = self._masters.master(job.definition.app_id).state.kept
         here = self._me().name
-        instance = Instance(kind, role, key, here, random.Random())
+        instance = Instance(kind, role, key, here, random.Random(), kept)
         what = f"application {name} of job {key} at {'the master' if role == 'master' else 'agent'} {here}"
         runner = Runner(instance, what, functools.partial(self._performer.perform, job.tree), self._now_ms)
         self._runners[place] = runner

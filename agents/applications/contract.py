@@ -103,6 +103,12 @@ class Publish(msgspec.Struct, frozen=True):
     result: Json
 
 
+class Keep(msgspec.Struct, frozen=True):
+    """Have this for the next master, in the place of what was kept before."""
+
+    body: bytes
+
+
 class Reply(msgspec.Struct, frozen=True):
     """The answer to what was `Asked`; without a body there is an error."""
 
@@ -110,4 +116,4 @@ class Reply(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-Effect: TypeAlias = Subscribe | SetTimer | Multicast | Send | Route | Publish | Reply
+Effect: TypeAlias = Subscribe | SetTimer | Multicast | Send | Route | Publish | Keep | Reply

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agents.applications.contract import Effect, Json, Multicast, Publish, Route, Send, SetTimer, Subscribe
-from agents.applications.messages import Role, packed
+from agents.applications.contract import Effect, Json, Keep, Multicast, Publish, Route, Send, SetTimer, Subscribe
+from agents.applications.messages import Role, packed, packed_to_keep
 from agents.result import Result
 
 #: What one callback may ask for; more is a loop that does not end.
@@ -50,10 +50,11 @@ class Elf:
         agent: the name of the agent that this runs at.
         now_ms: wall clock when the callback began (ms).
         rng: randomness; use it instead of the module's, so that a simulation can be repeated.
+        kept: at the master, what was kept last before this instance began, here or at a master before; None if nothing.
     """
 
-    def __init__(self, role: Role, job: str, agent: str, rng: random.Random) -> None:
-        self.role, self.job, self.agent, self.rng = role, job, agent, rng
+    def __init__(self, role: Role, job: str, agent: str, rng: random.Random, kept: Any = None) -> None:
+        self.role, self.job, self.agent, self.rng, self.kept = role, job, agent, rng, kept
         self.now_ms = 0
         self._effects: list[Effect] = []
         self._asked: dict[int, tuple[str, Any]] = {}
@@ -125,6 +126,17 @@ class Elf:
         }
         self._want(Publish(told))
 
+    def keep(self, value: Any) -> None:
+        """Have a value for the next master, at the master: its instance finds it as `self.elf.kept`.
+
+        It takes the place of what was kept before, and is done before everything else that the callback asks for.
+
+        Args:
+            value: what messages are made of, at most 64 KiB as JSON.
+        """
+        self._need("master", "keep")
+        self._want(Keep(packed_to_keep(value)))
+
     def _need(self, role: Role, call: str) -> None:
         if self.role != role:
             raise RuntimeError(f"{call} is for the {role}; this runs at the {self.role}")
@@ -164,7 +176,7 @@ class Application:
     elf: Elf
 
     def on_start(self) -> None:
-        """Begin: the first callback, also at a new master, which knows nothing of what the one before did."""
+        """Begin: the first callback, also at a new master, which knows of the one before what that has kept."""
 
     def on_result(self, result: Result) -> None:
         """Heed a window of the job, or of one subscribed to, that has closed or was revised; at the master."""

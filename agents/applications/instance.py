@@ -38,10 +38,13 @@ class Instance:
         job: `creator/name`.
         agent: the agent's name.
         rng: what it gets as its randomness.
+        kept: what an instance before it has kept; None: nothing.
     """
 
-    def __init__(self, kind: type[Application], role: Role, job: str, agent: str, rng: random.Random) -> None:
-        self.elf = Elf(role, job, agent, rng)
+    def __init__(
+        self, kind: type[Application], role: Role, job: str, agent: str, rng: random.Random, kept: bytes | None = None
+    ) -> None:
+        self.elf = Elf(role, job, agent, rng, None if kept is None else unpacked(kept))
         self._kind = kind
         self.application: Application | None = None
         #: The callback that runs, or ran last.

@@ -14,6 +14,8 @@ from overlay.fields import AgentId, AppId
 
 #: Fits, with what is around it, into an entry of a control log (`overlay.contract.CONTROL_BYTES_MAX`).
 MESSAGE_BYTES_MAX = 240 << 10
+#: What an application keeps is written with each commit of its job's.
+KEPT_BYTES_MAX = 64 << 10
 #: Deeper than any message that somebody reads.
 DEPTH_MAX = 32
 #: Whole numbers beyond are not the same to everybody who reads JSON.
@@ -71,6 +73,14 @@ def packed(message: Any) -> bytes:
         raise ValueError(f"a text of the message is no Unicode: {error}") from None
     if len(body) > MESSAGE_BYTES_MAX:
         raise ValueError(f"a message has at most {MESSAGE_BYTES_MAX} bytes as JSON, this one {len(body)}")
+    return body
+
+
+def packed_to_keep(value: Any) -> bytes:
+    """Encode what an application keeps; raises ValueError as `packed` does, and where it has more than 64 KiB."""
+    body = packed(value)
+    if len(body) > KEPT_BYTES_MAX:
+        raise ValueError(f"an application keeps at most {KEPT_BYTES_MAX} bytes as JSON, not {len(body)}")
     return body
 
 

@@ -14,6 +14,7 @@ from agents.applications.contract import (
     Closed,
     Effect,
     Json,
+    Keep,
     Multicast,
     Publish,
     Route,
@@ -27,7 +28,9 @@ from agents.asking import Asking
 from agents.catalogue import Catalogue
 from agents.errors import ElfError, JobError, UnavailableError
 from agents.feedback import FEEDBACK_KEY, packed
+from agents.group.commands import Remember
 from agents.http.service import Position
+from agents.masters.masters import Masters
 from agents.replies import value_of
 from agents.requests import JobRecord, Member, contact_at, encode
 from agents.result import Result
@@ -40,6 +43,8 @@ log = logging.getLogger(__name__)
 #: Jobs that one application follows, and queries of its that wait for an answer.
 SUBSCRIPTIONS_MAX, ROUTES_MAX = 16, 64
 SEND_MS, ROUTE_MS = 2_000, 5_000
+#: A group that decides nothing now is waited for so long before what is kept counts as lost.
+KEEP_S = 5.0
 #: A control log that takes no entry now is waited for so long.
 MULTICAST_TRIES, MULTICAST_S = 20, 0.1
 #: Pause before a job that cannot be followed now is asked for again.
@@ -53,11 +58,14 @@ class Performer:
         me: how this agent introduces itself.
         node: the overlay.
         catalogue: jobs and members known here.
+        masters: the jobs mastered here.
         asking: asks masters.
     """
 
-    def __init__(self, me: Callable[[], Member], node: OverlayNode, catalogue: Catalogue, asking: Asking) -> None:
-        self._me, self._node, self._catalogue, self._asking = me, node, catalogue, asking
+    def __init__(
+        self, me: Callable[[], Member], node: OverlayNode, catalogue: Catalogue, masters: Masters, asking: Asking
+    ) -> None:
+        self._me, self._node, self._catalogue, self._masters, self._asking = me, node, catalogue, masters, asking
         self._following: dict[Runner, set[str]] = {}
         self._routes: dict[Runner, int] = {}
 
@@ -67,7 +75,13 @@ class Performer:
         self._routes.pop(runner, None)
 
     async def perform(self, tree: bytes, runner: Runner, effects: Sequence[Effect]) -> None:
-        """Do what a callback asked for; messages to several agents go at the same time, each agent's in order."""
+        """Do what a callback asked for; messages to several agents go at the same time, each agent's in order.
+
+        What it keeps comes first: what the others are told, the next master is not to be behind.
+        """
+        kept = [effect for effect in effects if isinstance(effect, Keep)]
+        if kept:
+            await self._keep(tree, runner, kept[-1])
         letters: dict[str | None, list[Letter]] = {}
         for effect in effects:
             match effect:
@@ -129,6 +143,18 @@ class Performer:
             await asyncio.sleep(MULTICAST_S)
         runner.lost += 1
         log.warning("%s: a multicast is lost: %s", runner.what, error)
+
+    async def _keep(self, tree: bytes, runner: Runner, keep: Keep) -> None:
+        try:
+            job = self._catalogue.job_of_tree(tree)
+            if job is None or self._masters.job(job.definition.app_id).tree != tree:
+                raise UnavailableError("the job has ended")
+            async with asyncio.timeout(KEEP_S):
+                await self._masters.decide(job.definition.app_id, Remember(keep.body))
+        except (ElfError, TimeoutError) as error:
+            runner.lost += 1
+            why = str(error) or f"its root group decided nothing for {KEEP_S:.0f} s"
+            log.warning("%s: what it keeps is lost: %s", runner.what, why)
 
     async def _send(self, tree: bytes, runner: Runner, to: str | None, letters: Sequence[Letter]) -> None:
         for letter in letters:

@@ -1,8 +1,8 @@
 """An application in virtual time, for tests of it: the very classes that agents run, with no agent. Pure.
 
 All that agents promise is kept, and no more (docs/APPLICATIONS.md): multicasts come in order and at most once, agents
-that were away catch up with them, messages to these are lost, a new master knows nothing. When things arrive is drawn
-from a seed, so a failure can be repeated.
+that were away catch up with them, messages to these are lost, a new master knows what the one before has kept and
+nothing else. When things arrive is drawn from a seed, so a failure can be repeated.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from agents.applications.contract import (
     Heard,
     Input,
     Json,
+    Keep,
     Multicast,
     Publish,
     Received,
@@ -83,6 +84,7 @@ class Simulation:
         self._number = 0
         self._answering: dict[str, Answering] = {}
         self._log: list[bytes] = []
+        self._kept: bytes | None = None
         names = tuple(agents)
         self._agents = {name: self._make("agent", name) for name in names}
         self._master = self._make("master", names[0])
@@ -91,6 +93,11 @@ class Simulation:
     def master(self) -> Application:
         """The instance at the master."""
         return _application(self._master)
+
+    @property
+    def kept(self) -> Any:
+        """What a master has kept last; None if nothing."""
+        return None if self._kept is None else unpacked(self._kept)
 
     def agent(self, name: str) -> Application:
         """Return the instance at an agent."""
@@ -167,13 +174,14 @@ class Simulation:
         self._catch_up(self._agents[agent])
 
     def fail_master(self, agent: str) -> None:
-        """Lose the master; that at another agent knows nothing of what this one did."""
+        """Lose the master; that at another agent knows of what this one did only what it has kept."""
         self.subscribed = set()
         self._master = self._make("master", agent)
 
     def _make(self, role: Role, agent: str, heard: int = 0) -> _Place:
         rng = random.Random(self._rng.getrandbits(64))
-        place = _Place(Instance(self._kind, role, self._job, agent, rng), heard)
+        kept = self._kept if role == "master" else None
+        place = _Place(Instance(self._kind, role, self._job, agent, rng, kept), heard)
         self._handle(place, Started())
         return place
 
@@ -203,6 +211,8 @@ class Simulation:
                 self._arrive(place, self._answered(effect))
             case Publish(result):
                 self.published.append(result["rows"])
+            case Keep(body):
+                self._kept = body
 
     def _answered(self, route: Route) -> Answered:
         answering = self._answering.get(route.job)

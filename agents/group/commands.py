@@ -5,8 +5,11 @@ Commands are the master's own words to its copies on other agents; bytes that fi
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from agents.applications.messages import KEPT_BYTES_MAX
 from agents.jobs.versions import Version
 from agents.requests import JobRecord
 from overlay.contract import Commit, LogEntry, Mark
@@ -94,13 +97,19 @@ class Say(_Command, frozen=True, tag="control"):
         return LogEntry(self.mark, self.body)
 
 
+class Remember(_Command, frozen=True, tag="remember"):
+    """The job's application keeps this for the next master, in the place of what it kept before."""
+
+    body: Annotated[bytes, msgspec.Meta(max_length=KEPT_BYTES_MAX)]
+
+
 class End(_Command, frozen=True, tag="stop"):
     """The job is stopped: forget it."""
 
     tombstone: JobRecord
 
 
-Command = Count | Load | Enrol | Dismiss | Rename | Turn | Say | End
+Command = Count | Load | Enrol | Dismiss | Rename | Turn | Say | Remember | End
 
 
 def encode_command(command: Command) -> bytes:

@@ -26,6 +26,7 @@ from agents.group.commands import (
     End,
     Enrol,
     Load,
+    Remember,
     Rename,
     Say,
     Turn,
@@ -308,6 +309,8 @@ class Copies:
                 # Apart from what this agent has heeded itself, which comes to it by the tree like to every other one.
                 await asyncio.to_thread(self._controls.put, decided_key(copy.job.tree), said)
                 await asyncio.to_thread(master.note, place)
+            case Remember(body=body):
+                await asyncio.to_thread(master.note, place, kept=body)
             case End(tombstone=tombstone):
                 copy.job = tombstone
                 self._learn(tombstone)

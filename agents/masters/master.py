@@ -215,11 +215,14 @@ class Master:
                 self.state = replace(self.state, gaps=bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
 
-    def note(self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False) -> None:
-        """Remember durably how far the group's log is applied, and its members if these have changed."""
+    def note(
+        self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False, kept: bytes | None = None
+    ) -> None:
+        """Remember durably how far the group's log is applied, and its members, and what is kept, if it has changed."""
         with self._lock:
             seats = self.state.seats if seats is None else seats
-            state = replace(self.state, applied=place, seats=seats, ended=ended)
+            kept = self.state.kept if kept is None else kept
+            state = replace(self.state, applied=place, seats=seats, ended=ended, kept=kept)
             self._history.write(msgspec.msgpack.encode(state), Change())
             self.state = state
 

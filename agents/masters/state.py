@@ -63,6 +63,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     backfilled: tuple[tuple[int, int], ...] = ()
     #: Of a job that reads its last result.
     base: Base | None = None
+    #: What the job's application keeps for the next master, encoded; None: nothing.
+    kept: bytes | None = None
     #: Rises with every commit; followers compare it.
     edition: int = 0
     #: The place of the root group's last entry that all this is made of, and the group's members as of it.

@@ -153,6 +153,9 @@ def test_what_is_published_has_the_window_and_label_of_what_it_was_made_of() -> 
     ("role", "does", "why"),
     [
         ("agent", lambda elf: elf.multicast(1), "multicast is for the master; this runs at the agent"),
+        ("agent", lambda elf: elf.keep(1), "keep is for the master; this runs at the agent"),
+        ("master", lambda elf: elf.keep("x" * 65_535), "an application keeps at most 65536 bytes as JSON, not 65537"),
+        ("master", lambda elf: elf.keep({1}), "a message is made of what JSON has; set is none of it"),
         ("agent", lambda elf: elf.subscribe("x"), "subscribe is for the master"),
         ("agent", lambda elf: elf.route("x", 1), "route is for the master"),
         ("agent", lambda elf: elf.publish([], of=RESULT), "publish is for the master"),
