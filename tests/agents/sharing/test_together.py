@@ -233,3 +233,11 @@ def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.
     assert all(part.columns == {} and part.counts_nothing for part in parts), "10**9 ms later nothing is retained"
     monkeypatch.setattr(Plan, "reduce", lambda plan, frame: pytest.fail("nobody wants it"))
     kin.insert(events([(10**9, "a", 1)]).drop("cents"))
+
+
+def test_what_several_jobs_demand_of_a_line_is_demanded_once() -> None:
+    query = FILTERED.replace("cents > 1", "product = '{}'")
+    plans = [plan_of(query.format(product)) for product in ("kite", "kite", "train", "kite")]
+    workers = crew(*(Worker(plan, "w1") for plan in plans))
+    assert workers.literals == [("kite",), ("train",)]
+    assert workers.columns == plans[0].columns
