@@ -80,7 +80,7 @@ def _reigns(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
         return
     for version in job.versions:
         window = parse_query(version.query).window
-        if window is not None and version.since_ms != version.until_ms:
+        if window is not None and (version.since_ms is None or version.since_ms != version.until_ms):
             yield Slides(window.size_ms, window.slide_ms), version.since_ms, version.until_ms
     if not job.versions and job.window is not None:
         yield job.window, None, None

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents.errors import ExpiredError, JobError, UnavailableError
+from elf.client.results import Version
 from elf.offline.asking import JobText, Slides
 from elf.offline.verify.windows import ask_windows, labels_of, windows_since
 
@@ -18,6 +19,13 @@ def test_since_counts_back_from_the_newest_closed_interval() -> None:
     assert windows_since(JOB, "20ms") == [(80, 110), (90, 120)]
     assert windows_since(JOB, "1970-01-01T00:00:00.100Z") == [(80, 110), (90, 120)]
     assert windows_since(JOB, "100") == [(80, 110), (90, 120)], "epoch milliseconds"
+
+
+def test_the_only_version_of_a_job_counts_all_its_windows() -> None:
+    query = "SELECT count(*) AS n FROM clicks GROUP BY window(ts, '30 milliseconds', '10 milliseconds')"
+    only = Version(version=1, what="publish", query=query, made_ms=0)
+    assert (only.since_ms, only.until_ms) == (None, None)
+    assert windows_since(replace(JOB, versions=[only]), "20ms") == windows_since(JOB, "20ms")
 
 
 def test_windows_from_before_the_first_pane_and_expired_ones_are_left_out() -> None:
