@@ -152,7 +152,7 @@ def unpack_rows(columns: Sequence[Sequence[Any]], shape: Mapping[str, pl.DataTyp
 
 def shape_of(plan: Plan) -> Mapping[str, pl.DataType]:
     """Return the columns of a plan's rows, as `Plan.ranked` makes them."""
-    empty = plan.schema.empty().drop("interval")
+    empty = plan.grouped.empty().drop("interval")
     return dict(plan.ranked(empty, None if plan.window is None else (0, 1)).schema)
 
 

@@ -113,3 +113,15 @@ def test_all_answer_for_the_window_of_the_part_that_is_furthest_behind() -> None
     begins = shared(2, Span(-2, 0), None)
     assert common_span([*shares, begins]) == Span(0, 2) and least_through([3, None]) is None
     assert common_span([begins]) == Span(-2, 0)
+
+
+def test_shares_of_a_job_that_reads_its_last_result_are_rows_of_its_groups() -> None:
+    plan = plan_of(
+        "SELECT c.product, sum(c.cents + coalesce(r.cents, 0)) AS cents FROM clicks c LEFT JOIN last_result r "
+        "ON c.product = r.product GROUP BY c.product, window(ts, '4 seconds')"
+    )
+    assert plan.iterating is not None
+    last = pl.DataFrame({"product": ["a"], "cents": [40]}, {"product": pl.String, "cents": pl.Int64})
+    paos = paos_of(plan, [(0, "a", 1), (1, "a", 1), (2, "b", 5)]).drop(INTERVAL)
+    ranked = plan.ranked(plan.iterating.regroup(paos, last), (0, 4_000))
+    assert over_the_wire(ranked, plan).rows() == [("a", 82), ("b", 5)]
