@@ -28,13 +28,17 @@ from agents.publishing.candidates import Candidates, Placement
 from agents.replies import value_of
 from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
 from overlay.errors import NotFoundError, OverlayError
-from overlay.ids import source_id
+from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
 
 #: Agents asked, one after the other, for the types of columns that the ones before had not seen in their logs.
 DESCRIBE_MAX = 8
 DESCRIBE_MS = 1_000
 OVERTAKEN_MAX = 3
+#: A master that cannot begin now is asked again for so long: about as long as one takes to begin.
+INSTALL_S, INSTALL_LOOK_S = 2.0, 0.1
+#: Tries to tell the agents of a source while none of them stands in its tree, and the pause between them.
+SPREAD_TRIES, SPREAD_S = 12, 0.25
 #: Parts of a job whose masters are installed at a time.
 AT_A_TIME = 8
 
@@ -137,13 +141,20 @@ class Publisher:
         return definition
 
     async def spread(self, job: JobRecord) -> bool:
-        """Put a job's record, or its tombstone, into its source's tree; False if a newer one is there."""
+        """Put a job's record, or its tombstone, into its source's tree; False if a newer one is there.
+
+        While agents join, all that a way leads to may be seeking their places in the tree; that is waited for.
+        """
         source, record = job.definition.source, job_record(job)
         request = Spread(source, record.key, record.version, record.body)
-        try:
-            return bool(value_of((await self._node.route(source_id(source), encode(request))).body))
-        except OverlayError as error:
-            raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
+        for left in reversed(range(SPREAD_TRIES)):
+            try:
+                return bool(value_of((await self._node.route(source_id(source), encode(request))).body))
+            except OverlayError as error:
+                if not left or not isinstance(error, NotFoundError):
+                    raise UnavailableError(f"the agents with source {source!r} could not be told: {error}") from None
+            await asyncio.sleep(SPREAD_S)
+        raise AssertionError("there is a last try")
 
     async def _describe_source(self, definition: Definition, read: Collection[str]) -> dict[str, Any]:
         """Ask an agent with the source about it, and others for the columns that this one has not seen."""
@@ -217,13 +228,25 @@ class _Installer:
                 stamp_ms=self._now_ms if known is None else max(self._now_ms, known.stamp_ms + 1),
             )
             ended = known.instance if known is not None and known.stopped else ""
-            answer = await self._node.ask(chosen.master, encode(Install(job, self._roster, ended)))
-            job = JobRecord.decode(value_of(answer))
+            job = await self._asked(chosen.master, Install(job, self._roster, ended))
         except OverlayError as error:
             raise UnavailableError(f"the job's master could not be installed: {error}") from None
         if job.instance == instance:
             self.begun.add(instance)
         return job
+
+    async def _asked(self, master: Contact, request: Install) -> JobRecord:
+        """Ask a master to begin; one that another publisher has just asked, or that ends a job, is waited for."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + INSTALL_S
+        while True:
+            answer = await self._node.ask(master, encode(request))
+            try:
+                return JobRecord.decode(value_of(answer))
+            except UnavailableError:
+                if loop.time() > end_s:
+                    raise
+            await asyncio.sleep(INSTALL_LOOK_S)
 
     async def install_part(self, definition: Definition, known: JobRecord | None, publication: str) -> JobRecord:
         """Install the master of a part other than the first; one that an earlier publication has left is stopped."""

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from agents.errors import JobConflictError, JobSpecError
-from agents.publishing import holds
+from agents.errors import JobConflictError, JobSpecError, UnavailableError
+from agents.publishing import holds, publishing
+from agents.replies import Reply, encode_reply
 from agents.service import Service
+from overlay.contract import Answer
+from overlay.errors import NotFoundError, UnreachableError
+from tests.agents.parts.shares import record
 from tests.agents.shop import running
 
 JOB = """
@@ -51,5 +55,27 @@ async def test_of_two_that_publish_at_once_one_wins_and_the_other_finds_its_job(
         assert same[0]["master"] == same[1]["master"] and same[0]["published_ms"] == same[1]["published_ms"]
         texts = [JOB.replace("sold", "other"), JOB.replace("sold", "other").replace("count(*)", "sum(cents)")]
         found = await asyncio.gather(*(publish(*each) for each in enumerate(texts)), return_exceptions=True)
-        assert sum(isinstance(each, JobConflictError) for each in found) == 1
+        assert sum(isinstance(each, JobConflictError) for each in found) == 1, found
         assert sum(isinstance(each, dict) for each in found) == 1
+
+
+async def test_agents_that_seek_their_places_in_the_tree_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "SPREAD_S", 0)
+    answers: list[Any] = [NotFoundError("nobody"), NotFoundError("nobody"), Answer(encode_reply(Reply(value=True)), ())]
+
+    class Node:
+        async def route(self, key: bytes, body: bytes) -> Answer:
+            answer = answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer  # type: ignore[no-any-return]
+
+    publisher = publishing.Publisher(Node(), set)  # type: ignore[arg-type]
+    assert await publisher.spread(record()) and not answers
+    answers += [UnreachableError("down"), NotFoundError("not asked any more")]
+    with pytest.raises(UnavailableError, match="source 'clicks' could not be told: down"):
+        await publisher.spread(record())
+    answers[:] = [NotFoundError("nobody")] * publishing.SPREAD_TRIES
+    with pytest.raises(UnavailableError, match="could not be told: nobody"):
+        await publisher.spread(record())
+    assert not answers
