@@ -39,6 +39,8 @@ STEPS_MAX = 1_024
 #: Where the rows of the base lie.
 BASE: Place = (Kind.LAST, 0)
 
+#: What computing a result fails with, whatever it was given; a panic in Polars does not derive from Exception.
+_FAILURES = (ArithmeticError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 #: Rows, or why there are none.
 _Outcome = pl.DataFrame | str
 #: Returns the merged PAOs of intervals, both ends included.
@@ -181,6 +183,10 @@ class Chain:
             check_size(rows)
         except JobError as error:
             return f"{error} (in the window that ended at {end_ms}; `elf reset` begins anew)"
+        except _FAILURES as error:
+            # A value that an expression fails on must not keep commits from being applied.
+            why = str(error).partition("\n")[0]
+            return f"it cannot be computed: {why} (in the window that ended at {end_ms}; `elf reset` begins anew)"
         return rows
 
     def _bound(self) -> None:

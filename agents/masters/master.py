@@ -279,13 +279,14 @@ class Master:
         if self._chain is not None and span is not None:
             self._chain.check(span, self.through_ms)
         with self._lock:
+            # First, for it says why where results cannot be computed.
+            converged = None if self._chain is None or span is None else self._chain.is_converged(span.end_ms)
             merged = self._cache.get(span)
             if merged is None:
                 if len(self._cache) >= CACHED_MAX:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
             through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
-            converged = None if self._chain is None or span is None else self._chain.is_converged(span.end_ms)
         paos, label, awaited = merged
         if key is not None and by.plan.grouped.keys:
             paos = paos.filter(pl.col(by.plan.grouped.key_names[0]).cast(pl.String) == key)

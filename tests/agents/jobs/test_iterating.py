@@ -78,7 +78,7 @@ def expected(plan: Plan, query: str, rows: Rows, last: pl.DataFrame) -> object:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(windows=st.lists(ROWS, min_size=1, max_size=4))
 def test_each_result_follows_from_the_one_before_as_sql_says(query: str, windows: list[Rows]) -> None:
     plan = plan_of(query)

@@ -263,6 +263,24 @@ def test_a_result_that_is_too_large_is_an_error_until_windows_are_empty(
     assert rows_of(root.result(21)) == {"b": "a"}
 
 
+def test_what_cannot_be_computed_is_an_error_of_results_and_commits_go_on(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> pl.DataFrame:
+        raise pl.exceptions.ComputeError("no such value")
+
+    monkeypatch.setattr(iterating, "join_frames", fail)
+    for through in range(12):
+        root.commit(through, [(through, "b", "c")])
+    with pytest.raises(JobError, match="cannot be computed: no such value"):
+        root.result(12)
+    monkeypatch.undo()
+    root.restart()
+    with pytest.raises(JobError, match="no such value"):
+        root.result(12)
+    assert root.masters[0].state.base is not None and root.masters[0].state.base.failed
+
+
 def test_a_chain_that_one_commit_makes_too_long_begins_anew_and_says_so(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
