@@ -98,7 +98,7 @@ def result_table(result: Result) -> Group:
 
 def _converged(result: Result) -> str:
     """Say that a result is the job's last one, of a job that reads that."""
-    return ", converged" if result.converged is True else ""
+    return " · converged" if result.converged is True else ""
 
 
 def describe_window(result: Result) -> str:

@@ -165,6 +165,17 @@ def test_watch_on_a_terminal_is_a_table(agent: Agent) -> None:
     assert "was stopped" in result.stderr
 
 
+@pytest.mark.usefixtures("terminal")
+def test_watch_ends_with_a_result_that_is_the_last_one(agent: Agent) -> None:
+    news = [make_result(end_ms=end_ms) | {"converged": end_ms > 60_000} for end_ms in (60_000, 90_000)]
+    sender = threading.Thread(target=agent.send, args=news)
+    sender.start()
+    result = run(agent, "watch", "top", "--until", "converged")
+    sender.join()
+    assert "revision 1 · converged" in result.stdout
+    assert "has converged" in result.stderr and result.exit_code == 0
+
+
 def test_a_tree_with_cycles_and_orphans_is_drawn_to_the_end() -> None:
     from elf.cli.jobs import draw_tree
     from elf.cli.output import console
