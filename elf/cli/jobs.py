@@ -21,7 +21,6 @@ from elf.cli.output import (
     table_of,
     wants_json,
 )
-from elf.client.until import is_reached
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
@@ -115,6 +114,8 @@ def watch(
     as_json: AsJson = False,
 ) -> None:
     """Follow a job's results until interrupted; a table that refreshes, or one JSON line per result."""
+    from elf.client.until import is_reached
+
     newest: Result | None = None
     with connect(agent, token_file) as client:
         if wants_json(as_json):
