@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agents.archive.place import Place
+from agents.errors import JobError
 from agents.jobs.query import parse_query
 from elf.offline.asking import describe
 from elf.offline.events import find_files
@@ -84,6 +85,8 @@ def run_verify(
 
 def _read(client: JobClient, key: str) -> ReadJob:
     job = describe(client, key)
+    if parse_query(job.query).last is not None:
+        raise JobError(f"{key} reads its last result, so Spark does not join its windows: verify it by itself")
     return ReadJob(job, Countings(job, job.versions, job.interval_ms, lambda: describe(client, key).versions))
 
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from agents.archive.archive import Archive
-from agents.errors import ExpiredError, JobSpecError
+from agents.errors import ExpiredError, JobError, JobSpecError
 from agents.jobs.definition import Definition
+from agents.jobs.joins import Joined, Use
 from agents.jobs.plan import compile_job
 from agents.masters.results import Label, Span, result_of
 from elf.offline.plan import SparkPlan
@@ -138,6 +139,17 @@ def test_a_reset_begins_anew(spark: SparkSession, folders: list[Path]) -> None:
     assert [each.online for each in report.windows[0].differences if each.kind != "label"] == [], report.text(200)
 
 
+class Reader(Master):
+    """The master of a job that reads it, too."""
+
+    def job(self, name: str) -> dict[str, Any]:
+        use = Use(job="me/graph", window=(SIZE_MS, STEP_MS), columns={"node": "STRING"})
+        joined = Joined(query="SELECT g.node FROM job('me/graph') g", uses=(use,))
+        return super().job(name) | ({"joined": msgspec.to_builtins(joined)} if name == "me/over" else {})
+
+
 def test_elsewhere_spark_refuses_them() -> None:
+    with pytest.raises(JobError, match="me/graph reads its last result, so Spark does not join"):
+        run_verify(Reader(), "me/over", ["latest"], [])
     with pytest.raises(JobSpecError, match="last result"):
         SparkPlan(QUERY)
