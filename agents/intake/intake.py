@@ -28,6 +28,9 @@ T = TypeVar("T")
 #: Pause between looks at files that had nothing new, soon enough for windows of seconds, and once they had nothing new
 #: for so many looks: a look costs an idle agent more than anything else. A push wakes the loop at once.
 POLL_S, POLL_IDLE_S, IDLE_LOOKS = 0.1, 0.25, 10
+#: A few lines cost nearly what thousands do, so once all that there was is read, those that come wait for each other:
+#: this many times as long as what was read took, within bounds, which keeps a busy log from taking a core.
+REST_SHARE, REST_S_MAX = 4, 0.5
 #: Pause after a disk error before the same work is tried again.
 RETRY_S = 1.0
 
@@ -132,8 +135,9 @@ class Intake:
         return count
 
     async def _run(self) -> None:
-        progressed, looks = True, 0
+        progressed, looks, loop = True, 0, asyncio.get_running_loop()
         while True:
+            begun_s = loop.time()
             try:
                 self.resting = self._congested(tuple(self.pump.workers))
                 # One trip to the thread a round: an idle agent does little else than this.
@@ -159,6 +163,8 @@ class Intake:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S):
                         await self._wake.wait()
+            elif not self.pump.is_behind:
+                await asyncio.sleep(rest_s(loop.time() - begun_s))
 
     def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
@@ -180,3 +186,8 @@ class Intake:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def rest_s(spent_s: float) -> float:
+    """Return how long new lines are left to gather, after what there was took so long to read."""
+    return min(REST_S_MAX, max(POLL_S, REST_SHARE * spent_s))

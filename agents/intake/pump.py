@@ -29,7 +29,7 @@ from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
 from agents.sources.rotation import Position
-from agents.sources.tail import Tail
+from agents.sources.tail import Chunk, Tail
 from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from agents.worker import Worker
 from overlay.contract import Verdict
@@ -37,6 +37,8 @@ from overlay.contract import Verdict
 log = logging.getLogger(__name__)
 #: Corrections of the clock that events are late by anyway, and how far ahead one is noted at a time that lasts.
 SET_BACK_MS_MIN, SET_BACK_MS_NOTED = 500, 60_000
+#: After a chunk of at least this part of the most that is read at a time, there probably is more.
+FULL_CHUNKS = 4
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
 #: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
@@ -118,6 +120,10 @@ class Pump:
         self._time = EventTime(now_ms())
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
+        #: Whether there was more to read after the last step: its chunk was large, or other logs have lines waiting.
+        self.is_behind = False
+        #: The logs that were read to their ends since nothing more was there.
+        self._read_through: set[str] = set()
         self.workers = Workers()
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
@@ -236,6 +242,7 @@ class Pump:
             return False
         self._time.idle_since_ms = None
         self.progressed_ms = before_ms
+        self._note_whats_left(chunk)
         wanted = dict(self.columns) if self._archive is not None else {}
         wanted |= self.workers.columns
         literals = [] if self._archive is not None else self.workers.literals
@@ -243,6 +250,13 @@ class Pump:
         for parsed in parse_whatever(self.format, chunk.data, wanted, texts, self._redactor.message):
             self._take(parsed, chunk.stream, before_ms)
         return True
+
+    def _note_whats_left(self, chunk: Chunk) -> None:
+        is_large = len(chunk.data) * FULL_CHUNKS >= self._chunk_bytes
+        self._read_through = set() if is_large else {*self._read_through, chunk.stream}
+        self.is_behind = is_large or not self.tail.waiting <= self._read_through
+        if not self.is_behind:
+            self._read_through = set()
 
     def _note_set_back(self, now_ms: int) -> None:
         """Label the time that a clock set back lives through again: its intervals are closed, its events to come."""

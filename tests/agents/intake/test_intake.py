@@ -7,9 +7,11 @@ import pathlib
 from collections.abc import Iterable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.archive.archive import Archive
-from agents.intake.intake import Intake
+from agents.intake.intake import POLL_S, REST_S_MAX, REST_SHARE, Intake, rest_s
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
 from agents.sources.format import make_format
@@ -99,6 +101,48 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
         await intake.stop()
         push.close()
         database.close()
+
+
+async def test_lines_that_come_one_by_one_are_read_together(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "clicks.log"
+    log.touch()
+    database = Database(tmp_path / "state" / "state.db")
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, 1 << 20, 1_000,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, lambda one: None, lambda trees: False)
+    await intake.attach(Worker(PLAN, "w1", new=True))
+    chunks, step = 0, pump.step
+
+    def counted() -> bool:
+        nonlocal chunks
+        progressed = step()
+        chunks += progressed
+        return progressed
+
+    pump.step = counted  # type: ignore[method-assign]
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
+    intake.start()
+    try:
+        with log.open("ab", 0) as lines:
+            for number in range(400):
+                lines.write(f'{{"ts":{BASE_MS - number},"product":"p","cents":1}}\n'.encode())
+                await asyncio.sleep(0.001)
+        await wait_until(lambda: pump.counters.read == 400)
+        assert chunks <= (loop.time() - begun_s) / POLL_S + 1
+    finally:
+        await intake.stop()
+        push.close()
+        database.close()
+
+
+@given(st.floats(0, 1e6))
+def test_new_lines_are_left_alone_for_as_long_as_reading_takes_and_never_for_long(spent_s: float) -> None:
+    assert POLL_S <= rest_s(spent_s) <= REST_S_MAX
+    assert rest_s(spent_s) == REST_S_MAX or rest_s(spent_s) >= REST_SHARE * spent_s
 
 
 async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(tmp_path: pathlib.Path) -> None:

@@ -326,3 +326,18 @@ def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(
 
     site.crash_and_restart()
     assert site.pump.counters.read == 4, "it is its own checkpoint now"
+
+
+def test_it_is_behind_while_other_logs_wait_or_chunks_are_large(site: Site) -> None:
+    site.write((0, "p"), name="a.log")
+    site.write((0, "p"), name="b.log")
+    found = []
+    while site.pump.step():
+        found.append(site.pump.is_behind)
+    assert found == [True, False], "the second log waits after the first step, and nothing after the second"
+    site.write(*((number, "p" * 100) for number in range(500)))
+    assert site.pump.step() and site.pump.is_behind, "a chunk as large as may be read is not the last one"
+    while site.pump.step():
+        pass
+    site.write((0, "p"))
+    assert site.pump.step() and not site.pump.is_behind
