@@ -50,6 +50,7 @@ class Turns:
     def __init__(self) -> None:
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
+        self._whose: int | None = None
 
     @property
     def someone_waits(self) -> bool:
@@ -58,7 +59,14 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Have a turn."""
+        """Have a turn.
+
+        Raises:
+            RuntimeError: this thread has one already, and would wait for itself.
+        """
+        me = threading.get_ident()
+        if self._whose == me:
+            raise RuntimeError("a block of work on the database is inside another one")
         with self._counting:
             self._waiting += 1
         try:
@@ -67,8 +75,10 @@ class Turns:
             with self._counting:
                 self._waiting -= 1
         try:
+            self._whose = me
             yield
         finally:
+            self._whose = None
             self._lock.release()
 
 

@@ -181,6 +181,8 @@ class Database:
 
     def _begin(self) -> Batch:
         try:
+            if self._sql.in_transaction:  # of a batch that could not even be given up
+                self._sql.execute("ROLLBACK")
             self._sql.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             self._note(error)
@@ -188,10 +190,10 @@ class Database:
         self._batch, self._changes = Batch(), self._sql.total_changes
         return self._batch
 
-    def _end_turn(self) -> None:
-        """Make what was done durable, unless somebody waits who will do so."""
+    def _end_turn(self, *, last: bool = False) -> None:
+        """Make what was done durable, unless somebody waits who will do so; `last`: nobody can any more."""
         batch = self._batch
-        if batch is None or (self._turns.someone_waits and batch.blocks < BLOCKS_MAX):
+        if batch is None or (not last and self._turns.someone_waits and batch.blocks < BLOCKS_MAX):
             return
         count = self._transactions
         try:
@@ -254,7 +256,7 @@ class Database:
     def close(self) -> None:
         """Close the file and let another process open it."""
         with self._turns.turn():
-            self._end_turn()
+            self._end_turn(last=True)
             self._sql.close()
             self._mark.close()
             self._holder.close()

@@ -197,6 +197,51 @@ def test_closing_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
     again.close()
 
 
+def test_closing_makes_durable_what_has_ended_though_others_wait(tmp_path: pathlib.Path) -> None:
+    database = Database(tmp_path / "state.db")
+    with database.transaction() as sql:
+        sql.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+    crowd = Crowd(database, 1)
+    with ThreadPoolExecutor(2) as pool:
+        closed = pool.submit(database.close)
+        wait_until(lambda: database._turns._waiting == 1)
+        late = pool.submit(_put_one, database)
+        wait_until(lambda: database._turns._waiting == 2)
+        first = crowd.go()
+        closed.result(SECONDS)
+        error = late.exception(SECONDS)
+    again = Database(tmp_path / "state.db")
+    # Whichever of the two came first.
+    assert error is None or isinstance(error, sqlite3.ProgrammingError)
+    assert first.exception() is None and on_disk(again) == {0} | ({1} if error is None else set())
+    again.close()
+
+
+def test_a_block_inside_another_one_is_an_error_and_waits_for_nobody(database: Database) -> None:
+    def nested() -> None:
+        with database.transaction() as sql:
+            sql.execute("INSERT INTO t VALUES (5)")
+            _put_one(database)
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(RuntimeError, match="inside another"):
+        pool.submit(nested).result(SECONDS)
+    assert on_disk(database) == set()
+    _put_one(database)
+    assert on_disk(database) == {1}
+
+
+def test_a_batch_that_could_not_begin_is_in_nobodys_way(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("agents.store.database.Batch", refuse)
+    with pytest.raises(MemoryError):
+        _put_one(database)
+    monkeypatch.undo()
+    _put_one(database)
+    assert on_disk(database) == {1}
+
+
 def _put_one(database: Database) -> None:
     with database.transaction() as sql:
         sql.execute("INSERT INTO t VALUES (1)")
