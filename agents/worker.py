@@ -9,14 +9,13 @@ settled comes back through `settle`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import polars as pl
 from msgspec.structs import replace
 
 from agents.fitting import fit
 from agents.jobs.plan import Plan
-from agents.jobs.types import SqlType
 from agents.jobs.versions import ALWAYS, Compiled, Versions
 from agents.open_intervals import OpenIntervals
 from agents.paos import Paos, decode_open, encode_open
@@ -101,9 +100,9 @@ class Worker:
         return self.plan.definition.key
 
     @property
-    def columns(self) -> Mapping[str, SqlType]:
-        """The raw columns that any version reads of which events may come."""
-        return {name: kind for reign in self._counting for name, kind in reign.plan.columns.items()}
+    def plans(self) -> Sequence[Plan]:
+        """Those of the versions of which events may come."""
+        return [reign.plan for reign in self._counting]
 
     @property
     def literals(self) -> Sequence[Sequence[str]]:
@@ -165,11 +164,11 @@ class Worker:
     def parted(self, frame: EventFrame) -> list[tuple[Compiled, EventFrame]]:
         """Divide events among the versions that count them; mostly there is only one. O(rows of several versions)."""
         if len(self.versions.all) == 1:
-            return [(self.versions.newest, frame)]
+            return [(self.versions.newest, frame)] if frame.is_for(self.plan) else []
         intervals, found = frame.times // self.plan.interval_ms, []
         for reign in self._counting:
             inside = intervals.is_between(reign.first, reign.last)
-            if inside.any():
+            if inside.any() and frame.is_for(reign.plan):
                 part = frame if inside.all() else EventFrame(frame.events.filter(inside))
                 found.append((Compiled(reign.version, reign.plan), part))
         return found
@@ -177,9 +176,11 @@ class Worker:
     def counting(self, frame: EventFrame) -> list[Compiled]:
         """Return versions that events of a frame may be counted by: of each kind of PAOs the newest."""
         if len(self.versions.all) == 1:
-            return [self.versions.newest]
+            return [self.versions.newest] if frame.is_for(self.plan) else []
         first, last = (at_ms // self.plan.interval_ms for at_ms in (frame.first_ms, frame.last_ms))
-        touched = (each for each in self._counting if each.first <= last and first <= each.last)
+        touched = (
+            each for each in self._counting if each.first <= last and first <= each.last and frame.is_for(each.plan)
+        )
         return list({each.version.states: Compiled(each.version, each.plan) for each in touched}.values())
 
     def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:

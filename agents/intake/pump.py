@@ -24,6 +24,7 @@ from agents.intake.progress import EventTime
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
 from agents.privacy.redaction import Redactor
+from agents.sharing.parsing import Parsing
 from agents.sharing.workers import Workers
 from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
@@ -243,12 +244,15 @@ class Pump:
         self._time.idle_since_ms = None
         self.progressed_ms = before_ms
         self._note_whats_left(chunk)
-        wanted = dict(self.columns) if self._archive is not None else {}
-        wanted |= self.workers.columns
         literals = [] if self._archive is not None else self.workers.literals
         texts = self._redactor.literals(literals)
-        for parsed in parse_whatever(self.format, chunk.data, wanted, texts, self._redactor.message):
-            self._take(parsed, chunk.stream, before_ms)
+        first, *others = self.workers.parsings(self.columns if self._archive is not None else {})
+        for parsed in parse_whatever(self.format, chunk.data, first.columns, texts, self._redactor.message):
+            self._take(parsed, first, chunk.stream, before_ms)
+        for each in others:
+            # Lines are counted, and rejected, the first time.
+            for parsed in parse_whatever(self.format, chunk.data, each.columns, texts, self._redactor.message):
+                self.workers.insert(self._redactor.events(parsed.events), each)
         return True
 
     def _note_whats_left(self, chunk: Chunk) -> None:
@@ -279,7 +283,7 @@ class Pump:
         since_ms = now_ms - ahead_ms - 2 * (now_ms - looked_ms) if until_ms is None else until_ms
         self.workers.note_gap(since_ms, self._doubtful_until_ms)
 
-    def _take(self, parsed: Parsed, stream: str, now_ms: int) -> None:
+    def _take(self, parsed: Parsed, parsing: Parsing, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters
         self.oddities += parsed.oddities
         try:
@@ -292,7 +296,7 @@ class Pump:
         events = self._redactor.events(parsed.events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._time.note(stream, events["ts"].cast(pl.Int64), now_ms)
-        self.workers.insert(events)
+        self.workers.insert(events, parsing)
         if self._archive is not None:
             self._archive.append(events)
 

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import polars as pl
 
+from agents.jobs.plan import Plan
+from agents.sharing.parsing import Parsing
+
 
 class EventFrame:
     """Events that came together; at least one.
 
     Attributes:
         events: the frame, with `ts` and the columns that jobs read.
+        parsing: how they were parsed; None where all plans have the same types.
         times: event times, ms.
         first_ms: the earliest.
         last_ms: the latest.
     """
 
-    def __init__(self, events: pl.DataFrame) -> None:
-        self.events = events
+    def __init__(self, events: pl.DataFrame, parsing: Parsing | None = None) -> None:
+        self.events, self.parsing = events, parsing
         # Casts between equal representations are free; calls of the `dt` namespace cost a query each.
         self.times = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64)
         first, last = self.times.min(), self.times.max()
         assert isinstance(first, int) and isinstance(last, int), "a frame of events has some"
         self.first_ms, self.last_ms = first, last
         self._before: tuple[int, pl.Series] | None = None
+
+    def is_for(self, plan: Plan) -> bool:
+        """Whether they have the types that a plan reads."""
+        return self.parsing is None or self.parsing.is_for(plan)
 
     def before(self, at_ms: int) -> pl.Series:
         """Return the times before one, in the order of the events; workers that seal together ask the same."""

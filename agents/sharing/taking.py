@@ -22,6 +22,25 @@ log = logging.getLogger(__name__)
 NAMES_MAX = 10
 
 
+class Alone:
+    """A worker for which a frame is mapped apart from others, as events of several versions of its job are.
+
+    Args:
+        worker: the worker.
+        frame: the events.
+    """
+
+    def __init__(self, worker: Worker, frame: EventFrame) -> None:
+        self.worker, self.plan, self.jobs = worker, worker.plan, worker.jobs
+        self.note_gap = worker.note_gap
+        self._frame = frame
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Take in the frame, or a part of it; if this fails, nothing."""
+        frame = self._frame if events is self._frame.events else EventFrame(events, self._frame.parsing)
+        insert_alone(frame, self.worker)
+
+
 def insert_alone(frame: EventFrame, worker: Worker) -> None:
     """Map a frame of events for one worker; several times, where several versions of its job count some of it.
 

@@ -15,13 +15,15 @@ import polars as pl
 from agents.intake.poison import Taker
 from agents.jobs.plan import Plan
 from agents.sharing.event_frame import EventFrame
-from agents.sharing.taking import named, take_together
+from agents.sharing.taking import Alone, named, take_together
 from agents.worker import Worker
 from cbt import split
 
 
 def takers(workers: Iterable[Worker], frame: EventFrame) -> Iterator[Taker]:
     """Put workers together that map a frame of events alike; one that needs several maps for it stays alone.
+
+    Versions of jobs for whose types lines are parsed in another way are left out.
 
     Those whose filters are equal come one after the other, so that what is filtered for them need not be kept for long.
     """
@@ -30,7 +32,7 @@ def takers(workers: Iterable[Worker], frame: EventFrame) -> Iterator[Taker]:
         worker.meet(frame)
         counting = worker.counting(frame)
         if len(counting) > 1:
-            yield worker
+            yield Alone(worker, frame)
             continue
         for version, plan in counting:
             together = alike.setdefault(mapped_as(plan), Together(plan, frame))
@@ -38,6 +40,8 @@ def takers(workers: Iterable[Worker], frame: EventFrame) -> Iterator[Taker]:
     filters: dict[object, list[Together]] = {}
     for each in alike.values():
         filters.setdefault(each.plan.filter_key or each, []).append(each)
+    # Or what is filtered for some would be kept until all have it.
+    alike.clear()
     while filters:
         _, group = filters.popitem()
         if len(group) > 1:

@@ -10,6 +10,7 @@ from agents.intake.poison import insert_whatever
 from agents.jobs.types import SqlType
 from agents.sharing.copies import Copies
 from agents.sharing.event_frame import EventFrame
+from agents.sharing.parsing import Parsing, parsings
 from agents.sharing.together import takers
 from agents.store.checkpoints import Snapshot, WorkerState
 from agents.worker import Worker
@@ -18,21 +19,25 @@ from agents.worker import Worker
 class Workers(dict[bytes, Worker]):
     """The workers of a source, by tree; used by its data thread, looked at by others."""
 
-    @property
-    def columns(self) -> Mapping[str, SqlType]:
-        """The raw columns that any of them reads."""
-        return {name: kind for worker in self.values() for name, kind in worker.columns.items()}
+    def parsings(self, anyway: Mapping[str, SqlType]) -> list[Parsing]:
+        """Return the ways in which lines are to be parsed for all; `anyway`: columns of the first one in any case."""
+        return parsings(anyway, (plan for worker in self.values() for plan in worker.plans))
 
     @property
     def literals(self) -> Sequence[Sequence[str]]:
         """For each that may want an event, texts which its raw line has then; what several demand only once."""
         return list(dict.fromkeys(tuple(words) for worker in self.values() for words in worker.literals))
 
-    def insert(self, events: pl.DataFrame) -> None:
-        """Let all take in events, as many as there are; those of equal jobs do so together."""
+    def insert(self, events: pl.DataFrame, parsing: Parsing | None = None) -> None:
+        """Let all take in events, as many as there are; those of equal jobs do so together.
+
+        Args:
+            events: the events.
+            parsing: how they were parsed: it is for jobs with these types only. None: all have the same.
+        """
         if not events.height:
             return
-        for taker in takers(self.values(), EventFrame(events)):
+        for taker in takers(self.values(), EventFrame(events, parsing)):
             insert_whatever(taker, events)
 
     def note_gap(self, after_ms: int | None, before_ms: int) -> None:

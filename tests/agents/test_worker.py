@@ -283,7 +283,7 @@ def test_a_stopped_job_costs_nothing_and_keeps_what_came_late_until_it_is_resume
     worker.insert(events([(0, "late", 1), (8_000, "b", 1)]))
     assert worker.seal(100_000) == [] and not worker.counts_nothing
     worker = Worker.restore(versions_of(3), "w1", worker.state())
-    assert worker.seal(10**12) == [] and worker.counts_nothing and worker.columns == {}
+    assert worker.seal(10**12) == [] and worker.counts_nothing and worker.plans == []
     worker.adopt(versions_of(3, 6), 50)
     worker.insert(events([(12_000, "c", 1), (10_000, "b", 1)]))
     sealed = worker.seal(10**12)

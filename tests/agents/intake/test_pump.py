@@ -11,6 +11,8 @@ import pytest
 
 import agents.clock
 from agents.intake.pump import Pump, Sealed
+from agents.jobs.plan import compile_job
+from agents.jobs.types import SqlType
 from agents.sources.counters import Counters
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
@@ -341,3 +343,22 @@ def test_it_is_behind_while_other_logs_wait_or_chunks_are_large(site: Site) -> N
         pass
     site.write((0, "p"))
     assert site.pump.step() and not site.pump.is_behind
+
+
+def test_a_job_is_not_concerned_with_the_types_that_another_one_has(site: Site) -> None:
+    """Whichever comes last, also where each line says something else in each type."""
+    fractions = compile_job(
+        msgspec.structs.replace(PLAN.definition, name="other"), {**COLUMNS, "cents": SqlType.DOUBLE}
+    )
+    site.pump.attach(Worker(fractions, "w1", tree=b"other", new=True))
+    with (site.folder / "a.log").open("w") as file:
+        file.write("".join(f'{{"ts":{BASE_MS},"product":"a","cents":{cents}}}\n' for cents in (1, 2.5)))
+    site.run()
+    found = {
+        one.tree: opened(one.snapshot.payload, fractions if one.tree == b"other" else PLAN)[1].rows()
+        for one in site.sealed
+        if one.snapshot.payload is not None
+    }
+    assert site.pump.counters == Counters(read=2, parsed=2)
+    first = BASE_MS // 2_000
+    assert found == {PLAN.definition.app_id: [(first, "a", 2, 1, 0, 1)], b"other": [(first, "a", 2, 3.5, 0.0, 2)]}

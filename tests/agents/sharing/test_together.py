@@ -230,7 +230,7 @@ def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.
     kin.insert(events([(2_000 * interval, name, 1) for interval in range(6) for name in "abcdefgh"]))
     held = [rows_of(part) for part in parts]
     assert [sorted({row[0] for row in rows}) for rows in held] == [[0, 1], [0, 1, 2], [0, 1, 2, 3]]
-    assert all(part.columns == {} and part.counts_nothing for part in parts), "10**9 ms later nothing is retained"
+    assert all(part.plans == [] and part.counts_nothing for part in parts), "10**9 ms later nothing is retained"
     monkeypatch.setattr(Plan, "reduce", lambda plan, frame: pytest.fail("nobody wants it"))
     kin.insert(events([(10**9, "a", 1)]).drop("cents"))
 
@@ -240,4 +240,4 @@ def test_what_several_jobs_demand_of_a_line_is_demanded_once() -> None:
     plans = [plan_of(query.format(product)) for product in ("kite", "kite", "train", "kite")]
     workers = crew(*(Worker(plan, "w1") for plan in plans))
     assert workers.literals == [("kite",), ("train",)]
-    assert workers.columns == plans[0].columns
+    assert [each.columns for each in workers.parsings({})] == [plans[0].columns]
