@@ -177,14 +177,17 @@ def join_frames(left: pl.DataFrame, right: pl.DataFrame, join: Joining, name: st
     Raises:
         JobError: both have the same keys so often that the rows would be too many; it names the right one.
     """
-    counts = right.group_by(join.right).len("rows")
-    matches = left.select(join.left).join(counts, left_on=join.left, right_on=join.right, how="inner")["rows"].sum()
+    # By copies, for a column may be compared with several.
+    on = [f"on{number}" for number in range(len(join.left))]
+    ours = left.select(pl.col(name).alias(key) for name, key in zip(join.left, on, strict=True))
+    theirs = right.select(pl.col(name).alias(key) for name, key in zip(join.right, on, strict=True))
+    matches = ours.join(theirs.group_by(on).len("rows"), on=on, how="inner")["rows"].sum()
     if matches + (left.height if join.how == "left" else 0) > ROWS_MAX:
         raise JobError(
             f"joined with {name} there are {matches} rows, over the limit of {ROWS_MAX}: "
             "both sides have the same keys many times"
         )
-    return left.join(right, left_on=join.left, right_on=join.right, how=join.how, coalesce=False)
+    return left.hstack(ours).join(right.hstack(theirs), on=on, how=join.how, coalesce=True).drop(on)
 
 
 def _framed(number: int, name: str) -> str:

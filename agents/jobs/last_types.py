@@ -6,13 +6,16 @@ unless that leaves it open: `coalesce(r.label, e.src)` is of the type of `src`. 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
+
+from msgspec.structs import replace
 
 from agents.errors import JobSpecError
 from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.grouping import keys_of
-from agents.jobs.last_result import LAST_RESULT
+from agents.jobs.last_result import LAST_RESULT, is_last
 from agents.jobs.last_scopes import JoinedGroups, JoinedScope
 from agents.jobs.query import Item, Query
 from agents.jobs.scopes import Key, RowScope
@@ -20,8 +23,8 @@ from agents.jobs.sorting import output_value
 from agents.jobs.types import ArrayType, SqlType
 
 Kind = SqlType | ArrayType
-#: Types only widen from one round to the next, INT to BIGINT to DOUBLE: more rounds find nothing.
-_ROUNDS = 6
+#: Types only widen, NULL to INT to BIGINT to DOUBLE to STRING: one that changes more often never settles.
+_CHANGES_MAX = 6
 
 
 def types_of_last(query: Query, rows: RowScope) -> Mapping[str, Kind]:
@@ -31,12 +34,20 @@ def types_of_last(query: Query, rows: RowScope) -> Mapping[str, Kind]:
         JobSpecError: a column cannot be compiled, or its type is open.
     """
     known: dict[str, Kind | None] = {item.name: None for item in query.items}
-    for _ in range(_ROUNDS):
-        found = {item.name: _type_of(item, query, rows, known) for item in query.items}
-        kinds = {name: kind if not isinstance(kind, JobSpecError) else None for name, kind in found.items()}
-        if kinds == known:
-            break
-        known = kinds
+    found: dict[str, Kind | JobSpecError] = {}
+    changes = dict.fromkeys(known, 0)
+    reads = {item.name: {node.name.lower() for node in item.node.walk() if is_last(node)} for item in query.items}
+    pending = query.items
+    while pending:
+        found |= {item.name: _type_of(item, query, rows, known, every_key=False) for item in pending}
+        kinds = {item.name: None if isinstance(kind := found[item.name], JobSpecError) else kind for item in pending}
+        changed = {name: kind for name, kind in kinds.items() if kind is not known[name]}
+        for name in changed:
+            changes[name] += 1
+        known |= changed
+        # Types go from column to column, one further with each round.
+        news = {name.lower() for name in changed}
+        pending = tuple(item for item in query.items if reads[item.name] & news and changes[item.name] < _CHANGES_MAX)
     settled = {name: kind for name, kind in known.items() if kind is not None}
     for item in query.items:
         error = found[item.name]
@@ -45,22 +56,37 @@ def types_of_last(query: Query, rows: RowScope) -> Mapping[str, Kind]:
     return settled
 
 
-def _type_of(item: Item, query: Query, rows: RowScope, known: Mapping[str, Kind | None]) -> Kind | JobSpecError:
+def _type_of(
+    item: Item, query: Query, rows: RowScope, known: Mapping[str, Kind | None], *, every_key: bool = True
+) -> Kind | JobSpecError:
     joined = JoinedScope(rows, known)
     try:
-        keys: tuple[Key, ...] = keys_of(query, joined)
+        keys = keys_of(query, joined) if every_key else _keys_known(query, joined)
         return output_value(item, compile_expression(item.node, JoinedGroups(query, joined, keys)))[1]
     except JobSpecError as error:
         return error
+
+
+def _keys_known(query: Query, joined: JoinedScope) -> tuple[Key, ...]:
+    """Return the group keys that have a type already; the others hold up only what is made of them."""
+    keys: list[Key] = []
+    for group in query.groups:
+        with contextlib.suppress(JobSpecError):
+            keys += keys_of(replace(query, groups=(group,)), joined)
+    return tuple(keys)
 
 
 def _why_open(
     item: Item, query: Query, rows: RowScope, known: Mapping[str, Kind | None], error: JobSpecError
 ) -> JobSpecError:
     """Tell an open type from a mistake: with some type for what is open it can be compiled."""
+    told: dict[str, JobSpecError] = {}
     for kind in SqlType:
         guess = {name: kind if each is None else each for name, each in known.items()}
-        if not isinstance(_type_of(item, query, rows, guess), JobSpecError):
+        found = _type_of(item, query, rows, guess)
+        if not isinstance(found, JobSpecError):
             message = f"the type of {item.name!r} is made of what it was before, in {LAST_RESULT}"
             return refused(item.node, message, "say which it is, such as CAST(r.n AS BIGINT), where it is read")
-    return error
+        told[str(found)] = found
+    # What is wrong with any type is the mistake, in a key or in the column itself.
+    return next(iter(told.values())) if len(told) == 1 else error

@@ -34,6 +34,9 @@ QUERIES = (
     "LEFT JOIN last_result r ON e.dst = r.k WHERE e.w > 1 GROUP BY coalesce(r.k, e.src) HAVING count(*) > 1",
     "SELECT count(*) AS n, sum(e.w) AS w, max(coalesce(r.n, 0)) AS m FROM edges e "
     "LEFT JOIN last_result r ON e.w = r.n GROUP BY ()",
+    # A column is compared with several, and one of the last result's is a key.
+    "SELECT e.dst AS node, e.src AS was, r.n AS before, count(*) AS n FROM edges e LEFT JOIN last_result r "
+    "ON e.src = r.node AND e.dst = r.was AND e.src = r.was GROUP BY e.dst, e.src, r.n",
 )
 JOIN = "FROM edges e JOIN last_result r"
 ROWS = st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from([1, 2, 3, None])), max_size=8)
@@ -119,6 +122,13 @@ def test_a_value_counts_as_often_as_it_is_there_up_to_the_last_number_of_its_typ
     assert stepped(plan, [(None, None, -5)] * 1_000, none).rows() == [(-5, -5_000)]
 
 
+def test_types_go_from_column_to_column_as_far_as_there_are_any() -> None:
+    shifted = [f"max(r.h{at}) AS h{at + 1}" for at in range(20)]
+    for columns in (shifted, shifted[::-1]):
+        plan = plan_of(f"SELECT e.dst, max(e.w) AS h0, {', '.join(columns)} {JOIN} ON e.dst = r.dst GROUP BY e.dst")
+        assert {kind for name, kind in plan.output if name != "dst"} == {SqlType.BIGINT}
+
+
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -163,6 +173,8 @@ def test_a_value_counts_as_often_as_it_is_there_up_to_the_last_number_of_its_typ
             f"SELECT e.dst, r.n AS n {JOIN} ON e.dst = r.dst GROUP BY e.dst",
             "neither in GROUP BY",
         ),
+        (f"SELECT e.dst, min(nope(w)) n {JOIN} ON e.dst = r.dst GROUP BY e.dst, r.n", "nope() is not"),
+        (f"SELECT e.dst, min(w) n {JOIN} ON e.dst = r.dst GROUP BY e.dst, nope(r.n)", "nope() is not"),
         (LABELS + ", window(ts, '1 hour', '1 second')", "3600 slides, over the limit of 512"),
     ],
 )
