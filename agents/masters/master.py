@@ -367,11 +367,13 @@ class Master:
         label = self._label(labels, version, first, last)
         if chain is not None:
             since = version.begins if not history.labels else max(version.begins, history.labels.oldest())
-            whole = self._label(history.labels.joined(since, last), version, version.begins, last)
+            whole = self._label(history.labels.joined(since, last), version, version.begins, last, also_gone=True)
             label = in_chain(label, whole, chain.base, version.begins)
         return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
 
-    def _label(self, labels: Sequence[Label], version: Version, first: int, last: int | None) -> Label:
+    def _label(
+        self, labels: Sequence[Label], version: Version, first: int, last: int | None, *, also_gone: bool = False
+    ) -> Label:
         """Join the labels of panes, and name the agents that lack something from a first to a last interval."""
         roster = self.state.rollup.roster
         if last is None:
@@ -379,7 +381,7 @@ class Master:
         # What was loaded into a former version's windows is in none of this one's.
         known = since_interval(self.state.backfilled, version.begins)
         whole = since_interval(with_pauses(known, self.versions), version.begins)
-        partial = [(agent, since) for agent, since in self.state.partial_before.items() if agent in roster]
+        partial = [(agent, at) for agent, at in self.state.partial_before.items() if also_gone or agent in roster]
         through = self.state.rollup.committed if last is None else last
         partial += begun(self.state.since, self._taking_part(), self.versions, first, through)
         label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)

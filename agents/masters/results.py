@@ -165,7 +165,8 @@ def result_of(
         status = "partial"
     completeness: Json = {
         "expected": label.expected,
-        "reported": 0 if through_ms is None else label.expected - len(label.missing),
+        # Of agents that come and go more may be missing than were ever expected at a time.
+        "reported": 0 if through_ms is None else max(0, label.expected - len(label.missing)),
         "missing": [names(agent) for agent in label.missing],
         "late": label.late,
         "shed": label.shed,

@@ -79,10 +79,17 @@ class Root:
         self.plan = plan_of(retain_ms=retain_ms)
         self.masters = [Master(self.plan, Panes(database), None) for database in self.databases]
 
-    def commit(self, through: int, rows: list[Edge], missing: tuple[str, ...] = (), notes: Notes | None = None) -> None:
+    def commit(
+        self,
+        through: int,
+        rows: list[Edge],
+        missing: tuple[str, ...] = (),
+        notes: Notes | None = None,
+        roster: tuple[str, ...] = ("w1", "w2"),
+    ) -> None:
         previous = self.masters[0].state.rollup.committed
-        roster = {agent: RosterEntry(admitted=NEVER) for agent in ("w1", "w2")}
-        state = RollupState(committed=through, roster=roster)
+        entries = {agent: RosterEntry(admitted=NEVER) for agent in roster}
+        state = RollupState(committed=through, roster=entries)
         reported = tuple(agent for agent in roster if agent not in missing)
         payload = pack(notes or Notes(), self.plan.reduce(edges(rows)))
         self.index += 1
@@ -219,6 +226,18 @@ def test_what_a_pane_lacks_all_later_results_lack_until_the_job_is_reset(root: R
         if through > 25:
             assert root.result(through + 1).completeness["status"] == "final"
             root.restart()
+
+
+def test_who_began_late_stays_named_when_it_has_left(root: Root) -> None:
+    root.commit(0, [(0, "a", "b")])
+    for through in range(1, 20):
+        notes = Notes(partial_before={"w2": 4}) if through == 4 else Notes()
+        root.commit(through, [(through, "b", "c")], notes=notes, roster=("w1", "w2") if through < 9 else ("w1",))
+        if through % 6 == 0:
+            root.restart()
+        if through > 4:
+            completeness = root.result(through + 1).completeness
+            assert (completeness["missing"], completeness["status"]) == (["w2"], "final_incomplete"), through
 
 
 def test_an_event_that_is_too_late_for_the_base_is_a_gap_in_all_that_follows(root: Root) -> None:
