@@ -44,7 +44,7 @@ class Instance:
     def __init__(
         self, kind: type[Application], role: Role, job: str, agent: str, rng: random.Random, kept: bytes | None = None
     ) -> None:
-        self.elf = Elf(role, job, agent, rng, None if kept is None else unpacked(kept))
+        self.elf = Elf(role, job, agent, rng, _known(kept))
         self._kind = kind
         self.application: Application | None = None
         #: The callback that runs, or ran last.
@@ -115,3 +115,11 @@ class Instance:
         assert self.application is not None, "Started comes first"
         self.callback = callback
         return self.application
+
+
+def _known(kept: bytes | None) -> Any:
+    """Return what was kept; nothing where a member of the job's root group has kept what nobody can read."""
+    try:
+        return None if kept is None else unpacked(kept)
+    except msgspec.DecodeError:
+        return None

@@ -223,3 +223,9 @@ def test_bytes_of_a_peer_that_are_no_message_change_nothing(body: bytes) -> None
     (reply,) = instance.handle(Asked("", body), 0)
     assert isinstance(reply, Reply) and reply.body is None and "the query is no message" in reply.error
     assert len(noting.calls) == 1
+
+
+@pytest.mark.parametrize("kept", [b"", b"{", b"\xff", b"[" * 40_000])
+def test_bytes_that_nobody_can_have_kept_are_nothing(kept: bytes) -> None:
+    instance = Instance(Noting, "master", "shop/sold", "web1", random.Random(), kept)
+    assert instance.elf.kept is None and instance.handle(Started(), 0) == []
