@@ -6,7 +6,6 @@ A job that is changed while it runs has intervals of different versions, whose P
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated
 
@@ -32,6 +31,7 @@ class Paos:
 
     def __init__(self, parts: Iterable[tuple[int, pl.DataFrame]] = ()) -> None:
         self.parts = tuple(parts)
+        self._blocks: Mapping[int, bytes] | None = None
 
     @property
     def height(self) -> int:
@@ -71,10 +71,14 @@ class Paos:
             frames.setdefault(states, []).append(frame)
         return {states: pl.concat(parts) for states, parts in frames.items()}
 
-    @functools.cached_property
+    @property
     def blocks(self) -> Mapping[int, bytes]:
         """Each kind that has rows, and the first kind if there is any part of it, encoded, in order. O(rows), once."""
-        return {states: encode(frame) for states, frame in self.by_states().items() if frame.height or states == 0}
+        # A cached_property of Python 3.11 lets one thread at a time encode, whatever the object.
+        if self._blocks is None:
+            frames = self.by_states().items()
+            self._blocks = {states: encode(frame) for states, frame in frames if frame.height or states == 0}
+        return self._blocks
 
     def merged(self, versions: Versions) -> Paos:
         """Return them with one row for each interval and key; those of no version that is remembered are left out."""
