@@ -31,8 +31,8 @@ from agents.store.panes import Kind, Panes, Place
 from cbt import INTERVAL, PaoDecodeError, PaoSchema, decode
 from cbt.schema import without_interval
 
-#: Rows of results kept in memory; of more, those of the oldest windows are computed again when they are asked for.
-KEPT_ROWS = 1_000_000
+#: Rows and bytes of results kept in memory; of more, the oldest windows' are computed again when they are asked for.
+KEPT_ROWS, KEPT_BYTES = 1_000_000, 256 << 20
 #: Results that one commit may have to compute until there is a new base, as when old logs are read in: a chain that
 #: would be longer begins anew so many windows before.
 STEPS_MAX = 1_024
@@ -132,8 +132,13 @@ class Chain:
     def _result(self, end_ms: int, for_ms: int) -> pl.DataFrame:
         """Return the result of a window as that which ends at `for_ms` sees it, and keep what is computed."""
         outcome, ends = self._way(end_ms, self._begins(self._intervals(for_ms)[1]), self._is_empty)
+        fresh = 0
         for each in reversed(ends):
             outcome = self._kept[each] = self._step(each, outcome, self._read)
+            fresh += 0 if isinstance(outcome, str) else outcome.estimated_size()
+            if fresh > KEPT_BYTES // 4:
+                self._bound()
+                fresh = 0
         self._bound()
         if isinstance(outcome, str):
             raise JobError(outcome)
@@ -191,11 +196,12 @@ class Chain:
 
     def _bound(self) -> None:
         """Keep no more in memory than is allowed; the newest stay."""
-        rows = 0
+        rows = size = 0
         for end_ms in reversed(list(self._kept)):
             outcome = self._kept[end_ms]
-            rows += 0 if isinstance(outcome, str) else outcome.height
-            if rows > KEPT_ROWS:
+            if not isinstance(outcome, str):
+                rows, size = rows + outcome.height, size + int(outcome.estimated_size())
+            if rows > KEPT_ROWS or size > KEPT_BYTES:
                 del self._kept[end_ms]
 
     # ---- commits
@@ -229,12 +235,18 @@ class Chain:
         # Nothing of this is kept before it is durable; what is kept already, this commit does not touch.
         read = _Overlay(self._history, self.versions, change)
         begins = self._begins(self._intervals(end_ms)[1])
+        # Whatever was asked of this copy before: all of them cut alike.
+        kept, self._kept = self._kept, SortedDict()
         outcome, ends = self._way(end_ms, begins, read.is_empty, STEPS_MAX)
+        is_cut = len(ends) == STEPS_MAX
+        if not is_cut:
+            self._kept = kept
+            outcome, ends = self._way(end_ms, begins, read.is_empty)
         if self.base is None and not ends and outcome is self._none and not change.expired:
             return None
         for each in reversed(ends):
             outcome = self._step(each, outcome, read)
-        return end_ms, outcome, len(ends) == STEPS_MAX
+        return end_ms, outcome, is_cut
 
     def settle(self, base: Base, outcome: _Outcome) -> None:
         """Go on from a base that has become durable."""

@@ -6,6 +6,7 @@ import contextlib
 import pathlib
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 import pytest
@@ -307,6 +308,40 @@ def test_a_chain_that_one_commit_makes_too_long_begins_anew_and_says_so(
     root.commit(30, [(at, "b", "c") for at in range(31)])
     assert root.result(31).completeness["gaps"] == 1
     assert root.result(31).completeness["status"] == "final_incomplete"
+
+
+def test_copies_cut_a_chain_alike_whatever_they_were_asked_before(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "STEPS_MAX", 25)
+    for through in range(4):
+        root.commit(through, [(through, "a", "b"), (through, "b", "c")])
+        root.result(through + 1)
+    root.commit(30, [(at, "b", "c") for at in range(4, 31)])
+    first, second = root.masters
+    assert first.state.base is not None and first.state.base.lacks == 1
+    assert first.state.base == second.state.base
+    assert root.result(31) == root.result(31, 1)
+
+
+def test_results_in_memory_are_bounded_in_bytes_too(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    root.retaining(60_000)
+    for through in range(40):
+        root.commit(through, [(through, "a" * 1_000, "b")])
+    before = root.result(5)
+    monkeypatch.setattr(chain, "KEPT_BYTES", 8_000)
+    root.restart()
+    found = root.masters[0]._chain
+    assert found is not None
+    sizes = []
+    step = found._step
+
+    def noted(*of: Any) -> Any:
+        sizes.append(sum(frame.estimated_size() for frame in found._kept.values()))
+        return step(*of)
+
+    monkeypatch.setattr(found, "_step", noted)
+    assert root.result(40).converged and len(sizes) == 40
+    assert max(sizes) <= 8_000 + 8_000 // 4 + 2_000
+    assert root.result(5) == before
 
 
 def test_a_damaged_base_is_a_gap_and_what_follows_is_still_answered(root: Root) -> None:
