@@ -135,7 +135,7 @@ class Chain:
         fresh = 0
         for each in reversed(ends):
             outcome = self._kept[each] = self._step(each, outcome, self._read)
-            fresh += 0 if isinstance(outcome, str) else outcome.estimated_size()
+            fresh += 0 if isinstance(outcome, str) else int(outcome.estimated_size())
             if fresh > KEPT_BYTES // 4:
                 self._bound()
                 fresh = 0
