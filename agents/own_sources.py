@@ -55,7 +55,7 @@ class OwnSources:
             raise UnavailableError(f"the agent {agent.introduce().name} has not heard of the job yet")
         pump = agent.intakes[request.source].pump
         everyone = tuple(pump.workers.values())
-        anyway = pump.columns if archive_folder(agent.config) is not None else ()
+        anyway = pump.columns if archive_folder(agent.config) is not None else {}
         workers = [each for each in everyone if each.plan.definition.app_of(0) == request.app]
         handed = [agent.attachments.handed[each.tree] for each in workers if each.tree in agent.attachments.handed]
         return {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agents.jobs.definition import Definition
 from agents.jobs.plan import Plan
+from agents.jobs.types import SqlType
+from agents.sharing.parsing import parsings
 from agents.sharing.together import mapped_as
 from agents.worker import Worker
 
@@ -15,7 +17,7 @@ Json = dict[str, Any]
 JOBS_MAX = 100
 
 
-def sharing_of(plan: Plan, workers: Sequence[Worker], anyway: Collection[str]) -> Json:
+def sharing_of(plan: Plan, workers: Sequence[Worker], anyway: Mapping[str, SqlType]) -> Json:
     """Tell what a job shares.
 
     Args:
@@ -24,18 +26,22 @@ def sharing_of(plan: Plan, workers: Sequence[Worker], anyway: Collection[str]) -
         anyway: columns that are parsed whatever jobs there are.
 
     Returns:
-        `parsing`, `filtering`, `paos` (jobs whose PAOs are made together with its own), `trees` (jobs that hold some
-        buffer tree of an open interval together with it at this moment): each `{"jobs" (names), "count"}`; and
-        `own_columns`, which are parsed for it alone. Jobs that are paused, or stopped, share nothing.
+        `parsing` (jobs for which lines are parsed together with its own), `filtering`, `paos` (jobs whose PAOs are made
+        together with its own), `trees` (jobs that hold some buffer tree of an open interval together with it at this
+        moment): each `{"jobs" (names), "count"}`; and `own_columns`, which are parsed for it alone. Jobs that are
+        paused, or stopped, share nothing.
     """
     name = name_of(plan.definition)
     own = [each for each in workers if name_of(each.plan.definition) == name]
     others = [each for each in workers if each not in own and not each.versions.newest.version.is_paused]
     held = {tree for worker in own for tree in worker.open.trees()}
-    read = set(anyway).union(*(each.plan.columns for each in others))
+    ways = parsings(anyway, [*(each for worker in workers for each in worker.plans), plan])
+    way = next(each for each in ways if each.is_for(plan))
+    parsed = [each for each in others if way.is_for(each.plan)]
+    read = (set(anyway) if way is ways[0] else set()).union(*(each.plan.columns for each in parsed))
     filtered, mapped = plan.filter_key, mapped_as(plan)
     return {
-        "parsing": _listed(others),
+        "parsing": _listed(parsed),
         "filtering": _listed(each for each in others if filtered is not None and each.plan.filter_key == filtered),
         "paos": _listed(each for each in others if mapped_as(each.plan) == mapped),
         "trees": _listed(each for each in others if not held.isdisjoint(each.open.trees())),

@@ -12,6 +12,7 @@ from agents.jobs.definition import load_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Compiled, Version, Versions
+from agents.sharing.describing import sharing_of
 from agents.sharing.parsing import parsings
 from agents.sharing.workers import Workers
 from agents.sources.json_lines import JsonLines
@@ -79,6 +80,18 @@ def test_each_plan_has_one_way_to_parse_and_those_that_agree_have_one_together(p
     assert len(ways) <= max(1, len(kinds) + 1)
     if all(plan.columns.items() <= {**anyway, "cents": SqlType.BIGINT}.items() for plan in plans):
         assert len(ways) == 1
+
+
+def test_what_is_shared_leaves_out_jobs_of_other_types() -> None:
+    names, calls = ["a", "b", "c"], [("sum(cents)", TYPES[0]), ("max(cents)", TYPES[1]), ("count(cents)", TYPES[0])]
+    named = [
+        msgspec.structs.replace(plan, definition=msgspec.structs.replace(plan.definition, name=name))
+        for name, plan in zip(names, (typed(*each) for each in calls), strict=True)
+    ]
+    workers = list(crew(named).values())
+    told = [sharing_of(plan, workers, {"product": SqlType.STRING}) for plan in named]
+    assert [each["parsing"]["jobs"] for each in told] == [["shop/c"], [], ["shop/a"]]
+    assert [each["own_columns"] for each in told] == [[], ["cents"], []]
 
 
 def test_a_job_that_is_changed_to_another_type_counts_each_interval_with_its_own() -> None:
