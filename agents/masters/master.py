@@ -164,7 +164,7 @@ class Master:
                 chained = advance(self._chain, self._history.labels, change, self.state, state, gone, horizon)
                 state = state if chained is None else replace(state, base=chained.base)
             state = expired(change, state, oldest)
-            self._news.stamp(change, state.edition, self._told(notes))
+            self._news.stamp(change, state.edition, self._told(notes, state))
             self._history.write(msgspec.msgpack.encode(state), change)
             before_ms, self.state = self.through_ms, state
             if self._chain is not None and chained is not None:
@@ -331,9 +331,12 @@ class Master:
             known = edition if 0 <= edition <= self.state.edition else None
             return self._news.of(known, after_ms, most, latest, (since_ms, through_ms), other)
 
-    def _told(self, notes: Notes) -> list[tuple[int, int]]:
-        """Return the runs of intervals, both ends included, that agents say only now may lack something."""
-        known = self.state.lost
+    def _told(self, notes: Notes, state: MasterState) -> list[tuple[int, int]]:
+        """Return the runs of intervals, both ends included, of which it is known only now that they lack something."""
+        known, base = self.state.lost, self.state.base
+        if base is not None and not base.lacks and state.too_late > self.state.too_late:
+            # All results that are retained should rest on what came too late, and were called complete.
+            notes = replace(notes, gaps=(*notes.gaps, (state.expired + 1, state.expired + 1)))
         lost = [run for agent, runs in notes.lost.items() for run in runs if run not in known.get(agent, ())]
         return [*notes.gaps, *((after + 1, through) for after, through in lost)]
 

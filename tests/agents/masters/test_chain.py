@@ -246,9 +246,12 @@ def test_an_event_that_is_too_late_for_the_base_is_a_gap_in_all_that_follows(roo
         root.commit(through, [(through, "b", "c")])
     base = root.masters[0].state.base
     assert base is not None and base.end_ms == 8_000 and base.lacks == 0
-    root.commit(12, [(7, "a", "b"), (12, "b", "c")])
+    before = root.masters[0].edition
+    root.commit(12, [(0, "a", "b"), (12, "b", "c")])
     assert root.result(13).completeness["gaps"] == 1
-    root.commit(13, [(0, "a", "b"), (13, "b", "c")])
+    changed = root.masters[0].news(before, 12_000, 20)[1]
+    assert [span.end_ms for span in changed.spans] == [10_000, 11_000, 12_000], "they were final to followers"
+    root.commit(13, [(7, "a", "b"), (13, "b", "c")])
     root.restart()
     assert root.result(14).completeness | {"gaps": 2, "status": "final_incomplete"} == root.result(14).completeness
     with pytest.raises(ExpiredError):
