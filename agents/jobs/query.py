@@ -52,6 +52,15 @@ class Window(NamedTuple):
     size_ms: int
     slide_ms: int
 
+    @property
+    def phase_ms(self) -> int:
+        """How far windows end after multiples of the slide: they begin at these, as Spark's do."""
+        return self.size_ms % self.slide_ms
+
+    def ended_by(self, at_ms: int) -> int:
+        """Return the end of the last window that ends by a time."""
+        return (at_ms - self.phase_ms) // self.slide_ms * self.slide_ms + self.phase_ms
+
 
 class Item(msgspec.Struct, frozen=True):
     """One output column: its name and its expression."""

@@ -87,9 +87,9 @@ class Chain:
             JobError: it is none of the job's own, or it is open.
         """
         size_ms, slide_ms = self.window
-        if span.end_ms - span.start_ms != size_ms or span.end_ms % slide_ms:
+        if span.end_ms - span.start_ms != size_ms or span.start_ms % slide_ms:
             raise JobError(
-                f"this job reads its last result, so it answers its own windows only: {size_ms} ms long, ending at "
+                f"this job reads its last result, so it answers its own windows only: {size_ms} ms long, beginning at "
                 f"multiples of {slide_ms} ms; [{span.start_ms}, {span.end_ms}) is none"
             )
         if span.end_ms > (through_ms or 0):
@@ -228,8 +228,9 @@ class Chain:
             When its window ends, its rows or why there are none, and whether the chain had to begin anew; None as
             long as there is none and nothing is lost without one.
         """
-        size_ms, slide_ms = self.window
-        end_ms = (horizon * self.plan.interval_ms + size_ms) // slide_ms * slide_ms
+        window = self.plan.window
+        assert window is not None
+        end_ms = window.ended_by(horizon * self.plan.interval_ms + window.size_ms)
         if self.base is not None and end_ms <= self.base.end_ms:
             return self.base.end_ms, self.base.failed or self._base_rows, False
         # Nothing of this is kept before it is durable; what is kept already, this commit does not touch.

@@ -24,12 +24,12 @@ class Batch(NamedTuple):
 
 def closed(window: Window, after_ms: int, through_ms: int, most: int) -> Batch:
     """Return the `most` newest windows that closed after one event time and by another, ascending."""
-    last, before = through_ms // window.slide_ms, after_ms // window.slide_ms
+    last, before = _number(window, through_ms), _number(window, after_ms)
     first = max(before, last - most) + 1
-    spans = [_ending(window, end * window.slide_ms) for end in range(first, last + 1)]
+    spans = [_numbered(window, each) for each in range(first, last + 1)]
     if first == before + 1:
         return Batch(spans)
-    rest = Span(_ending(window, (before + 1) * window.slide_ms).start_ms, (first - 1) * window.slide_ms)
+    rest = Span(_numbered(window, before + 1).start_ms, _numbered(window, first - 1).end_ms)
     return Batch(spans, rest, first - 1 - before)
 
 
@@ -43,13 +43,12 @@ def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, unti
         until_ms: windows end no later.
         most: how many to return one by one.
     """
-    slide = window.slide_ms
-    earliest, latest = -(-(since_ms + window.size_ms) // slide), until_ms // slide
-    # The ends of windows, as multiples of the slide.
+    earliest, latest = _number(window, since_ms + window.size_ms - 1) + 1, _number(window, until_ms)
+    # Of windows, by their numbers.
     ends: list[tuple[int, int]] = []
     for start_ms, end_ms in sorted(runs):
-        first = max(start_ms // slide + 1, earliest)
-        last = min((end_ms + window.size_ms - 1) // slide, latest)
+        first = max(_number(window, start_ms) + 1, earliest)
+        last = min(_number(window, end_ms + window.size_ms - 1), latest)
         if ends and first <= ends[-1][1] + 1:
             ends[-1] = ends[-1][0], max(ends[-1][1], last)
         elif first <= last:
@@ -63,14 +62,14 @@ def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, unti
             ends.append((first, cut - 1))
     rest = None
     if ends:
-        rest = Span(_ending(window, ends[0][0] * slide).start_ms, ends[-1][1] * slide)
-    spans = [_ending(window, end * slide) for end in reversed(newest)]
+        rest = Span(_numbered(window, ends[0][0]).start_ms, _numbered(window, ends[-1][1]).end_ms)
+    spans = [_numbered(window, each) for each in reversed(newest)]
     return Batch(spans, rest, sum(last - first + 1 for first, last in ends))
 
 
 def still_open(window: Window, through_ms: int) -> Span | None:
     """Return the window that closes next, if some of it is committed."""
-    span = _ending(window, (through_ms // window.slide_ms + 1) * window.slide_ms)
+    span = _numbered(window, _number(window, through_ms) + 1)
     return span if span.start_ms < through_ms else None
 
 
@@ -87,5 +86,11 @@ def note_rest(results: Sequence[Json], changed: Batch, closed: Batch) -> None:
             results[0][name] = rest
 
 
-def _ending(window: Window, end_ms: int) -> Span:
+def _number(window: Window, at_ms: int) -> int:
+    """Return the number of the last window that ends by a time: windows are numbered by their ends."""
+    return (at_ms - window.phase_ms) // window.slide_ms
+
+
+def _numbered(window: Window, number: int) -> Span:
+    end_ms = number * window.slide_ms + window.phase_ms
     return Span(end_ms - window.size_ms, end_ms)

@@ -315,8 +315,7 @@ class Master:
         window = other or self.plan.window
         if window is None:
             return None
-        slides = (self.through_ms or 0) // window.slide_ms
-        end_ms = slides * window.slide_ms
+        end_ms = window.ended_by(self.through_ms or 0)
         return Span(end_ms - window.size_ms, end_ms)
 
     def news(

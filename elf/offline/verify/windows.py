@@ -60,13 +60,14 @@ def windows_since(job: JobText, since: str) -> list[Window]:
     count = 0
     for window, after_ms, until_ms in _reigns(job):
         size_ms, slide_ms = window.size_ms, window.slide_ms
-        first = (since_ms if after_ms is None else max(since_ms, after_ms)) // slide_ms + 1
+        # Windows begin at multiples of the slide.
+        first = ((since_ms if after_ms is None else max(since_ms, after_ms)) - size_ms) // slide_ms + 1
         if oldest_ms is not None:
-            first = max(first, -(-(oldest_ms + size_ms) // slide_ms))
-        last = (job.through_ms if until_ms is None else min(job.through_ms, until_ms)) // slide_ms
+            first = max(first, -(-oldest_ms // slide_ms))
+        last = ((job.through_ms if until_ms is None else min(job.through_ms, until_ms)) - size_ms) // slide_ms
         count += max(0, last - first + 1)
         if count <= WINDOWS_MAX:
-            found += [(end * slide_ms - size_ms, end * slide_ms) for end in range(first, last + 1)]
+            found += [(each * slide_ms, each * slide_ms + size_ms) for each in range(first, last + 1)]
     if count > WINDOWS_MAX:
         raise JobError(f"{count} windows of {job.key} closed since {since}; verify at most {WINDOWS_MAX}")
     return found

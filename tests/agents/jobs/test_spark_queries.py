@@ -10,6 +10,7 @@ import pytest
 
 from agents.jobs.definition import Definition
 from agents.jobs.plan import Plan, compile_job
+from agents.masters.emission import closed
 from cbt.schema import INTERVAL
 from tests.agents.jobs.rows import COLUMNS, frame
 
@@ -95,14 +96,14 @@ def evaluated(plan: Plan) -> pl.DataFrame:
     paos = plan.schema.merge([plan.reduce(piece) for piece in events.iter_slices(13)])
     if plan.window is None:
         return plan.finish(plan.schema.merge_window([paos]), None)
-    size_ms, slide_ms = plan.window
     first, last = int(paos[INTERVAL].min()) * plan.interval_ms, (int(paos[INTERVAL].max()) + 1) * plan.interval_ms  # type: ignore[arg-type]
     results = []
-    for start_ms in range((first - size_ms) // slide_ms * slide_ms, last + slide_ms, slide_ms):
-        low, high = start_ms // plan.interval_ms, (start_ms + size_ms) // plan.interval_ms
+    # As masters close them.
+    for span in closed(plan.window, first, last + plan.window.size_ms, 1 << 20).spans:
+        low, high = span.start_ms // plan.interval_ms, span.end_ms // plan.interval_ms
         inside = paos.filter(pl.col(INTERVAL).is_between(low, high, closed="left"))
         if inside.height:
-            results.append(plan.finish(plan.schema.merge_window([inside]), (start_ms, start_ms + size_ms)))
+            results.append(plan.finish(plan.schema.merge_window([inside]), (span.start_ms, span.end_ms)))
     return pl.concat(results)
 
 

@@ -29,7 +29,7 @@ from overlay.group.messages import Place
 from tests.agents.history.test_history import Fed
 from tests.agents.plans import CUMULATIVE, plan_of
 
-windows = st.sampled_from([Window(4, 4), Window(6, 2), Window(3, 1), Window(2, 6)])
+windows = st.sampled_from([Window(4, 4), Window(6, 2), Window(3, 1), Window(2, 6), Window(5, 2), Window(7, 3)])
 runs = st.lists(st.tuples(st.integers(-10, 60), st.integers(1, 12)).map(lambda run: (run[0], sum(run))), max_size=4)
 
 
@@ -37,8 +37,9 @@ runs = st.lists(st.tuples(st.integers(-10, 60), st.integers(1, 12)).map(lambda r
 def test_windows_that_changed_are_those_that_hold_a_change(
     window: Window, changes: list[tuple[int, int]], since_ms: int, until_ms: int, most: int
 ) -> None:
-    ends = range(-120, 120)
-    spans = [Span(end * window.slide_ms - window.size_ms, end * window.slide_ms) for end in ends]
+    # They begin at multiples of the slide, as Spark's do.
+    starts = (number * window.slide_ms for number in range(-120, 120))
+    spans = [Span(start, start + window.size_ms) for start in starts]
     expected = [
         span
         for span in spans
@@ -59,9 +60,9 @@ def test_windows_that_changed_are_those_that_hold_a_change(
 
 @given(windows, st.integers(-10, 60), st.integers(0, 60), st.integers(1, 5))
 def test_windows_that_closed_are_the_newest_ones(window: Window, after_ms: int, through_ms: int, most: int) -> None:
-    ends = [end for end in range(-60, 61) if end % window.slide_ms == 0 and after_ms < end <= through_ms]
     found = closed(window, after_ms, through_ms, most)
-    spans = [Span(end - window.size_ms, end) for end in ends]
+    starts = [start for start in range(-80, 61) if start % window.slide_ms == 0]
+    spans = [Span(start, start + window.size_ms) for start in starts if after_ms < start + window.size_ms <= through_ms]
     assert found.spans == spans[-most:]
     rest = spans[:-most]
     assert found.rest_count == len(rest)
@@ -71,6 +72,7 @@ def test_windows_that_closed_are_the_newest_ones(window: Window, after_ms: int, 
 def test_what_is_open_and_when_it_is_due() -> None:
     assert still_open(Window(6, 2), 8) == Span(4, 10) and still_open(Window(4, 4), 9) == Span(8, 12)
     assert still_open(Window(4, 4), 8) is None, "nothing of it yet"
+    assert still_open(Window(5, 2), 8) == Span(4, 9)
     assert not is_due(None, 0, 10) and is_due(5, None, 2) and is_due(5, 4, 5) and not is_due(5, 5, 9)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agents.errors import ExpiredError, JobError
 from agents.jobs.plan import Plan
+from agents.jobs.query import Window
 from agents.masters.master import Master
 from agents.masters.results import Json, Span
 from agents.masters.spans import expired_ms, oldest_ms
@@ -55,6 +56,17 @@ class Root:
     def ask(self, span: Span | None, key: str | None = None, limit: int | None = None) -> Json:
         result = self.master.result(span, key, limit, str.upper)
         return {"rows": result.rows, **result.completeness}
+
+
+def test_windows_begin_at_multiples_of_the_slide_as_those_of_spark() -> None:
+    window = Window(5_000, 2_000)
+    assert [window.ended_by(at_ms) for at_ms in (6_999, 7_000, 8_999, 9_000, -1)] == [
+        5_000,
+        7_000,
+        7_000,
+        9_000,
+        -1_000,
+    ]
 
 
 def test_the_latest_window_is_the_last_closed_one(store: Panes) -> None:
