@@ -16,18 +16,15 @@ import os
 import pathlib
 import random
 import socket
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-ROOT = pathlib.Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+from fleet import ROOT, START_S, AgentProcess, fleet, wait_until
 
-import elf  # noqa: E402
-from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
+import elf
 
 JOB = """
 name = "update"
@@ -58,9 +55,7 @@ class Bell(elf.Application):
             bell.sendto(b"%d %d" % (message[0], took_ns), ("127.0.0.1", int(os.environ["BELL_PORT"])))
 """
 KEY = "bench/update"
-#: Started at a time: each takes more than a second of a core.
-AT_A_TIME = 4
-START_S, WAIT_S = 300.0, 60.0
+WAIT_S = 60.0
 #: Intervals in a row that have to lack nobody before anything is measured.
 SETTLED = 5
 
@@ -74,36 +69,19 @@ def install(folder: pathlib.Path) -> None:
     (folder / "bell.py").write_text(BELL)
 
 
-@contextlib.contextmanager
-def fleet(folder: pathlib.Path, count: int, port: int) -> Iterator[list[AgentProcess]]:
-    """Run agents with a log each and the application, and end them all whatever happens."""
+def fleet_with_bells(
+    folder: pathlib.Path, count: int, port: int
+) -> contextlib.AbstractContextManager[list[AgentProcess]]:
+    """Run agents with a log each and the application."""
     apps = folder / "apps"
     install(apps)
-    before = ["env", f"PYTHONPATH={ROOT}{os.pathsep}{apps}", f"BELL_PORT={port}"]
-    agents: list[AgentProcess] = []
-    try:
-        for number in range(count):
-            log = folder / f"sold-{number}.log"
-            log.touch()
-            sources = {"sold": {"path": str(log), "columns": {"product": "STRING", "cents": "BIGINT"}}}
-            join = [agents[0].overlay] if agents else []
-            off = {"enabled": False}
-            agents.append(AgentProcess(folder, f"web{number + 1}", sources, join, before=before, archive=off))
-        agents[0].start()
-        for first in range(1, count, AT_A_TIME):
-            batch = agents[first : first + AT_A_TIME]
-            for agent in batch:
-                agent.launch()
-            for agent in batch:
-                wait_until(agent.ready, f"agent {agent.name} runs", START_S)
-        yield agents
-    finally:
-        # All at once: the others would look for each one that leaves.
-        for agent in agents:
-            if agent.process is not None:
-                agent.process.terminate()
-        for agent in agents:
-            agent.stop()
+
+    def sources(number: int) -> dict[str, dict[str, Any]]:
+        log = folder / f"sold-{number}.log"
+        log.touch()
+        return {"sold": {"path": str(log), "columns": {"product": "STRING", "cents": "BIGINT"}}}
+
+    return fleet(folder, count, sources, ["env", f"PYTHONPATH={ROOT}{os.pathsep}{apps}", f"BELL_PORT={port}"])
 
 
 @contextlib.contextmanager
@@ -228,7 +206,7 @@ def main() -> None:
         bell.settimeout(WAIT_S)
         folder = pathlib.Path(name)
         with (
-            fleet(folder, args.agents, bell.getsockname()[1]) as agents,
+            fleet_with_bells(folder, args.agents, bell.getsockname()[1]) as agents,
             selling(folder, args.agents, args.interval),
         ):
             measure(agents, bell, args.times, args.interval)
