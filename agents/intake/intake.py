@@ -31,6 +31,9 @@ POLL_S, POLL_IDLE_S, IDLE_LOOKS = 0.1, 0.25, 10
 #: A few lines cost nearly what thousands do, so once all that there was is read, those that come wait for each other:
 #: this many times as long as what was read took, within bounds, which keeps a busy log from taking a core.
 REST_SHARE, REST_S_MAX = 4, 0.5
+#: Only at the end is it the time of day that closes intervals. So it is looked at once whether that was all, unless
+#: there were lines still so shortly before.
+BUSY_S = 1.0
 #: Pause after a disk error before the same work is tried again.
 RETRY_S = 1.0
 
@@ -136,6 +139,7 @@ class Intake:
 
     async def _run(self) -> None:
         progressed, looks, loop = True, 0, asyncio.get_running_loop()
+        again, busy_until_s = False, loop.time()
         while True:
             begun_s = loop.time()
             try:
@@ -163,8 +167,10 @@ class Intake:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S):
                         await self._wake.wait()
-            elif not self.pump.is_behind:
+            elif not self.pump.is_behind and (again or begun_s < busy_until_s):
+                busy_until_s = begun_s + BUSY_S if again else busy_until_s
                 await asyncio.sleep(rest_s(loop.time() - begun_s))
+            again = progressed and not self.pump.is_behind and not again and begun_s >= busy_until_s
 
     def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""

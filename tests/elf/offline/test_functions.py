@@ -83,6 +83,8 @@ def frame() -> pl.DataFrame:
 class Taker:
     """Events as an agent takes them in."""
 
+    jobs = "the job"
+
     def __init__(self, query: str, columns: dict[str, SqlType]) -> None:
         self.plan = compile_job(load_definition(query, filename="job.sql"), columns)
         self.tree = BufferTree(self.plan.schema)
