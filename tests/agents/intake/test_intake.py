@@ -7,11 +7,10 @@ import pathlib
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agents.archive.archive import Archive
-from agents.intake.intake import BUSY_S, POLL_S, REST_S_MAX, REST_SHARE, Intake, rest_s
+from agents.intake.intake import Intake
+from agents.intake.pace import BUSY_S, POLL_S
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
 from agents.sources.format import make_format
@@ -139,12 +138,6 @@ async def test_lines_that_come_one_by_one_are_read_together(tmp_path: pathlib.Pa
         await intake.stop()
         push.close()
         database.close()
-
-
-@given(st.floats(0, 1e6))
-def test_new_lines_are_left_alone_for_as_long_as_reading_takes_and_never_for_long(spent_s: float) -> None:
-    assert POLL_S <= rest_s(spent_s) <= REST_S_MAX
-    assert rest_s(spent_s) == REST_S_MAX or rest_s(spent_s) >= REST_SHARE * spent_s
 
 
 async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(tmp_path: pathlib.Path) -> None:
