@@ -202,8 +202,7 @@ async def ingest(request: web.Request) -> web.Response:
     body = await read_body(request)
     if not body.strip():
         return _json({"accepted": 0})
-    whole = body if body.endswith(b"\n") else body + b"\n"
-    return _json({"accepted": await _service(request).ingest(request.match_info["source"], whole)})
+    return _json({"accepted": await _service(request).ingest(request.match_info["source"], body)})
 
 
 async def show_health(request: web.Request) -> web.Response:

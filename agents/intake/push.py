@@ -51,11 +51,13 @@ class PushLog:
         return self._durable_bytes
 
     def append(self, ndjson: bytes) -> int:
-        """Append whole lines and return how many, once they are on disk.
+        """Append lines and return how many, once they are on disk; the last one ends with the push.
 
         Raises:
             UnavailableError: too much is unread, or the disk is full or fails; nothing of these lines will be read.
         """
+        if ndjson and not ndjson.endswith(b"\n"):
+            ndjson += b"\n"
         try:
             with self._lock:
                 if self._bytes > UNREAD_BYTES_MAX:

@@ -240,7 +240,7 @@ class FakeService:
         if source != "clicks":
             raise UnknownSourceError(source, ["clicks"])
         self.ingested.append(ndjson)
-        return ndjson.count(b"\n")
+        return len(ndjson.splitlines())
 
     def health(self) -> Json:
         return {"name": "web1"}

@@ -30,6 +30,13 @@ def test_concurrent_pushes_are_all_there_whole(tmp_path: pathlib.Path) -> None:
     assert sorted(map(int, lines[::2])) == list(range(20))
 
 
+def test_a_push_without_a_newline_at_its_end_is_not_joined_to_the_next(tmp_path: pathlib.Path) -> None:
+    log = PushLog(tmp_path / "s.log")
+    assert [log.append(lines) for lines in (b"1\n2", b"", b"3")] == [2, 0, 1]
+    log.close()
+    assert log.path.read_bytes() == b"1\n2\n3\n"
+
+
 def test_a_push_that_cannot_be_written_whole_leaves_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
