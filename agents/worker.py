@@ -285,9 +285,16 @@ class Worker:
         if not verdict.missing:
             told = self._told is not None and verdict.through >= self._told
             lost = () if told else progress.lost
-            is_known = self._told_since is not None and verdict.through >= self._told_since
-            since = {} if is_known else progress.since
-            self.progress = replace(progress, settled=verdict.through, partial_before=None, lost=lost, since=since)
+            since, partial_before = progress.since, None
+            if progress.settled is None:
+                # The first one says how far the job was when we began: what it counted of this agent may be what a
+                # former worker sealed, and what we have to say would be lost with a snapshot that came too late.
+                self._told_since, partial_before = None, progress.partial_before
+            elif self._told_since is not None and verdict.through >= self._told_since:
+                since = {}
+            self.progress = replace(
+                progress, settled=verdict.through, partial_before=partial_before, lost=lost, since=since
+            )
             return
         options = self.versions.at(verdict.through).plan.definition.options
         drops = verdict.named and options.straggler in ("drop", "void")

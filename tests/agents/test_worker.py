@@ -122,8 +122,12 @@ def test_a_worker_attached_mid_stream_says_so_until_a_commit_has_it() -> None:
     worker.insert(events([(14_000, "a", 1)]))
     (snapshot,) = worker.seal(16_000)
     assert opened(snapshot.payload or b"", PLAN)[0].partial_before == {"w1": 7}
-    worker.settle(Verdict(previous=NEVER, through=7, missing=False), ())
-    (snapshot,) = worker.seal(18_000)
+    # How far the job was when we began: ours may have come too late for that, and a former worker's been in it.
+    worker.settle(Verdict(previous=NEVER, through=9, missing=False), ())
+    (snapshot,) = worker.seal(22_000)
+    assert opened(snapshot.payload or b"", PLAN)[0].partial_before == {"w1": 7}
+    worker.settle(Verdict(previous=9, through=10, missing=False), ())
+    (snapshot,) = worker.seal(24_000)
     assert snapshot.payload is None
 
 
