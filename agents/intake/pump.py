@@ -240,6 +240,7 @@ class Pump:
         self.troubles = self.tail.troubles
         if chunk is None:
             self._time.rest(self.tail.at_end, before_ms)
+            self._read_through.clear()
             return False
         self._time.idle_since_ms = None
         self.progressed_ms = before_ms
@@ -257,10 +258,13 @@ class Pump:
 
     def _note_whats_left(self, chunk: Chunk) -> None:
         is_large = len(chunk.data) * FULL_CHUNKS >= self._chunk_bytes
-        self._read_through = set() if is_large else {*self._read_through, chunk.stream}
+        if is_large:
+            self._read_through.clear()
+        else:
+            self._read_through.add(chunk.stream)
         self.is_behind = is_large or not self.tail.waiting <= self._read_through
         if not self.is_behind:
-            self._read_through = set()
+            self._read_through.clear()
 
     def _note_set_back(self, now_ms: int) -> None:
         """Label the time that a clock set back lives through again: its intervals are closed, its events to come."""
@@ -321,9 +325,7 @@ class Pump:
             if not force and since_ms < pause_ms:
                 return ()
             watermark_ms = self.watermark_ms()
-            sealed = (
-                self.workers.seal(watermark_ms) if watermark_ms is not None else {each: [] for each in self.workers}
-            )
+            sealed = self.workers.seal(watermark_ms)
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
             early = [
                 Sealed(tree, snapshot)
