@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from agents.errors import ElfError
+from agents.intake.pace import Pace
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
 from agents.jobs.versions import Versions
@@ -25,15 +26,6 @@ from overlay.contract import Verdict
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: Pause between looks at files that had nothing new, soon enough for windows of seconds, and once they had nothing new
-#: for so many looks: a look costs an idle agent more than anything else. A push wakes the loop at once.
-POLL_S, POLL_IDLE_S, IDLE_LOOKS = 0.1, 0.25, 10
-#: A few lines cost nearly what thousands do, so once all that there was is read, those that come wait for each other:
-#: this many times as long as what was read took, within bounds, which keeps a busy log from taking a core.
-REST_SHARE, REST_S_MAX = 4, 0.5
-#: Only at the end is it the time of day that closes intervals. So it is looked at once whether that was all, unless
-#: there were lines still so shortly before.
-BUSY_S = 1.0
 #: Pause after a disk error before the same work is tried again.
 RETRY_S = 1.0
 
@@ -132,14 +124,13 @@ class Intake:
             await asyncio.wrap_future(done)
 
     async def ingest(self, ndjson: bytes) -> int:
-        """Append pushed lines durably; return how many."""
+        """Append pushed lines durably, the last one whole with or without its newline; return how many."""
         count = await asyncio.to_thread(self.push.append, ndjson)
         self._wake.set()
         return count
 
     async def _run(self) -> None:
-        progressed, looks, loop = True, 0, asyncio.get_running_loop()
-        again, busy_until_s = False, loop.time()
+        progressed, pace, loop = True, Pace(), asyncio.get_running_loop()
         while True:
             begun_s = loop.time()
             try:
@@ -160,17 +151,16 @@ class Intake:
                 log.exception("source %s has stopped: restart the agent", self.pump.source)
                 self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
                 return
-            looks = 0 if progressed else looks + 1
-            if not progressed:
+            is_behind = self.pump.is_behind
+            pause = pace.after(progressed=progressed, is_behind=is_behind, begun_s=begun_s, now_s=loop.time())
+            if pause.ends_with_news:
                 self._wake.clear()
                 # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if it is woken at the same time.
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_S if looks < IDLE_LOOKS else POLL_IDLE_S):
+                    async with asyncio.timeout(pause.seconds):
                         await self._wake.wait()
-            elif not self.pump.is_behind and (again or begun_s < busy_until_s):
-                busy_until_s = begun_s + BUSY_S if again else busy_until_s
-                await asyncio.sleep(rest_s(loop.time() - begun_s))
-            again = progressed and not self.pump.is_behind and not again and begun_s >= busy_until_s
+            elif pause.seconds:
+                await asyncio.sleep(pause.seconds)
 
     def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
@@ -192,8 +182,3 @@ class Intake:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-
-def rest_s(spent_s: float) -> float:
-    """Return how long new lines are left to gather, after what there was took so long to read."""
-    return min(REST_S_MAX, max(POLL_S, REST_SHARE * spent_s))
