@@ -15,15 +15,15 @@ from agents.masters.results import Json
 from agents.parts.gathering import Gathering
 from agents.publishing.locating import JobRequest, Locator
 from agents.replies import value_of
-from agents.requests import AnyRequest, ListJobs, contact_at, encode
+from agents.requests import AnyRequest, Introduce, ListJobs, contact_at, encode
 from agents.sides.sides import Sides
 from agents.sides.words import Seek, encode_question
 from overlay.errors import OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 
-#: Agents asked at a time for what they know; more would only repeat it.
-ASK_MAX = 64
+#: Agents asked at a time for what they know, since more would only repeat it, and for who they are.
+ASK_MAX, INTRODUCE_MAX = 64, 512
 ASK_MS = 1_000
 
 AnswerHere = Callable[[bytes, bytes], Awaitable[bytes | Contact | None]]
@@ -43,7 +43,7 @@ class Asking:
     def __init__(
         self, node: OverlayNode, catalogue: Catalogue, masters: Masters, sides: Sides, answer: AnswerHere
     ) -> None:
-        self._node, self._answer = node, answer
+        self._node, self._catalogue, self._answer = node, catalogue, answer
         self._locator = Locator(node, catalogue, masters, self.rows, sides.root_of, self._sides_of)
         #: Results of jobs with several trees, and results as they come.
         self.gathering = Gathering(self.ask, catalogue)
@@ -59,8 +59,23 @@ class Asking:
 
     async def ask_all(self, request: AnyRequest) -> list[Any]:
         """Ask this agent and those it knows; those that do not answer in time are left out."""
-        contacts = [self._node.contact, *self._node.contacts()[: ASK_MAX - 1]]
-        values = await asyncio.gather(*(self.ask_one(contact.address, request) for contact in contacts))
+        return await self._ask_each([each.address for each in self._known()[:ASK_MAX]], request)
+
+    async def members(self) -> list[Any]:
+        """Let the agents introduce themselves that this one knows of: itself, its contacts, and those with its sources.
+
+        Contacts are fewer than all (Kademlia keeps some of the far half of the identifiers); the sources' trees have
+        told of the others. Those that do not answer in time are left out.
+        """
+        addresses = [each.address for each in self._known()]
+        addresses += [each.address for each in self._catalogue.all_members() if not each.gone]
+        return await self._ask_each(list(dict.fromkeys(addresses))[:INTRODUCE_MAX], Introduce())
+
+    def _known(self) -> list[Contact]:
+        return [self._node.contact, *self._node.contacts()]
+
+    async def _ask_each(self, addresses: Iterable[str], request: AnyRequest) -> list[Any]:
+        values = await asyncio.gather(*(self.ask_one(address, request) for address in addresses))
         return [value for value in values if value is not None]
 
     async def ask_one(self, address: str, request: AnyRequest) -> Any:

@@ -25,7 +25,7 @@ from agents.parts.requests import LoadIntervals
 from agents.parts.stopping import Stopping
 from agents.parts.whole_jobs import WholeJobs
 from agents.publishing.locating import JobRequest
-from agents.requests import Describe, Introduce, Query, ViewTree, contact_at
+from agents.requests import Describe, Query, ViewTree, contact_at
 from agents.retiring import Retiring
 from overlay.ids import app_id, partition_id
 
@@ -173,7 +173,7 @@ class Service:
         """List this agent and those it knows."""
         me = self._agent.node.contact.address
         found = []
-        for member in await self._asking.ask_all(Introduce()):
+        for member in await self._asking.members():
             contact = contact_at(member["address"])
             found.append(
                 {

@@ -1,10 +1,22 @@
-"""What an agent makes of the answers of all the agents it knows."""
+"""What an agent makes of the answers of all the agents it knows, and who they are."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import pathlib
 
+from msgspec.structs import replace
+
+from agents.agent import Agent
 from agents.asking import newest
+from agents.config import AgentConfig
+from agents.service import Service
+from tests.agents.test_control import configure
+from tests.overlay.cluster import wait_until
+from tests.ports import free_port
+
+AGENTS = 9
 
 
 def row(name: str, master: str, published_ms: int, version: int = 1, state: str = "running") -> dict[str, object]:
@@ -33,3 +45,24 @@ def test_what_is_wrong_with_a_job_is_told_whoever_says_it() -> None:
     troubled, before = {**running, "trouble": "it ticks"}, {**row("top", "10.0.0.1:4250", 0), "trouble": "long ago"}
     for answers in itertools.permutations([[running], [troubled], [stopped], [before]]):
         assert newest(answers) == [{**stopped, "trouble": "it ticks"}]
+
+
+async def test_members_are_listed_that_are_no_contacts(tmp_path: pathlib.Path) -> None:
+    """Of a large cluster no routing table holds everyone; the source's tree has told of the others."""
+    ports = [free_port() for _ in range(AGENTS)]
+    agents = [Agent(of_few_contacts(tmp_path, number, ports)) for number in range(AGENTS)]
+    async with contextlib.AsyncExitStack() as stack:
+        for agent in agents:
+            await agent.start()
+            stack.push_async_callback(agent.stop)
+        await wait_until(lambda: all(len(agent.catalogue.members("orders")) == AGENTS for agent in agents))
+        assert min(len(agent.node.contacts()) for agent in agents) < AGENTS - 1, "or this test shows nothing"
+        for agent in agents:
+            found = await Service(agent).members()
+            assert [row["address"] for row in found if row["is_self"]] == [agent.node.contact.address]
+            assert {row["name"] for row in found} == {f"web{number}" for number in range(AGENTS)}
+
+
+def of_few_contacts(folder: pathlib.Path, number: int, ports: list[int]) -> AgentConfig:
+    config = configure(folder, f"web{number}", ports[number], [f"127.0.0.1:{ports[0]}"] if number else [])
+    return replace(config, overlay=replace(config.overlay, k=2))
