@@ -28,7 +28,7 @@ PURE = [
     "overlay/sim/topology.py", "overlay/sim/roots.py",
     "agents/worker.py", "agents/runs.py", "agents/open_intervals.py", "agents/sharing/trees.py",
     "agents/sharing/copies.py", "agents/sharing/event_frame.py",
-    "agents/payload.py", "agents/masters/results.py", "agents/catalogue.py",
+    "agents/payload.py", "agents/masters/beginning.py", "agents/masters/results.py", "agents/catalogue.py",
     "agents/requests.py", "agents/replies.py", "agents/result.py",
     "agents/parts/requests.py", "agents/parts/parts.py", "agents/parts/due.py",
     "agents/replication/keeping.py", "agents/replication/inherited.py",

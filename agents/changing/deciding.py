@@ -141,8 +141,11 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
     }
 
 
-def describe_history(job: JobRecord, plan: Plan) -> list[Json]:
-    """Describe all versions that a job remembers, ascending."""
-    history = job.history
+def describe_history(job: JobRecord, plan: Plan, begins: int = NEVER) -> list[Json]:
+    """Describe all versions that a job remembers, ascending; it counts nothing of before interval `begins`."""
+    history = [
+        replace(version, since=max(version.since, begins), begins=max(version.begins, begins))
+        for version in job.history
+    ]
     untils = [*(version.since for version in history[1:]), None]
     return [described(version, until, plan.interval_ms) for version, until in zip(history, untils, strict=True)]

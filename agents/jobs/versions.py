@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
@@ -42,7 +43,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         definition: the job as of this version.
         what: what made it.
         since: the first interval counted by it; NEVER: all before the next version's.
-        begins: the first interval of its windows; those before have PAOs of another kind, or were reset.
+        begins: the first interval of its windows; those before have PAOs of another kind, or were reset, or lack too
+            much of what agents had read by then (`Versions.beginning`).
         states: number of the version since which PAOs are of this kind; 0: since the job was published.
         made_ms: when.
         token: of the request that it was made for.
@@ -145,6 +147,13 @@ class Versions:
     def at(self, interval: int) -> Compiled:
         """Return the version that counts an interval; of one before all that are remembered, the oldest of these."""
         return self.all[max(0, bisect.bisect_right(self._since, interval) - 1)]
+
+    def beginning(self, interval: int) -> Versions:
+        """Return the same versions with windows that have nothing of before an interval."""
+        if self.all[0].version.begins >= interval:
+            return self
+        later = (replace(version, begins=max(version.begins, interval)) for version, _ in self.all)
+        return Versions([Compiled(version, plan) for version, (_, plan) in zip(later, self.all, strict=True)])
 
     @property
     def rests_from(self) -> int:

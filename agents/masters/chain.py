@@ -123,7 +123,8 @@ class Chain:
         return iterating.regroup(self._read(first, last), self.last((last + 1) * self.plan.interval_ms))
 
     def _read(self, first: int, last: int) -> pl.DataFrame:
-        return self._history.window(max(first, self._begins(last)), last)
+        first = max(first, self._begins(last))
+        return self._history.window(first, last) if first <= last else without_interval(self.plan.schema.empty())
 
     def _begins(self, interval: int) -> int:
         """Return the first interval of the windows of the version that counts an interval."""

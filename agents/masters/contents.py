@@ -16,6 +16,7 @@ from agents.jobs.versions import Versions
 from agents.masters.owing import without_expired
 from agents.masters.results import Runs
 from agents.masters.state import MasterState
+from agents.masters.uptake import with_since
 from agents.paos import Paos
 from agents.payload import Notes, unpack
 from cbt import INTERVAL
@@ -85,6 +86,36 @@ def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
     )
 
 
+def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Versions) -> MasterState:
+    """Return a master's state with what a commit says, but for its rows."""
+    return replace(
+        state,
+        edition=state.edition + 1,
+        rollup=commit.state,
+        retiring={agent: last for agent, last in state.retiring.items() if commit.through <= last},
+        partial_before={**state.partial_before, **notes.partial_before},
+        gaps=bounded((*state.gaps, *notes.gaps)),
+        lost=with_lost(state.lost, notes.lost),
+        since=with_since(state.since, notes.since, versions),
+    )
+
+
 def with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
     """Add the runs that agents tell of, several times each; bounded like gaps."""
     return {**known, **{agent: bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
+
+
+def known_only_now(notes: Notes, before: MasterState, state: MasterState) -> list[tuple[int, int]]:
+    """Return the runs of intervals, both ends included, of which it is known only now that they lack something.
+
+    Args:
+        notes: a commit's.
+        before: the master's state before the commit.
+        state: after it.
+    """
+    base = before.base
+    if base is not None and not base.lacks and state.too_late > before.too_late:
+        # All results that are retained should rest on what came too late, and were called complete.
+        notes = replace(notes, gaps=(*notes.gaps, (state.expired + 1, state.expired + 1)))
+    lost = [run for agent, runs in notes.lost.items() for run in runs if run not in before.lost.get(agent, ())]
+    return [*notes.gaps, *((after + 1, through) for after, through in lost)]

@@ -27,16 +27,18 @@ from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
+from agents.masters.beginning import first_interval
 from agents.masters.chain import Chain
 from agents.masters.chaining import advance, in_chain
-from agents.masters.contents import bounded, content_of, expired, with_lost
+from agents.masters.contents import bounded, content_of, expired, known_only_now, with_commit
 from agents.masters.emission import Batch
 from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
 from agents.masters.owing import settled
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
-from agents.masters.uptake import begun, taking_part, with_since
+from agents.masters.uptake import begun, taking_part
+from agents.paos import Paos
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
 from cbt import INTERVAL, PaoDecodeError, decode
@@ -75,9 +77,9 @@ class Master:
     """
 
     def __init__(self, job: Plan | Versions, store: Panes, state: bytes | None) -> None:
-        self.versions = Versions.of(job)
-        self.app = self.versions.newest.plan.definition.app_id
         self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
+        self.versions = Versions.of(job).beginning(self.state.begins)
+        self.app = self.versions.newest.plan.definition.app_id
         self._history = History(self.versions, store, self.state.rollup.committed)
         self._history.mend(self.state.expired, self.state.rollup.committed, len(self.state.rollup.roster))
         #: Of a job that reads its last result.
@@ -94,11 +96,14 @@ class Master:
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions; those that have counted intervals are the same, but for the oldest."""
         with self._lock:
-            self.versions = versions
-            self._history.adopt(versions)
-            if self._chain is not None:
-                self._chain.adopt(versions)
-            self._cache.clear()
+            self._use(versions.beginning(self.state.begins))
+
+    def _use(self, versions: Versions) -> None:
+        self.versions = versions
+        self._history.adopt(versions)
+        if self._chain is not None:
+            self._chain.adopt(versions)
+        self._cache.clear()
 
     @property
     def edition(self) -> int:
@@ -131,47 +136,54 @@ class Master:
             return
         with self._lock:
             notes, rows = content_of(commit, self.versions)
-            state = replace(
-                self.state,
-                edition=self.state.edition + 1,
-                applied=place,
-                rollup=commit.state,
-                retiring={agent: last for agent, last in self.state.retiring.items() if commit.through <= last},
-                partial_before={**self.state.partial_before, **notes.partial_before},
-                gaps=bounded((*self.state.gaps, *notes.gaps)),
-                lost=with_lost(self.state.lost, notes.lost),
-                since=with_since(self.state.since, notes.since, self.versions),
-            )
-            filling = Filling(self._history, self.versions, commit, notes)
-            filling.open()
-            change = filling.change
-            total = TOTAL if self.plan.window is None else None
-            state = settled(self._history.labels, notes, change, state, commit, total)
-            if rows is not None:
-                try:
-                    state = filling.add(rows, state)
-                except (ArithmeticError, ValueError) as error:
-                    # States of our own making always merge.
-                    raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
-                newest = max([state.newest, *rows.intervals.unique()])
-                state = replace(state, newest=newest)
-            horizon = self._horizon(state.newest)
-            change.expired = [] if horizon is None else self._history.labels.between(None, horizon)
-            oldest = max([state.expired, *change.expired])
-            chained = None
-            if self._chain is not None and horizon is not None:
-                gone = tuple(gap for gap in state.gaps if gap[1] <= oldest)
-                chained = advance(self._chain, self._history.labels, change, self.state, state, gone, horizon)
-                state = state if chained is None else replace(state, base=chained.base)
-            state = expired(change, state, oldest)
-            self._news.stamp(change, state.edition, self._told(notes, state))
-            self._history.write(msgspec.msgpack.encode(state), change)
-            before_ms, self.state = self.through_ms, state
-            if self._chain is not None and chained is not None:
-                self._chain.settle(*chained)
-            self._news.plan = self.plan
-            self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
-            self._cache.clear()
+            before, begins = self.versions, self.state.begins
+            if self._chain is not None:
+                begins = first_interval(begins, commit, notes.partial_before, before)
+                # No window has anything of before.
+                rows = rows if rows is None or begins == NEVER else rows.filter(pl.col(INTERVAL) >= begins)
+            if begins == self.state.begins:
+                self._take(commit, place, begins, notes, rows)
+                return
+            self._use(before.beginning(begins))
+            try:
+                self._take(commit, place, begins, notes, rows)
+            except BaseException:
+                self._use(before)
+                raise
+
+    def _take(self, commit: Commit, place: Place, begins: int, notes: Notes, rows: Paos | None) -> None:
+        """Take a commit's notes and rows into the panes; windows begin with interval `begins`."""
+        state = replace(with_commit(self.state, commit, notes, self.versions), applied=place, begins=begins)
+        filling = Filling(self._history, self.versions, commit, notes)
+        filling.open()
+        change = filling.change
+        total = TOTAL if self.plan.window is None else None
+        state = settled(self._history.labels, notes, change, state, commit, total)
+        if rows is not None:
+            try:
+                state = filling.add(rows, state)
+            except (ArithmeticError, ValueError) as error:
+                # States of our own making always merge.
+                raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+            newest = max([state.newest, *rows.intervals.unique()])
+            state = replace(state, newest=newest)
+        horizon = self._horizon(state.newest)
+        change.expired = [] if horizon is None else self._history.labels.between(None, horizon)
+        oldest = max([state.expired, *change.expired])
+        chained = None
+        if self._chain is not None and horizon is not None:
+            gone = tuple(gap for gap in state.gaps if gap[1] <= oldest)
+            chained = advance(self._chain, self._history.labels, change, self.state, state, gone, horizon)
+            state = state if chained is None else replace(state, base=chained.base)
+        state = expired(change, state, oldest)
+        self._news.stamp(change, state.edition, known_only_now(notes, self.state, state))
+        self._history.write(msgspec.msgpack.encode(state), change)
+        before_ms, self.state = self.through_ms, state
+        if self._chain is not None and chained is not None:
+            self._chain.settle(*chained)
+        self._news.plan = self.plan
+        self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
+        self._cache.clear()
 
     def load(self, load: Load, place: Place) -> None:
         """Take intervals from the archive into the panes, durably; nothing changes where they may not be loaded (now).
@@ -329,15 +341,6 @@ class Master:
             since_ms = _ALWAYS_MS if self.expired == NEVER else (self.expired + 1) * self.plan.interval_ms
             known = edition if 0 <= edition <= self.state.edition else None
             return self._news.of(known, after_ms, most, latest, (since_ms, through_ms), other)
-
-    def _told(self, notes: Notes, state: MasterState) -> list[tuple[int, int]]:
-        """Return the runs of intervals, both ends included, of which it is known only now that they lack something."""
-        known, base = self.state.lost, self.state.base
-        if base is not None and not base.lacks and state.too_late > self.state.too_late:
-            # All results that are retained should rest on what came too late, and were called complete.
-            notes = replace(notes, gaps=(*notes.gaps, (state.expired + 1, state.expired + 1)))
-        lost = [run for agent, runs in notes.lost.items() for run in runs if run not in known.get(agent, ())]
-        return [*notes.gaps, *((after + 1, through) for after, through in lost)]
 
     def _gaps_in(self, span: Span | None) -> int:
         if span is None:

@@ -333,7 +333,7 @@ class Masters:
             "panes": describe_panes(master),
             "control": self._node.control_mark(job.tree).position,
             "group": self._group(job),
-            "versions": describe_history(job, master.plan),
+            "versions": describe_history(job, master.plan, master.state.begins),
             "backfill": describe(master.versions, master.state, job.instance, self._names),
         }
 

@@ -61,7 +61,8 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = NEVER
     #: Runs of intervals, both ends included, computed from the agents' archives; no rows of agents are in them.
     backfilled: tuple[tuple[int, int], ...] = ()
-    #: Of a job that reads its last result.
+    #: Of a job that reads its last result: the first interval of its windows; and what all later ones follow from.
+    begins: int = NEVER
     base: Base | None = None
     #: What the job's application keeps for the next master, encoded; None: nothing.
     kept: bytes | None = None

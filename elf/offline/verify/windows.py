@@ -88,7 +88,8 @@ def _reigns(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
 
 
 def _remembered_ms(job: JobText) -> int | None:
-    return job.versions[0].since_ms if job.versions else None
+    """Return since when a version that is remembered counts, if others that are not were before it."""
+    return job.versions[0].since_ms if job.versions and job.versions[0].what != "publish" else None
 
 
 def ask_windows(client: JobClient, job: JobText, windows: Sequence[str]) -> Iterator[Result]:

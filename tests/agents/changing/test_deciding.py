@@ -200,6 +200,15 @@ def test_the_history_says_which_events_each_version_counts() -> None:
     assert (second["since_ms"], second["begins_ms"], second["until_ms"]) == (boundary_ms, boundary_ms, None)
 
 
+def test_the_history_says_where_a_job_on_a_source_that_was_being_read_begins() -> None:
+    job = changed(changed(JOB, Amend(APP, "pause", "t")), Amend(APP, "resume", "t"), NOW_MS + 60_000)
+    first, paused, resumed = describe_history(job, plan_of(), 1_000 + AHEAD + 1)
+    begins_ms = (1_000 + AHEAD + 1) * 2_000
+    assert (first["since_ms"], first["begins_ms"], first["until_ms"]) == (begins_ms, begins_ms, begins_ms)
+    assert (paused["since_ms"], paused["begins_ms"], paused["until_ms"]) == (begins_ms, begins_ms, resumed["since_ms"])
+    assert resumed["since_ms"] > begins_ms == resumed["begins_ms"]
+
+
 @pytest.mark.parametrize("wrong", ["number", "order", "definition", "begins"])
 def test_a_peers_record_is_held_to_the_rules(wrong: str) -> None:
     first, second = changed(JOB, Amend(APP, "reset", "t")).history

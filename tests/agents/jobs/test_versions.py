@@ -48,6 +48,18 @@ def test_a_run_is_divided_where_the_version_changes(since: list[int], after: int
         }
 
 
+@given(st.lists(st.integers(0, 20), max_size=6).map(sorted), st.integers(-5, 25))
+def test_windows_have_nothing_of_before_a_beginning_and_all_else_is_as_it_was(since: list[int], interval: int) -> None:
+    versions = versions_of(*since)
+    begun = versions.beginning(interval)
+    assert [each.version.begins for each in begun.all] == [max(interval, at) for at in (NEVER, *since)]
+    assert [(each.version.since, each.version.states, each.plan) for each in begun.all] == [
+        (each.version.since, each.version.states, each.plan) for each in versions.all
+    ]
+    assert begun.beginning(interval) is begun and begun.beginning(interval - 1) is begun
+    assert versions.beginning(NEVER) is versions
+
+
 def test_pauses_count_nothing() -> None:
     version = Version(number=2, definition=PLAN.definition, what="pause", since=5)
     versions = Versions([*Versions.of(PLAN).all, Compiled(version, PLAN)])

@@ -63,14 +63,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 class Master:
     """The job's master: results as agents compute them; those of windows that end at the oldest or before are gone."""
 
-    def __init__(self, oldest: int = -1, wrong: int | None = None, begins: int | None = None) -> None:
-        self.oldest, self.wrong, self.begins = oldest, wrong, begins
+    def __init__(
+        self, oldest: int = -1, wrong: int | None = None, begins: int | None = None, what: str = "reset"
+    ) -> None:
+        self.oldest, self.wrong, self.begins, self.what = oldest, wrong, begins, what
         self.asked: list[int] = []
 
     def job(self, name: str) -> dict[str, Any]:
         same = {"query": QUERY, "columns": COLUMNS, "options": {}, "made_ms": 0, "until_ms": None}
         reset_ms = None if self.begins is None else START_MS + STEP_MS * self.begins
-        reset = same | {"version": 1, "what": "reset", "since_ms": reset_ms, "begins_ms": reset_ms}
+        reset = same | {"version": 1, "what": self.what, "since_ms": reset_ms, "begins_ms": reset_ms}
         return {
             "creator": "me",
             "name": "graph",
@@ -107,7 +109,9 @@ class Master:
             rows = rows.with_columns(
                 pl.when(pl.col("node") == "n1").then(pl.lit("x")).otherwise("label").alias("label")
             )
-        result = result_of(PLAN, Span(start_ms, end_ms), rows, Label(0, 0, 2), 0, end_ms, str)
+        lacks = self.begins is not None and end - SIZE_MS // STEP_MS < self.begins
+        label = Label(0, 0, 2, ("web-0", "web-1") if lacks else ())
+        result = result_of(PLAN, Span(start_ms, end_ms), rows, label, 0, end_ms, str)
         return {"job": "me/graph", **msgspec.to_builtins(result)}
 
 
@@ -136,7 +140,18 @@ def test_what_follows_from_a_wrong_result_is_found_and_what_cannot_be_known_is_n
 
 def test_a_reset_begins_anew(spark: SparkSession, folders: list[Path]) -> None:
     report = verified(Master(begins=5), folders, 6)
-    assert [each.online for each in report.windows[0].differences if each.kind != "label"] == [], report.text(200)
+    assert report.agrees and report.windows[0].rows_online, report.text(200)
+
+
+def test_a_job_that_was_published_on_a_source_being_read_has_nothing_of_before_its_results_begin(
+    spark: SparkSession, folders: list[Path]
+) -> None:
+    master = Master(begins=5, what="publish")
+    report = verified(master, folders, 4, 6)
+    assert report.agrees, report.text(200)
+    empty, first = report.windows
+    assert (empty.rows_online, empty.rows_offline) == (0, 0) and first.rows_online == first.rows_offline > 0
+    assert sorted(master.asked) == [4, 6], "their last results are known to be empty"
 
 
 class Reader(Master):

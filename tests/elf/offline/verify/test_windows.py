@@ -28,6 +28,14 @@ def test_the_only_version_of_a_job_counts_all_its_windows() -> None:
     assert windows_since(replace(JOB, versions=[only]), "20ms") == windows_since(JOB, "20ms")
 
 
+def test_windows_that_reach_back_before_the_first_version_are_known_and_before_a_later_one_not() -> None:
+    query = "SELECT count(*) AS n FROM clicks GROUP BY window(ts, '30 milliseconds', '10 milliseconds')"
+    first = Version(version=1, what="publish", query=query, made_ms=0, since_ms=70, begins_ms=70)
+    assert windows_since(replace(JOB, versions=[first]), "7d")[0] == (50, 80), "the first that it counts anything of"
+    later = replace(first, version=40, what="resume")
+    assert windows_since(replace(JOB, versions=[later]), "7d")[0] == (70, 100)
+
+
 def test_windows_from_before_the_first_pane_and_expired_ones_are_left_out() -> None:
     assert windows_since(JOB, "7d")[0] == (20, 50), "the first with anything of the first pane"
     assert windows_since(replace(JOB, expired_ms=40), "7d")[0] == (40, 70)
