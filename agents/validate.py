@@ -133,6 +133,12 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     """Compile with every type in turn for the columns of unknown type; an error they all share is the job's own."""
     if definition.joined is not None:
         return None
+    from agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
+
+    try:
+        check_calls(definition.query, {each.name for each in definition.functions})
+    except JobSpecError as error:
+        return error
     mistakes: dict[str, JobSpecError] = {}
     for guess in SqlType:
         try:

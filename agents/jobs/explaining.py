@@ -69,7 +69,8 @@ def explain_definition(definition: Definition) -> Json:
 
 def _finished(facts: Json, missing: Sequence[str]) -> Json:
     """Add what follows from facts: sentences, and what is not known."""
-    unknown = [f"the types of {', '.join(missing)}: declare them under [columns]"] if missing else []
+    hint = "declare them under [columns], or publish it: its source may tell them"
+    unknown = [f"the types of {', '.join(missing)}: {hint}"] if missing else []
     if facts["prefilter"] is None:
         unknown.append("the texts without which a line is skipped unparsed: they hang on these types")
     unsure = [each["expression"] for each in facts["aggregates"] if each["inverse"] is None]
@@ -165,6 +166,9 @@ def _ddl(dtype: pl.DataType) -> str:
 
 def _plans_of_any_type(definition: Definition, missing: Sequence[str]) -> list[Plan]:
     """Compile with types for the missing columns: one set that works, and of each column each type that does then."""
+    from agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
+
+    check_calls(definition.query, {each.name for each in definition.functions})
     known = definition.types
     errors: list[JobSpecError] = []
 

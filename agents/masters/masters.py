@@ -134,8 +134,8 @@ class Masters:
             if content_of(running) == content_of(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
-                f"job {key} is running with another definition; stop it first (`elf stop`), "
-                "or publish under another name"
+                f"job {key} is running with another definition; change it while it runs (`elf update`), "
+                "stop it first (`elf stop`), or publish under another name"
             )
         if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
             raise UnavailableError(f"job {key} is running and has no master at this moment; try again")

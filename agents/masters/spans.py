@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agents.errors import JobError
+from agents.jobs.steps import duration
 from agents.masters.master import Master
 from agents.masters.results import Json, Span
 from agents.masters.windows import Last, Latest, parse_window
@@ -31,8 +32,8 @@ def resolve(master: Master, window: str) -> Span | None:
         span = Span(asked.start_ms, asked.end_ms)
     if span.start_ms % interval_ms or span.end_ms % interval_ms:
         raise JobError(
-            f"a window of this job is made of whole intervals of {interval_ms} ms, aligned to 1970-01-01T00:00Z; "
-            f"[{span.start_ms}, {span.end_ms}) is not"
+            f"a window of this job is made of whole intervals of {duration(interval_ms)}, "
+            f"aligned to 1970-01-01T00:00Z; [{span.start_ms}, {span.end_ms}) is not"
         )
     return span
 

@@ -373,7 +373,7 @@ class AsyncClient:
             async with self._session.request(method, self.url + path, **options) as response:
                 body = await response.read()
                 if not response.ok:
-                    raise error_of(response.status, body)
+                    raise error_of(response.status, body, self.url)
                 return msgspec.json.decode(body, type=kind)
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(self.url, error) from error
@@ -387,11 +387,11 @@ class AsyncClient:
         try:
             async with self._session.get(self.url + path, headers=headers, timeout=timeout) as response:
                 if not response.ok:
-                    raise error_of(response.status, await response.read())
+                    raise error_of(response.status, await response.read(), self.url)
                 async for data in response.content.iter_any():
                     for event in reader.feed(data):
                         if event.kind == "problem":
-                            raise error_of(500, event.data)
+                            raise error_of(500, event.data, self.url)
                         yield event.id, msgspec.json.decode(event.data, type=Result)
         except (aiohttp.ClientError, OSError) as error:
             raise unreachable(self.url, error) from error

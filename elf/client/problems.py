@@ -38,12 +38,15 @@ class Problem(msgspec.Struct, frozen=True):
     nearest: list[str] = []
 
 
-def error_of(status: int, body: bytes) -> ElfError:
-    """Return the error that an agent's answer stands for; whatever answers, there is a sentence to show."""
+def error_of(status: int, body: bytes, url: str) -> ElfError:
+    """Return the error that the answer of an agent at a URL stands for; whatever answers, there is a sentence."""
     try:
         problem = msgspec.json.decode(body, type=Problem)
     except msgspec.DecodeError:
-        problem = Problem(detail=f"something that is no elf agent answered with status {status}")
+        return UnavailableError(
+            f"what answers at {url} is no elf agent's API (status {status}); name the agent's --api address, "
+            "http://127.0.0.1:4260 unless set"
+        )
     detail = problem.detail or problem.title or f"the agent answered with status {status}"
     match problem.type.removeprefix(_TYPE_PREFIX):
         case "unknown-job":

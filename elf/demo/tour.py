@@ -121,7 +121,7 @@ class Tour:
         """Print a note; while the live table is shown it stands below that instead."""
         self.notes.append(text)
         if not self.live:
-            self.console.print(Text(text, style="cyan"))
+            self.console.print(Text(text, style="cyan"), soft_wrap=True)
 
 
 def main() -> int:

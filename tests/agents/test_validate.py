@@ -114,6 +114,7 @@ JOB_CASES = [
     (JOB + "[options]\nlatenes = '2s'\n", "9:1", "lateness"),
     (JOB + "[options]\nlateness = 'soon'\n", "9:1", "duration"),
     (JOB.replace("count(*)", "cuont(product)"), "4:17", "cuont"),
+    (JOB.replace("count(*)", "cuont(*)").replace("GROUP", "WHERE cents > 4 GROUP"), "4:17", "cuont"),
     (JOB.replace("GROUP BY product", "GROUP BY product JOIN"), "6:", ""),
     (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
     (JOB.replace("count(*)", "count(lower(product, 1, 2))"), "4:", ""),

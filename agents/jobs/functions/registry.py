@@ -7,7 +7,7 @@ its arguments, or that needs literals, is declared with `@special` and gets a `C
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import polars as pl
 from sqlglot import exp
@@ -16,7 +16,7 @@ from agents.errors import JobSpecError, did_you_mean, nearest
 from agents.installed.loading import installed
 from agents.jobs.coercion import implicit
 from agents.jobs.dialect import refused
-from agents.jobs.query import AGGREGATES
+from agents.jobs.query import AGGREGATES, is_aggregate, is_window_call, parse_query
 from agents.jobs.types import SqlType
 from agents.jobs.values import Value
 
@@ -162,6 +162,22 @@ def check_function(name: str, node: exp.Expr) -> None:
     raise refused(
         node, f"{name}() is not in the job language, and no function of that name is installed", close or None
     )
+
+
+def check_calls(query: str, own: Collection[str]) -> None:
+    """Check that there is each function that a query calls, before the type of any column is known.
+
+    Args:
+        query: the text of one over a source.
+        own: names in lower case of those that the job brings along.
+
+    Raises:
+        JobSpecError: there is none of some name; says why, or which is meant.
+    """
+    for call in parse_query(query).select.find_all(exp.Anonymous):
+        name = call.name.lower()
+        if not (is_window_call(call) or is_aggregate(name) or name in own):
+            check_function(call.name, call)
 
 
 def is_taken(name: str) -> bool:

@@ -132,6 +132,7 @@ def test_types_that_work_together_are_found_where_no_single_one_does() -> None:
     ("query", "said"),
     [
         ("SELECT product, count(*) AS n FROM clicks WHERE nothing(product) GROUP BY product", "nothing"),
+        ("SELECT product, cuont(*) AS n FROM clicks WHERE cents > 4 GROUP BY product", "did you mean 'count'"),
         ("SELECT product, cents FROM clicks GROUP BY product", "neither in GROUP BY nor inside an aggregate"),
     ],
 )

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from agents.errors import JobConflictError, JobSpecError, UnavailableError
+from agents.jobs.definition import load_definition
+from agents.jobs.query import columns_read
 from agents.publishing import holds, publishing
 from agents.replies import Reply, encode_reply
 from agents.service import Service
@@ -79,3 +81,18 @@ async def test_agents_that_seek_their_places_in_the_tree_are_waited_for(monkeypa
     with pytest.raises(UnavailableError, match="could not be told: nobody"):
         await publisher.spread(record())
     assert not answers
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (["product", "ts"], "source 'orders' has no column 'prodct'; did you mean 'product'"),
+        ([], "source 'orders' has no lines yet, so nothing is known of column 'prodct'"),
+    ],
+)
+def test_a_column_without_a_type_is_missing_or_the_source_has_no_lines_yet(fields: list[str], said: str) -> None:
+    definition = load_definition(JOB.replace("product", "prodct"), filename="job.toml")
+    read = columns_read(definition.query)
+    with pytest.raises(JobSpecError) as refused:
+        publishing._typed(definition, read, {"columns": {}, "fields": fields})
+    assert said in str(refused.value) and refused.value.hint == "or declare its type under [columns]"

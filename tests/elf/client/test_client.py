@@ -29,6 +29,7 @@ from agents.errors import (
     UnknownSourceError,
 )
 from agents.result import Result
+from elf.client.problems import error_of
 from tests.agents.http.fake_service import STOPPED_MS, make_result
 from tests.elf.fake_agent import Agent
 
@@ -194,6 +195,13 @@ def test_nobody_there() -> None:
         client.query("shop/top")
     with pytest.raises(ConfigError, match="URL"):
         elf.connect("127.0.0.1:9").jobs()
+
+
+def test_what_answers_and_is_no_agent_is_told_by_its_url() -> None:
+    for body in (b"404: Not Found", b"", b"[]"):
+        error = error_of(404, body, "http://127.0.0.1:4250")
+        assert isinstance(error, UnavailableError)
+        assert "http://127.0.0.1:4250 is no elf agent's API (status 404)" in str(error)
 
 
 def test_a_bare_name_means_the_only_job_then_ones_own(agent: Agent) -> None:
