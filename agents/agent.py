@@ -62,6 +62,7 @@ from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place
 from overlay.ids import Contact, source_id
 from overlay.node import OverlayNode
+from overlay.struct_types import prepare_structs
 
 log = logging.getLogger(__name__)
 #: Pause between tries to join while no configured agent answers.
@@ -167,6 +168,7 @@ class Agent:
         Raises:
             ConfigError: a source, a secret or an address in the settings cannot be used.
         """
+        prepare_structs("overlay", "cbt", "agents")
         data = pathlib.Path(self.config.agent.data)
         self.mirror = open_mirror(self.config, self.agent_id)
         for name, source in self.config.sources.items():
@@ -189,8 +191,7 @@ class Agent:
         self._spawn(self.applications.run())
         self._spawn(self.functions.run())
         self._spawn(self._giving_up.run())
-        replaced = Replaced(self.masters, self.catalogue, self.asking.ask, self.publisher.spread, self.now_ms)
-        self._spawn(replaced.run())
+        self._spawn(Replaced(self.masters, self.catalogue, self.asking.ask, self.publisher.spread, self.now_ms).run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""

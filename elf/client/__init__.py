@@ -4,6 +4,7 @@ from agents.result import Column, Completeness, Result, Window
 from elf.client.asynchronous import DEFAULT_URL, AsyncClient
 from elf.client.blocking import Client
 from elf.client.results import Job, Leap, Member, Retirement, Stop, Tree, TreeNode, Version
+from overlay.struct_types import prepare_structs
 
 __all__ = [
     "DEFAULT_URL",
@@ -22,3 +23,6 @@ __all__ = [
     "Version",
     "Window",
 ]
+
+# Clients may be used by several threads from the first answer on.
+prepare_structs("agents", "elf")
