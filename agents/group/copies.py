@@ -176,10 +176,16 @@ class Copies:
 
     async def close(self, app: bytes) -> None:
         """Close a copy, which stays on disk."""
-        copy = self._copies.pop(app, None)
-        if copy is not None:
-            self.apps.pop(copy.job.tree, None)
-            await self._node.groups.close(copy.job.tree)
+        copy = self._copies.get(app)
+        if copy is None:
+            return
+        if copy.leads:
+            # It goes for a later leader's, of whom the group may not have heard yet, and will not tell any more.
+            copy.leads = False
+            self.changed(app, None)
+        del self._copies[app]
+        self.apps.pop(copy.job.tree, None)
+        await self._node.groups.close(copy.job.tree)
 
     async def close_for(self, app: bytes, tree: bytes, leader: Contact, term: int, applied: Place) -> bool:
         """Close a copy for that of a term's leader; False, and it stays open, if what is here may not go for that."""

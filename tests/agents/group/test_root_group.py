@@ -206,6 +206,21 @@ async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_mast
         assert JobRecord.decode(page.job).tree == job.tree and page.applied > Place(1, 1)
 
 
+async def test_a_leader_whose_copy_goes_for_that_of_a_later_one_is_the_master_no_more(tmp_path: pathlib.Path) -> None:
+    """The group was closed before it could say so: the job's former master went on as one, without a copy."""
+    async with running(tmp_path, 3) as agents:
+        former, job = await publish(agents)
+        await wait_until(lambda: len(voters(agents)) == 3)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        other = next(agent for agent in agents if agent is not former)
+        await former.copies.close_for(APP, job.tree, other.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
+        assert former.masters.jobs == []
+        assert APP not in former.masters
+        await wait_until(lambda: sum(APP in agent.masters for agent in agents if agent is not former) == 1)
+        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        assert APP not in former.masters
+
+
 async def test_a_member_forgets_nothing_for_a_copy_that_is_older(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
         master, job = await publish(agents)
