@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 PAGE_BYTES, PAGE_MS = 4 << 20, 20_000
 #: Copies read at a time on a leader; one that is not asked for this long is given up.
 READERS_MAX, READER_S = 8, 60.0
+#: Jobs of which is remembered why their copy did not come.
+SAID_MAX = 256
 
 
 class Pages:
@@ -102,16 +104,25 @@ class Fetcher:
         self._agent_id, self._node = agent_id, node
         self._store, self._logs, self._controls, self._copies = store, logs, controls, copies
         self._busy: set[bytes] = set()
+        #: Job -> why its copy did not come; leaders ask every few seconds, as long as a function lacks, say.
+        self._said: dict[bytes, str] = {}
 
     async def fetch(self, tree: bytes, leader: Contact, term: int) -> None:
-        """Fetch a job's copy from the leader of a term and open it; what fails is logged: the leader asks again."""
+        """Fetch a job's copy from the leader of a term and open it; why it fails is logged once, leaders ask again."""
         if tree in self._busy:
             return
         self._busy.add(tree)
         try:
             await self._fetch(tree, leader, term)
         except (OverlayError, ElfError, OSError, sqlite3.Error, msgspec.MsgspecError, ValueError) as error:
-            log.warning("a job's copy cannot be fetched from %s: %s", leader.address, error)
+            why = f"a job's copy cannot be fetched from {leader.address}: {error}"
+            log.log(logging.DEBUG if self._said.get(tree) == why else logging.WARNING, why)
+            self._said.pop(tree, None)
+            self._said[tree] = why
+            if len(self._said) > SAID_MAX:
+                del self._said[next(iter(self._said))]
+        else:
+            self._said.pop(tree, None)
         finally:
             self._busy.discard(tree)
 

@@ -14,8 +14,9 @@ import pathlib
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -84,7 +85,8 @@ class Tour:
         same = "the same rows" if again.rows == result.rows else "OTHER ROWS"
         self._note(f"asked again through web{other + 1}: {same}, by way of {' > '.join(again.hops)}")
         self._note("Spark recomputes that window from the agents' archives ...")
-        self._note(await asyncio.to_thread(self._verify, self.shop.urls[other], result.window))
+        window = result.window
+        self._note(await aside(lambda: self._verify(self.shop.urls[other], window)))
 
     def _verify(self, url: str, window: elf.Window) -> str:
         from elf.offline.verify.run import run_verify
@@ -122,6 +124,32 @@ class Tour:
         self.notes.append(text)
         if not self.live:
             self.console.print(Text(text, style="cyan"), soft_wrap=True)
+
+
+async def aside(work: Callable[[], str]) -> str:
+    """Do work in a thread that nobody waits for once this is cancelled: Spark may take a minute longer."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[str] = loop.create_future()
+
+    def settle(result: str | Exception) -> None:
+        if done.done():
+            return
+        if isinstance(result, Exception):
+            done.set_exception(result)
+        else:
+            done.set_result(result)
+
+    def run() -> None:
+        result: str | Exception
+        try:
+            result = work()
+        except Exception as error:  # whoever waits for it raises it
+            result = error
+        with contextlib.suppress(RuntimeError):  # the loop may be gone
+            loop.call_soon_threadsafe(settle, result)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await done
 
 
 def main() -> int:

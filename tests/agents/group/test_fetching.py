@@ -14,13 +14,15 @@ import pytest_asyncio
 
 from agents.errors import UnavailableError
 from agents.group import fetching
-from agents.group.fetching import Pages
+from agents.group.fetching import Fetcher, Pages
 from agents.masters.state import MasterState
 from agents.requests import Fetch
 from agents.store.controls import Controls
 from agents.store.database import Database
 from agents.store.panes import Kind, PaneReader, Panes
 from overlay.contract import RollupState
+from overlay.errors import UnreachableError
+from overlay.ids import Contact
 from tests.overlay.cluster import wait_until
 
 APP, TREE = b"a" * 20, b"t" * 20
@@ -90,3 +92,33 @@ async def test_a_member_that_asks_twice_at_once_reads_one_moment(pages: Pages, r
     assert all(isinstance(answer, UnavailableError) for answer in answers if isinstance(answer, BaseException))
     pages.close()
     assert are_closed(readers)
+
+
+async def test_why_a_copy_does_not_come_is_said_once_for_each_job_and_reason(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(fetching, "SAID_MAX", 2)
+    nobody: Any = None
+    member, why = Fetcher("a1", nobody, nobody, nobody, nobody, nobody), ["away"]
+
+    async def fail(tree: bytes, leader: Contact, term: int) -> None:
+        if why:
+            raise UnreachableError(why[0])
+
+    monkeypatch.setattr(member, "_fetch", fail)
+    leader = Contact(b"l" * 20, "127.0.0.1", 4250)
+
+    async def warnings(tree: bytes = TREE) -> int:
+        caplog.clear()
+        for _ in range(3):
+            await member.fetch(tree, leader, 1)
+        return sum(record.levelname == "WARNING" for record in caplog.records)
+
+    assert [await warnings(), await warnings()] == [1, 0]
+    why[0] = "another reason"
+    assert [await warnings(), await warnings()] == [1, 0]
+    why.clear()
+    assert await warnings() == 0
+    why.append("another reason")
+    assert await warnings() == 1, "it came meanwhile"
+    assert [await warnings(tree) for tree in (b"u" * 20, b"v" * 20, TREE)] == [1, 1, 1], "of two jobs it is remembered"
