@@ -213,7 +213,8 @@ def retire(
         for gap in retired.jobs:
             print(f"{printable(gap.job)} {_describe_gap(gap)}")
     for untold in retired.unreachable:
-        say(f"not told: {printable(untold.job)} {printable(untold.why)}; say it again later")
+        whom = f"{printable(untold.job)} " if untold.job else ""
+        say(f"not told: {whom}{printable(untold.why)}; say it again later")
     if retired.unreachable:
         raise typer.Exit(UNAVAILABLE)
 

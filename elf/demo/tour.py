@@ -10,13 +10,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -24,10 +25,13 @@ from rich.text import Text
 
 import elf
 from agents.errors import ElfError
+from elf.cli.exits import DIFFERS, OK
 from elf.cli.output import result_table
 from elf.demo.servers import Servers, until_stopped
 
 JOB = "shop/micro-promotion"
+#: So long Spark may take to end once nobody waits for it.
+ENDING_S = 5.0
 JOB_TEXT = """
 name = "micro-promotion"
 creator = "shop"
@@ -85,23 +89,21 @@ class Tour:
         same = "the same rows" if again.rows == result.rows else "OTHER ROWS"
         self._note(f"asked again through web{other + 1}: {same}, by way of {' > '.join(again.hops)}")
         self._note("Spark recomputes that window from the agents' archives ...")
-        window = result.window
-        self._note(await aside(lambda: self._verify(self.shop.urls[other], window)))
+        self._note(await self._verify(self.shop.urls[other], result.window))
 
-    def _verify(self, url: str, window: elf.Window) -> str:
-        from elf.offline.verify.run import run_verify
-
+    async def _verify(self, url: str, window: elf.Window) -> str:
+        folders = [word for folder in self.shop.archives for word in ("--archive", str(folder))]
         span = f"{window.start_ms}/{window.end_ms}"
-        try:
-            with elf.connect(url) as client:
-                report = run_verify(client, JOB, [span], self.shop.archives)
-        except ElfError as error:
-            return f"Spark could not verify: {error}"
-        self.verified = report.agrees
+        command = ["-m", "elf", "verify", JOB, "--window", span, "--agent", url, "--json", *folders]
+        code, out, messages = await answer_of(sys.executable, *command)
+        if code not in (OK, DIFFERS):
+            return f"Spark could not verify: {messages.strip()}"
+        report = json.loads(out)
+        self.verified = report["agrees"]
         shown = f"{window.start:%H:%M:%S} to {window.end:%H:%M:%S} UTC"
-        if report.agrees:
+        if self.verified:
             return f"Spark agrees with the window {shown}: every cell is the same"
-        return f"Spark differs from the window {shown}:\n{report.text()}"
+        return f"Spark differs from the window {shown}:\n{report['verdict']}"
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Live | None]:
@@ -126,30 +128,25 @@ class Tour:
             self.console.print(Text(text, style="cyan"), soft_wrap=True)
 
 
-async def aside(work: Callable[[], str]) -> str:
-    """Do work in a thread that nobody waits for once this is cancelled: Spark may take a minute longer."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[str] = loop.create_future()
-
-    def settle(result: str | Exception) -> None:
-        if done.done():
-            return
-        if isinstance(result, Exception):
-            done.set_exception(result)
-        else:
-            done.set_result(result)
-
-    def run() -> None:
-        result: str | Exception
-        try:
-            result = work()
-        except Exception as error:  # whoever waits for it raises it
-            result = error
-        with contextlib.suppress(RuntimeError):  # the loop may be gone
-            loop.call_soon_threadsafe(settle, result)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await done
+async def answer_of(*command: str) -> tuple[int | None, str, str]:
+    """Run a command and return its exit code, output and messages; it ends with whoever waits for it."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C reaches the demo alone, as in `Servers`
+    )
+    try:
+        out, messages = await process.communicate()
+    except asyncio.CancelledError:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.communicate(), ENDING_S)
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        raise
+    return process.returncode, out.decode(errors="replace"), messages.decode(errors="replace")
 
 
 def main() -> int:

@@ -227,7 +227,7 @@ class FakeService:
         self._maybe_fail()
         if agent != "web3":
             raise UnknownAgentError(agent, ["web3"])
-        unreachable = [] if job is not None else [{"job": "shop/best", "why": "no answer in time"}]
+        unreachable = [] if job is not None else [{"job": job, "why": "no answer in time"} for job in ("shop/best", "")]
         gaps = [{"job": job or "shop/top", "missing_since_ms": 60_000}]
         return {"agent": "cc", "name": "web3", "jobs": gaps, "unreachable": unreachable}
 

@@ -3,51 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import sys
+from pathlib import Path
 
 import pytest
 
-from elf.demo.tour import aside
+from elf.demo.tour import answer_of
+from tests.overlay.cluster import wait_until
+
+#: Ends in order at an interrupt, and says so in a file.
+PATIENT = """
+import pathlib, sys, time
+try:
+    pathlib.Path(sys.argv[1], "begun").touch()
+    time.sleep(600)
+except KeyboardInterrupt:
+    pathlib.Path(sys.argv[1], "ended").touch()
+"""
 
 
-async def test_work_aside_is_waited_for_until_that_is_cancelled() -> None:
-    assert await aside(lambda: "done") == "done"
-    with pytest.raises(ZeroDivisionError):
-        await aside(lambda: str(1 / 0))
-    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+async def test_a_command_has_an_answer() -> None:
+    command = "import sys; print('out'); print('why', file=sys.stderr); sys.exit(1)"
+    assert await answer_of(sys.executable, "-c", command) == (1, "out\n", "why\n")
 
-    def work() -> str:
-        begun.set()
-        go_on.wait(60)
-        ended.set()
-        return "late"
 
-    waiting = asyncio.create_task(aside(work))
-    await asyncio.to_thread(begun.wait, 60)
+async def test_a_command_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
+    waiting = asyncio.create_task(answer_of(sys.executable, "-c", PATIENT, str(tmp_path)))
+    await wait_until((tmp_path / "begun").exists)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    assert not ended.is_set()
-    go_on.set()
-    assert await asyncio.to_thread(ended.wait, 60)
-
-
-def test_a_loop_ends_before_the_work() -> None:
-    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def work() -> str:
-        begun.set()
-        go_on.wait(60)
-        ended.set()
-        return "late"
-
-    async def show() -> None:
-        waiting = asyncio.create_task(aside(work))
-        await asyncio.to_thread(begun.wait, 60)
-        waiting.cancel()
-
-    try:
-        asyncio.run(show())
-        assert begun.is_set() and not ended.is_set()
-    finally:
-        go_on.set()
+    assert (tmp_path / "ended").exists()
