@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import logging
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,7 @@ from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints
 
+log = logging.getLogger(__name__)
 #: Newest bytes of a source's newest file from which the types of undeclared columns are inferred.
 SAMPLE_BYTES = 1 << 20
 #: A shorter key might be guessed, and with it all addresses.
@@ -46,6 +48,11 @@ def make_pump(
         ConfigError: the format or a column type is not one of ours.
     """
     format = source_format(name, source)
+    if source.path and not glob.glob(source.path, recursive=True):
+        # A web server may begin its log only now; a path that is wrong would show with the first job only.
+        log.warning(
+            "source %s: there is no file %s yet; it is looked for as long as a job reads the source", name, source.path
+        )
     push = PushLog(data / "push" / f"{name}.log")
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)

@@ -120,3 +120,25 @@ def test_addresses_hash_alike_at_all_agents(tmp_path: pathlib.Path) -> None:
         found.append(sorted(str(row["k0"]) for row in rows))
         assert b"203.0.113" not in written(tmp_path / name)
     assert found[0] == found[1] and len(set(found[0])) == 3
+
+
+def test_a_path_without_files_is_named_at_the_start_and_one_with_some_is_not(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "logs" / "a").mkdir(parents=True)
+    (tmp_path / "logs" / "a" / "access.log").touch()
+    database = Database(tmp_path / "data" / "state.db")
+
+    def warnings(pattern: str) -> list[str]:
+        caplog.clear()
+        source = SourceConfig(path=pattern, format="combined")
+        config = AgentConfig(agent=AgentSection(data=str(tmp_path / "data")), sources={"access": source})
+        _, push = make_pump("access", source, config, tmp_path / "data", "web-1", Checkpoints(database), Clock())
+        push.close()
+        return [record.getMessage() for record in caplog.records]
+
+    assert warnings("") == warnings(str(tmp_path / "logs" / "**" / "*.log")) == []
+    wrong = str(tmp_path / "logs" / "acces.log")
+    (warning,) = warnings(wrong)
+    assert warning.startswith(f"source access: there is no file {wrong} yet")
+    database.close()
