@@ -6,11 +6,11 @@ import asyncio
 import functools
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agents.applications.contract import ApplicationError, Asked, Json, Received
+from agents.applications.contract import ApplicationError, Asked, Effect, Json, Received
 from agents.applications.instance import Instance
 from agents.applications.loading import find_application, installed
 from agents.applications.messages import Ask, Letter, Role, Said
@@ -57,10 +57,12 @@ class Applications:
         asking: Asking,
         now_ms: Callable[[], int],
     ) -> None:
-        self._me, self._catalogue, self._masters, self._now_ms = me, catalogue, masters, now_ms
+        self._me, self._node, self._catalogue, self._masters, self._now_ms = me, node, catalogue, masters, now_ms
         self._performer = Performer(me, node, catalogue, masters, asking)
         #: By tree and role.
         self._runners: dict[_Place, Runner] = {}
+        #: In which term of the job's root group each of them began.
+        self._terms: dict[_Place, int] = {}
         #: Why one cannot run here that should.
         self._lacking: dict[_Place, str] = {}
         self._over = False
@@ -69,7 +71,7 @@ class Applications:
         """Begin and end applications as jobs come and go, until cancelled."""
         try:
             while True:
-                await self._look()
+                await self.look()
                 await asyncio.sleep(LOOK_S)
         finally:
             self._over = True
@@ -98,7 +100,7 @@ class Applications:
 
     async def receive(self, letter: Letter) -> bool:
         """Take a message of an application at another agent; False if it cannot be taken."""
-        runner = self._runners.get((letter.tree, letter.role))
+        runner = self._runner((letter.tree, letter.role))
         sender = self._catalogue.name_of(letter.sender)
         return runner is not None and await runner.put(Received(sender, letter.body), TAKE_S)
 
@@ -112,7 +114,7 @@ class Applications:
         job = self._masters.job(ask.app)
         if not is_of(job):
             raise JobError(f"{job.definition.key} has no application that could answer")
-        runner = self._runners.get((job.tree, "master"))
+        runner = self._runner((job.tree, "master"))
         if runner is None:
             why = self._lacking.get((job.tree, "master"))
             raise JobError(why) if why else UnavailableError(f"the application of {job.definition.key} begins just now")
@@ -154,13 +156,14 @@ class Applications:
         """Return job, role and runner of each that has begun."""
         return [(runner.instance.elf.job, role, runner) for (_, role), runner in self._runners.items()]
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Begin and end what has to be by now."""
         wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if _runs(job)}
         sources = self._me().sources
         for job in self._catalogue.jobs():
             if _runs(job) and job.definition.source in sources:
                 wanted[job.tree, "agent"] = job
-        for place in [place for place in self._runners if place not in wanted]:
+        for place in [place for place in self._runners if place not in wanted or self._runner(place) is None]:
             await self._stop(place)
         self._lacking = {place: why for place, why in self._lacking.items() if place in wanted}
         if not wanted:
@@ -191,14 +194,34 @@ class Applications:
         here = self._me().name
         instance = Instance(kind, role, key, here, random.Random(), kept)
         what = f"application {name} of job {key} at {'the master' if role == 'master' else 'agent'} {here}"
-        runner = Runner(instance, what, functools.partial(self._performer.perform, job.tree), self._now_ms)
-        self._runners[place] = runner
+        runner = Runner(instance, what, functools.partial(self._perform, place), self._now_ms)
+        self._runners[place], self._terms[place] = runner, self._term(place)
         if role == "master":
             self._performer.follow(runner, key)
         return runner
 
+    def _term(self, place: _Place) -> int:
+        """Return the term of a job's root group in which this agent leads; -1: it does not. For agents always 0."""
+        tree, role = place
+        if role == "agent":
+            return 0
+        view = self._node.groups.view(tree)
+        return -1 if view is None or not self._masters.has_tree(tree) else view.term
+
+    def _runner(self, place: _Place) -> Runner | None:
+        """Return what runs at a place, unless another agent may have been the master since it began."""
+        return self._runners.get(place) if self._terms.get(place) == self._term(place) else None
+
+    async def _perform(self, place: _Place, runner: Runner, effects: Sequence[Effect]) -> None:
+        """Do what a callback asked for, unless the job's master may know better by now."""
+        if self._terms.get(place) != self._term(place):
+            runner.lost += len(effects)
+            return
+        await self._performer.perform(place[0], runner, effects)
+
     async def _stop(self, place: _Place) -> None:
         runner = self._runners.pop(place)
+        del self._terms[place]
         self._performer.forget(runner)
         await runner.stop()
 

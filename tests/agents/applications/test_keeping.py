@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import pathlib
 import time
 from typing import Any
@@ -11,12 +12,13 @@ import pytest
 
 import elf
 from agents.agent import Agent
-from agents.applications import performing
+from agents.applications import applications, performing
 from agents.applications.messages import KEPT_BYTES_MAX
 from agents.errors import UnavailableError
 from agents.group.commands import Remember, decode_command, encode_command
 from agents.result import Result
 from agents.service import Service
+from overlay.errors import OverlayError
 from overlay.ids import app_id
 from tests.agents.applications.cluster import agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
@@ -96,6 +98,43 @@ def kept_at(agent: Agent) -> bytes | None:
     return None if copy is None else copy.master.state.kept
 
 
+async def test_a_master_that_was_another_meanwhile_begins_anew_with_what_that_one_kept(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However soon it leads again: what its application knows is of before."""
+    have(monkeypatch, numbering=Numbering)
+    monkeypatch.setattr(applications, "LOOK_S", 600.0)
+    async with agents_of(tmp_path, 3) as agents:
+        await publish(agents, "numbering")
+        first = master_of(agents)
+        await first.applications.look()
+        tree = first.masters.job(APP).tree
+        other = next(agent for agent in agents if agent is not first)
+        await sell(first, "tetris")
+        await wait_until(lambda: all(kept_at(agent) == b'{"tetris":1}' for agent in agents))
+
+        async def lead(agent: Agent) -> None:
+            def is_master() -> bool:
+                for each in agents:
+                    if each is not agent and APP in each.masters:
+                        with contextlib.suppress(OverlayError):
+                            each.node.groups.hand_over(tree, agent.agent_id)
+                return APP in agent.masters
+
+            await wait_until(is_master)
+
+        await lead(other)
+        await other.masters.decide(APP, Remember(b'{"tetris":1,"zelda":2}'))
+        await lead(first)
+        await wait_until(lambda: kept_at(first) == b'{"tetris":1,"zelda":2}')
+        with pytest.raises(UnavailableError, match="begins just now"):
+            await Service(first).route("shop", "sold", "what")
+        await sell(first, "mario", "mario", "mario")
+        await until(lambda: has_lost(first))
+        await first.applications.look()
+        assert (await told(first))["began"] == {"tetris": 1, "zelda": 2}
+
+
 async def test_what_the_group_does_not_decide_is_lost_and_the_application_goes_on(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +159,10 @@ async def test_what_the_group_does_not_decide_is_lost_and_the_application_goes_o
 
 async def lost(agent: Agent, count: int) -> bool:
     return bool((await Service(agent).job("shop", "sold"))["application"]["master"]["lost"] == count)
+
+
+async def has_lost(agent: Agent) -> bool:
+    return not await lost(agent, 0)
 
 
 def test_in_virtual_time_a_new_master_has_what_was_kept_too() -> None:
