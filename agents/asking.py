@@ -22,8 +22,8 @@ from overlay.errors import OverlayError
 from overlay.ids import Contact
 from overlay.node import OverlayNode
 
-#: Agents asked at a time for what they know, since more would only repeat it, and for who they are.
-ASK_MAX, INTRODUCE_MAX = 64, 512
+#: Agents asked at a time for what they know, since more would only repeat it, and for who they are: each costs a link.
+ASK_MAX, INTRODUCE_MAX = 64, 256
 ASK_MS = 1_000
 
 AnswerHere = Callable[[bytes, bytes], Awaitable[bytes | Contact | None]]

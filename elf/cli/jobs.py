@@ -132,7 +132,7 @@ def watch(
 
 
 def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
-    """List the agents that the asked one knows."""
+    """List the agents that the asked one knows and that answer, 256 at most."""
     with connect(agent, token_file) as client:
         known = client.members()
     if wants_json(as_json):
