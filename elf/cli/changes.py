@@ -111,10 +111,7 @@ def history(
         for version in versions:
             print_json(version)
         return
-    rows = [
-        (each.version, each.what, _time(each.since_ms, "the beginning"), _time(each.until_ms, ""), _cut(each.query))
-        for each in versions
-    ]
+    rows = [(each.version, each.what, *_counted(each), _cut(each.query)) for each in versions]
     console().print(table_of(("version", "by", "counts from", "until", "query"), rows))
 
 
@@ -133,6 +130,14 @@ def _show(name: str, version: Version, as_json: bool) -> None:
         f"{printable(name)} has version {version.version} ({version.what}), for events from "
         f"{_time(version.since_ms, 'the beginning')} on"
     )
+
+
+def _counted(version: Version) -> tuple[str, str]:
+    """Say from when to when a version counts events; a later one may have overtaken it before it began."""
+    since_ms, until_ms = version.since_ms, version.until_ms
+    if since_ms is not None and since_ms == until_ms:
+        return "never", ""
+    return _time(since_ms, "the beginning"), _time(until_ms, "")
 
 
 def _time(at_ms: int | None, otherwise: str) -> str:

@@ -66,6 +66,10 @@ def test_the_other_changes_and_the_history(agent: Agent, monkeypatch: pytest.Mon
     assert told.stdout == "top has version 7 (reset), for events from 1970-01-01 00:07:00 UTC on\n"
     shown = run(agent, "history", "top").stdout
     assert "the beginning" in shown and "1970-01-01 00:02:00 UTC" in shown and "SELECT 1" in shown
+    assert "never" not in shown
+    overtaken, newest = agent.service.published["shop", "top"]["versions"][-2:]
+    overtaken["until_ms"] = newest["since_ms"] = overtaken["since_ms"]
+    assert "never" in run(agent, "history", "top").stdout
 
 
 def test_a_job_is_stopped_and_resumed(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
