@@ -120,7 +120,10 @@ class Catalogue:
         Raises:
             KeyError: it was not learnt, or a newer one was.
         """
-        return self._versions[tree]
+        try:
+            return self._versions[tree]
+        except KeyError:
+            raise KeyError("this agent has not heard of the job's publication, or of a later one already") from None
 
     def plan(self, tree: bytes) -> Plan:
         """Return the plan of the newest of these versions; raises as `versions` does."""
