@@ -315,7 +315,7 @@ class Agent:
         """Forget a copy."""
         job = self.copies.apps.get(app)
         if job is not None:
-            self._spawn(self.copies.forget(job))
+            self._spawn(self.copies.drop(job, app))
 
     def is_group_over(self, app: bytes) -> bool:
         """Tell whether the job whose tree this is was stopped."""

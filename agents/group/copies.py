@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -92,6 +93,7 @@ class Copies:
         #: Told when a copy was taken from another agent.
         self.opened: Callable[[bytes], None] = lambda app: None
         self._copies: dict[bytes, Copy] = {}
+        self._lives: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         #: Tree -> job.
         self.apps: dict[bytes, bytes] = {}
 
@@ -132,6 +134,10 @@ class Copies:
         )
 
     # ---- a copy's life
+
+    def life(self, app: bytes) -> asyncio.Lock:
+        """Held by who drops or replaces a job's copy, until what comes in its place is open: all write to one past."""
+        return self._lives.setdefault(app, asyncio.Lock())
 
     def restore(self) -> None:
         """Take up the copies of the last run."""
@@ -187,9 +193,12 @@ class Copies:
         self.apps.pop(copy.job.tree, None)
         await self._node.groups.close(copy.job.tree)
 
-    async def close_for(self, app: bytes, tree: bytes, leader: Contact, term: int, applied: Place) -> bool:
+    async def close_for(self, job: JobRecord, leader: Contact, term: int, applied: Place) -> bool:
         """Close a copy for that of a term's leader; False, and it stays open, if what is here may not go for that."""
+        app, tree = job.definition.app_id, job.tree
         copy = self._copies.get(app)
+        if copy is not None and copy.job.tree != tree and copy.job.stamp_ms > job.stamp_ms:
+            return False  # the leader has not heard yet that the job was published anew
         await self.close(app)
         if copy is None or copy.job.tree != tree:
             return self._logs.state(tree, Place(), ()).yields_to(term, applied)
@@ -199,8 +208,15 @@ class Copies:
         self._open(copy.job, msgspec.msgpack.encode(own), leader)
         return False
 
+    async def drop(self, app: bytes, tree: bytes) -> None:
+        """Close the copy of a publication and drop it from disk, unless another one has come in its place by then."""
+        async with self.life(app):
+            copy = self._copies.get(app)
+            if copy is not None and copy.job.tree == tree:
+                await self.forget(app)
+
     async def forget(self, app: bytes) -> None:
-        """Close a copy and drop it from disk."""
+        """Close a copy and drop it from disk; its life is the caller's."""
         copy = self._copies.get(app)
         await self.close(app)
         await asyncio.to_thread(self._store.forget, app)

@@ -133,25 +133,26 @@ class Fetcher:
             raise UnavailableError("the copy is of another job")
         app = job.definition.app_id
         self._copies.compile(job.history)
-        if not await self._copies.close_for(app, tree, leader, term, page.applied):
-            raise UnavailableError("what is here is later than the copy")
-        # Term and vote stay: what this agent has promised to candidates holds for the group, not for its log.
-        await asyncio.to_thread(self._logs.forget, tree, vote=False)
-        await asyncio.to_thread(self._store.forget, app)
-        number = 0
-        while not page.state:
-            changed = {(Kind(kind), interval): block for kind, interval, block in page.blocks}
-            await asyncio.to_thread(self._store.replace, app, changed, ())
-            number += 1
-            page = await self._page(tree, leader, number)
-        last = JobRecord.decode(page.job)
-        if last.tree != tree:
-            raise UnavailableError("the copy ends as that of another job")
-        read_msgpack(page.state, MasterState)
-        await asyncio.to_thread(self._store.adopt, app, page.job, page.state)
-        if page.control is not None:
-            await asyncio.to_thread(self._controls.adopt, decided_key(tree), page.control)
-        self._copies.take(last, page.state, leader)
+        async with self._copies.life(app):
+            if not await self._copies.close_for(job, leader, term, page.applied):
+                raise UnavailableError("what is here is later than the copy")
+            # Term and vote stay: what this agent has promised to candidates holds for the group, not for its log.
+            await asyncio.to_thread(self._logs.forget, tree, vote=False)
+            await asyncio.to_thread(self._store.forget, app)
+            number = 0
+            while not page.state:
+                changed = {(Kind(kind), interval): block for kind, interval, block in page.blocks}
+                await asyncio.to_thread(self._store.replace, app, changed, ())
+                number += 1
+                page = await self._page(tree, leader, number)
+            last = JobRecord.decode(page.job)
+            if last.tree != tree:
+                raise UnavailableError("the copy ends as that of another job")
+            read_msgpack(page.state, MasterState)
+            await asyncio.to_thread(self._store.adopt, app, page.job, page.state)
+            if page.control is not None:
+                await asyncio.to_thread(self._controls.adopt, decided_key(tree), page.control)
+            self._copies.take(last, page.state, leader)
 
     async def _page(self, tree: bytes, leader: Contact, number: int) -> Page:
         answer = await self._node.ask(leader, encode(Fetch(tree, self._agent_id, number)), PAGE_MS)

@@ -130,12 +130,13 @@ class Reigns:
     async def _drop_later(self, app: bytes, tree: bytes) -> None:
         for _ in range(DROP_LOOKS):
             await asyncio.sleep(DROP_S)
-            copy, view = self._copies.get(app), self._node.groups.view(tree)
-            if copy is None or copy.job.tree != tree or copy.leads or view is None:
-                continue
-            if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
-                await self._copies.forget(app)
-                return
+            async with self._copies.life(app):
+                copy, view = self._copies.get(app), self._node.groups.view(tree)
+                if copy is None or copy.job.tree != tree or copy.leads or view is None:
+                    continue
+                if not any(seat.agent == self._copies.agent_id and seat.votes for seat in view.seats):
+                    await self._copies.forget(app)
+                    return
 
     async def _lead(self, app: bytes, copy: Copy) -> None:
         """Become the master: say so in the log, take the tree's root, tell everyone; or end what was being ended."""
@@ -235,9 +236,7 @@ class Reigns:
         if leads:
             self._node.groups.show(tree)
             await asyncio.sleep(END_S)
-        copy = self._copies.get(app)
-        if copy is not None and copy.job.tree == tree:
-            await self._copies.forget(app)
+        await self._copies.drop(app, tree)
 
     def _cease(self, app: bytes) -> None:
         """End what is done for a job only while we lead it."""

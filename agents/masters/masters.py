@@ -124,9 +124,8 @@ class Masters:
             require_application(job.definition)
         except JobSpecError as error:
             raise JobSpecError(f"at {self._node.contact.address}, which would be the job's master: {error}") from None
-        app = job.definition.app_id
+        app, key = job.definition.app_id, job.definition.key
         copy = self._copies.get(app)
-        key = job.definition.key
         if app in self._rooted:
             running = self.job(app)
             if running.stopped:
@@ -140,9 +139,10 @@ class Masters:
         if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
             raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
         rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
-        enlisted = {agent: Enlisted(address) for agent, address in roster.items()}
-        await self._copies.forget(app)
-        self._copies.create(job, MasterState(rollup=rollup, enlisted=enlisted))
+        state = MasterState(rollup=rollup, enlisted={agent: Enlisted(at) for agent, at in roster.items()})
+        async with self._copies.life(app):
+            await self._copies.forget(app)
+            self._copies.create(job, state)
         await self._wait_for_root(app)
         return job
 

@@ -213,7 +213,7 @@ async def test_a_leader_whose_copy_goes_for_that_of_a_later_one_is_the_master_no
         await wait_until(lambda: len(voters(agents)) == 3)
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
         other = next(agent for agent in agents if agent is not former)
-        await former.copies.close_for(APP, job.tree, other.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
+        await former.copies.close_for(job, other.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
         assert former.masters.jobs == []
         assert APP not in former.masters
 
@@ -225,10 +225,38 @@ async def test_a_member_forgets_nothing_for_a_copy_that_is_older(tmp_path: pathl
         other = next(agent for agent in agents if agent is not master)
         await wait_until(lambda: other.copies.get(APP) is not None)
         for term, applied in [(0, Place(9, 9_999)), (9, Place())]:
-            assert not await other.copies.close_for(APP, job.tree, master.node.contact, term, applied)
+            assert not await other.copies.close_for(job, master.node.contact, term, applied)
             assert other.node.groups.view(job.tree) is not None, "it goes on with what it has"
-        assert await other.copies.close_for(APP, job.tree, master.node.contact, 9, Place(9, 9_999))
+        assert await other.copies.close_for(job, master.node.contact, 9, Place(9, 9_999))
         assert other.node.groups.view(job.tree) is None
+
+
+async def test_a_copy_of_an_earlier_publication_takes_no_later_ones_place(tmp_path: pathlib.Path) -> None:
+    """Its leader has not heard of the later one: it was fetched over that, and what that had counted was gone."""
+    async with running(tmp_path, 1) as (agent,):
+        _, job = await publish([agent])
+        earlier = msgspec.structs.replace(job, instance="earlier", stamp_ms=job.stamp_ms - 1)
+        assert earlier.tree != job.tree
+        assert not await agent.copies.close_for(earlier, agent.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
+        assert APP in agent.masters
+        await agent.copies.drop(APP, earlier.tree)
+        assert APP in agent.masters
+        later = msgspec.structs.replace(earlier, stamp_ms=job.stamp_ms + 1)
+        assert await agent.copies.close_for(later, agent.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
+        assert APP not in agent.masters
+
+
+async def test_nobody_else_touches_a_copy_while_one_is_fetched(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        _, job = await publish([agent])
+        async with agent.copies.life(APP):
+            dropping = asyncio.create_task(agent.copies.drop(APP, job.tree))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await asyncio.shield(dropping)
+            assert agent.copies.get(APP) is not None
+        await dropping
+        assert agent.copies.get(APP) is None
 
 
 async def test_what_a_root_says_is_decided_by_its_group_and_by_no_root_of_the_past(
