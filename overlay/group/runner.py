@@ -61,7 +61,7 @@ class GroupRunner:
         self._wake(machine.deadline_ms)
 
     async def stop(self) -> None:
-        """End; who waits learns that nothing will come."""
+        """End, once what the runtime was told to save or apply is done; who waits learns that nothing will come."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._give_up()
@@ -203,7 +203,7 @@ class GroupRunner:
         pause_s = RETRY_S_MIN
         while True:
             try:
-                await attempt()
+                await _to_its_end(attempt())
                 return
             except Exception:
                 log.exception("%s an entry of a root group failed; trying again in %.1f s", what, pause_s)
@@ -219,3 +219,18 @@ class GroupRunner:
 def _fail(done: asyncio.Future[None], error: Exception) -> None:
     if not done.done():
         done.set_exception(error)
+
+
+async def _to_its_end(work: Awaitable[None]) -> None:
+    """Wait for work until it has ended, also when cancelled.
+
+    Its thread goes on anyhow, and may not meet on the disk what comes in the place of a group that was closed.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("what a closed root group was doing failed: %s", task.exception())
+        raise

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+import threading
+
+import pytest
 
 from overlay import messages
+from overlay.errors import OverlayError
 from overlay.fields import SERIAL_MAX
 from overlay.group.effects import Save
 from overlay.group.messages import GroupAppend, GroupAppended, GroupMessage, GroupVote, GroupVoted, Kind, Place, Seat
@@ -64,4 +69,50 @@ async def test_no_peer_brings_a_group_to_its_last_term() -> None:
         assert max(save.term for save in runtime.saved) == 7
         assert [messages.decode(messages.encode(message)) for message in sent] == sent
     finally:
+        await groups.stop()
+
+
+class Slow(Runtime):
+    """Has a disk in a thread that takes long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leads = False
+        self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def on_group_lead(self, app: bytes, leads: bool) -> None:
+        self.leads = leads
+
+    async def on_group_apply(self, app: bytes, place: Place, kind: Kind, body: bytes) -> None:
+        if kind is Kind.COMMAND:
+            await asyncio.to_thread(self._write)
+
+    def _write(self) -> None:
+        self.begun.set()
+        self.go_on.wait(60)
+        self.ended.set()
+
+
+async def test_a_group_is_closed_only_once_nothing_of_it_is_being_written() -> None:
+    """What was opened in its place found on the disk what the former group wrote afterwards."""
+    runtime = Slow()
+    groups = Groups(runtime, lambda to, message: None, lambda: 0, random.Random(1))
+    groups.agent = "a0"
+    groups.open(APP, GroupState(seats=(Seat("a0", "10.0.0.1:1", True),)))
+    await wait_until(lambda: runtime.leads)
+    try:
+        proposing = asyncio.create_task(groups.propose(APP, b"command"))
+        assert await asyncio.to_thread(runtime.begun.wait, 60)
+        closing = asyncio.create_task(groups.close(APP))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.shield(closing)
+        assert not runtime.ended.is_set()
+        runtime.go_on.set()
+        await closing
+        assert runtime.ended.is_set()
+        with pytest.raises(OverlayError):
+            await proposing
+    finally:
+        runtime.go_on.set()
         await groups.stop()
