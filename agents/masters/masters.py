@@ -125,7 +125,6 @@ class Masters:
         except JobSpecError as error:
             raise JobSpecError(f"at {self._node.contact.address}, which would be the job's master: {error}") from None
         app, key = job.definition.app_id, job.definition.key
-        copy = self._copies.get(app)
         if app in self._rooted:
             running = self.job(app)
             if running.stopped:
@@ -136,11 +135,12 @@ class Masters:
                 f"job {key} is running with another definition; change it while it runs (`elf update`), "
                 "stop it first (`elf stop`), or publish under another name"
             )
-        if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
-            raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
         rollup = RollupState(roster={agent: RosterEntry(admitted=NEVER) for agent in roster})
         state = MasterState(rollup=rollup, enlisted={agent: Enlisted(at) for agent, at in roster.items()})
-        async with self._copies.life(app):
+        async with self._copies.life(app):  # a copy may have been fetched by then
+            copy = self._copies.get(app)
+            if copy is not None and not copy.master.state.ended and copy.job.instance != ended:
+                raise UnavailableError(f"job {key} is running and has no master at this moment; try again")
             await self._copies.forget(app)
             self._copies.create(job, state)
         await self._wait_for_root(app)

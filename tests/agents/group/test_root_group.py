@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from agents.agent import Agent
 from agents.errors import UnavailableError
@@ -235,13 +236,13 @@ async def test_a_copy_of_an_earlier_publication_takes_no_later_ones_place(tmp_pa
     """Its leader has not heard of the later one: it was fetched over that, and what that had counted was gone."""
     async with running(tmp_path, 1) as (agent,):
         _, job = await publish([agent])
-        earlier = msgspec.structs.replace(job, instance="earlier", stamp_ms=job.stamp_ms - 1)
+        earlier = replace(job, instance="earlier", stamp_ms=job.stamp_ms - 1)
         assert earlier.tree != job.tree
         assert not await agent.copies.close_for(earlier, agent.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
         assert APP in agent.masters
         await agent.copies.drop(APP, earlier.tree)
         assert APP in agent.masters
-        later = msgspec.structs.replace(earlier, stamp_ms=job.stamp_ms + 1)
+        later = replace(earlier, stamp_ms=job.stamp_ms + 1)
         assert await agent.copies.close_for(later, agent.node.contact, 1 << 20, Place(1 << 20, 1 << 20))
         assert APP not in agent.masters
 
@@ -257,6 +258,24 @@ async def test_nobody_else_touches_a_copy_while_one_is_fetched(tmp_path: pathlib
             assert agent.copies.get(APP) is not None
         await dropping
         assert agent.copies.get(APP) is None
+
+
+async def test_a_job_is_not_begun_over_a_copy_of_it_that_was_fetched_meanwhile(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        _, job = await publish([agent])
+        copy = agent.copies.get(APP)
+        assert copy is not None
+        state = copy.master.state
+        async with agent.copies.life(APP):
+            await agent.copies.forget(APP)
+            beginning = asyncio.create_task(agent.masters.install(replace(job, instance="another"), {}, ""))
+            await asyncio.sleep(0)
+            assert not beginning.done()
+            agent.copies.create(job, state)
+        with pytest.raises(UnavailableError, match="running and has no master at this moment"):
+            await beginning
+        copy = agent.copies.get(APP)
+        assert copy is not None and copy.job.instance == job.instance
 
 
 async def test_what_a_root_says_is_decided_by_its_group_and_by_no_root_of_the_past(
@@ -325,6 +344,6 @@ async def test_a_worker_reads_every_line_although_the_stored_record_is_older(tmp
         workers = master.intakes["orders"].pump.workers
         await wait_until(lambda: job.tree in workers)
         # Another master was chosen, and its record had not come round when this agent fell.
-        await master.copies.propose(APP, Rename(msgspec.structs.replace(job, stamp_ms=job.stamp_ms + 1)))
+        await master.copies.propose(APP, Rename(replace(job, stamp_ms=job.stamp_ms + 1)))
         again = await restart(agents, master)
         assert job.tree in again.intakes["orders"].pump.workers
