@@ -26,7 +26,7 @@ from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
 from agents.jobs.last_result import LAST_RESULT, has_last
-from agents.jobs.last_scopes import JoinedGroups, JoinedScope
+from agents.jobs.last_scopes import JoinedGroups, JoinedScope, framed
 from agents.jobs.last_types import types_of_last
 from agents.jobs.operators import condition
 from agents.jobs.prefilter import conjuncts
@@ -122,11 +122,6 @@ def check_size(rows: pl.DataFrame) -> None:
     if rows.height > ROWS_MAX or rows.estimated_size() > BYTES_MAX:
         size = f"{rows.height} rows of {rows.estimated_size()} bytes"
         raise JobError(f"the result has {size}, and one that is read again at most {ROWS_MAX} of {BYTES_MAX}")
-
-
-def framed(name: str) -> str:
-    """The name that a column of the last result has among joined rows."""
-    return f"r.{name}"
 
 
 def compile_iterating(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[str, str], Iterating]:

@@ -23,6 +23,11 @@ _ALLOWED = (
 )
 
 
+def framed(name: str) -> str:
+    """Return the name that a column of the last result has among joined rows."""
+    return f"r.{name}"
+
+
 class JoinedScope:
     """Names over joined rows: each expression over events alone is a key of the agents' PAOs, as far out as it goes.
 
@@ -89,7 +94,7 @@ class JoinedScope:
         if kinds == [None]:
             return Value(pl.lit(None), Untyped.NULL, node)
         name, kind = self.last_column(node)
-        return Value(pl.col(f"r.{name}"), kind, node)
+        return Value(pl.col(framed(name)), kind, node)
 
 
 class JoinedGroups(GroupScope):
