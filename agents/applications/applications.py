@@ -214,7 +214,7 @@ class Applications:
 
     async def _perform(self, place: _Place, runner: Runner, effects: Sequence[Effect]) -> None:
         """Do what a callback asked for, unless the job's master may know better by now."""
-        if self._terms.get(place) != self._term(place):
+        if self._runner(place) is not runner:
             runner.lost += len(effects)
             return
         await self._performer.perform(place[0], runner, effects)
