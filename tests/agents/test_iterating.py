@@ -12,14 +12,16 @@ from collections.abc import AsyncIterator
 import msgspec
 import networkx
 import pytest
+from msgspec.structs import replace
 
 from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
+from agents.config import AgentConfig, SourceConfig
 from agents.errors import ElfError
 from agents.http.app import make_app, serve
 from agents.result import Result
 from agents.service import Service
 from elf.client.asynchronous import AsyncClient
+from tests.agents import test_control
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
@@ -39,13 +41,8 @@ feedback = 100
 
 
 def configure(folder: pathlib.Path, name: str, port: int, join: list[str]) -> AgentConfig:
-    return AgentConfig(
-        agent=AgentSection(name=name, data=str(folder / name)),
-        overlay=OverlaySection(bind=f"127.0.0.1:{port}", join=join),
-        api=ApiSection(bind="127.0.0.1:0"),
-        archive=ArchiveSection(enabled=False),
-        sources={"edges": SourceConfig(columns={"src": "STRING", "dst": "STRING"})},
-    )
+    sources = {"edges": SourceConfig(columns={"src": "STRING", "dst": "STRING"})}
+    return replace(test_control.configure(folder, name, port, join), sources=sources)
 
 
 async def push(agent: Agent, edges: list[tuple[str, str]]) -> None:

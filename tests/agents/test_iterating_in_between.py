@@ -16,24 +16,20 @@ from agents.agent import Agent
 from agents.result import Result
 from agents.service import Service
 from elf.client.asynchronous import AsyncClient
+from tests.agents import test_iterating
 from tests.agents.test_iterating import client_of, configure, stop
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
 SIZE_MS, SLIDE_MS = 1_000, 500
 OTHER = "SELECT src, count(*) AS n FROM edges GROUP BY src, window(ts, '1 second')"
-JOB = """
-name = "components"
-creator = "me"
-query = '''
-SELECT e.dst AS node, min(least(coalesce(r.label, e.src), e.dst)) AS label
-FROM edges e LEFT JOIN last_result r ON e.src = r.node
-GROUP BY e.dst, window(ts, '1 second', '500 milliseconds')
-'''
-[options]
+JOB = (
+    test_iterating.JOB.replace("'300 seconds', '1 second'", "'1 second', '500 milliseconds'").partition("[options]")[0]
+    + """[options]
 retain = "4 minutes"
 leap_after = "30s"
 """
+)
 #: (time of day in ms, from, to), once for each direction.
 Pushed = list[tuple[int, str, str]]
 
