@@ -47,9 +47,9 @@ class Workers(dict[bytes, Worker]):
 
     def seal(self, watermark_ms: int | None) -> dict[bytes, list[Snapshot]]:
         """Seal what a watermark, if there is any, has closed; return the snapshots of each."""
-        copies = Copies()
         if watermark_ms is None:
             return {tree: [] for tree in self}
+        copies = Copies()
         return {tree: worker.seal(watermark_ms, copies) for tree, worker in self.items()}
 
     def states(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> list[WorkerState]:
