@@ -242,9 +242,12 @@ class Pump:
             self._time.rest(self.tail.at_end, before_ms)
             self._read_through.clear()
             return False
-        self._time.idle_since_ms = None
         self.progressed_ms = before_ms
         self._note_whats_left(chunk)
+        # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
+        # of all files, which a busy log never stands at.
+        is_set_back = self._doubtful_until_ms is not None
+        self._time.idle_since_ms = before_ms if is_set_back and not self.is_behind else None
         literals = [] if self._archive is not None else self.workers.literals
         texts = self._redactor.literals(literals)
         first, *others = self.workers.parsings(self.columns if self._archive is not None else {})

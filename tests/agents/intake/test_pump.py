@@ -298,6 +298,29 @@ def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_throug
     site.database.close()
 
 
+def test_a_clock_that_was_set_back_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
+    machine, interval_ms = [0, 0], PLAN.interval_ms
+    site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+
+    def sealed_after_ms(count: int) -> int:
+        """Look once after a while, and find a line."""
+        machine[1] += count
+        site.write((NOW_MS + sum(machine), "a"))
+        assert site.pump.step()
+        site.sealed += site.pump.checkpoint(force=True)
+        return site.pump.workers[PLAN.definition.app_id].progress.sealed or 0
+
+    before = sealed_after_ms(10_000)
+    machine[0] = -3_600_000
+    first = sealed_after_ms(2 * interval_ms)
+    assert before <= first and [sealed_after_ms(2 * interval_ms) for _ in range(4)] == [first + n for n in range(1, 5)]
+    machine[0] = 0
+    sealed = sealed_after_ms(2 * interval_ms)
+    assert sealed_after_ms(interval_ms) == sealed + 1
+    assert sum(site.rows().values()) == 7, "all but the line of the interval that is open"
+    site.database.close()
+
+
 def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(site: Site) -> None:
     """One log is still there, the other one went with the disk, after the checkpoint was copied."""
     site.clock.now_ms += 1_500
