@@ -38,6 +38,7 @@ from agents.intake.source_setup import archive_folder, make_pump, open_mirror
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from agents.own_sources import OwnSources
+from agents.parts.adopting import Telling
 from agents.parts.replaced import Replaced
 from agents.publishing.publishing import Publisher
 from agents.replication.holder import Holder
@@ -91,9 +92,8 @@ class Agent:
         self.copies = Copies(self.agent_id, self.node, panes, logs, self._controls, self.catalogue.learn, admits)
         self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self._controls, self.copies)
         self._pages = Pages(panes, self._controls, self.copies)
-        self._reigns = Reigns(
-            self.node, self.copies, self._controls, self.catalogue, self.publisher.spread, self.now_ms
-        )
+        telling = Telling(self.publisher.spread, lambda key, request, ms: self.asking.ask(key, request, ms))
+        self._reigns = Reigns(self.node, self.copies, self._controls, self.catalogue, telling.tell, self.now_ms)
         self.copies.changed, self.copies.opened = self._on_decided, self._reigns.on_opened
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}

@@ -27,8 +27,9 @@ from agents.masters.listing import summary
 from agents.masters.loading import load
 from agents.masters.masters import Masters
 from agents.masters.results import Json
+from agents.parts.adopting import adopt
 from agents.parts.gathering import parted
-from agents.parts.requests import LoadIntervals, Share, Watch
+from agents.parts.requests import Adopt, LoadIntervals, Share, Watch
 from agents.parts.shares import share, watch
 from agents.replication.holder import Holder
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall
@@ -147,6 +148,7 @@ class Answers:
                 | Retire(app=app)
                 | LoadIntervals(app=app)
                 | Amend(app=app)
+                | Adopt(app=app)
                 | Leap(app)
                 | Ask(app=app)
             ):
@@ -232,6 +234,8 @@ class Answers:
                 return await load(self._masters, request)
             case Amend():
                 return await amend(self._masters, request, self._now_ms())
+            case Adopt():
+                return await adopt(self._masters, request)
             case Leap():
                 return leap(self._masters, request)
             case Stop(app):

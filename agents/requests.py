@@ -15,7 +15,7 @@ from agents.applications.messages import Ask, Letter
 from agents.changing.requests import Amend, Leap
 from agents.jobs.definition import TREES_MAX, Definition
 from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
-from agents.parts.requests import Limit, LoadIntervals, Share, Watch
+from agents.parts.requests import Adopt, Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
 from overlay.decoding import read_msgpack
@@ -334,6 +334,7 @@ AnyRequest = (
     | Retire
     | LoadIntervals
     | Amend
+    | Adopt
     | Leap
     | Ask
     | Letter

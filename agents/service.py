@@ -76,13 +76,11 @@ class Service:
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
         """Make another version of a running job, or take a paused or stopped one up again."""
-        if wanted.change == "resume":
-            return await self._stopping.resume(creator, name, wanted.expected)
         return await self._changing.change(creator, name, wanted)
 
     async def leap(self, creator: str, name: str) -> Json:
         """Wait no longer for a job's stragglers."""
-        return await self._changing.leap(creator, name)
+        return await self._parts.leap(creator, name)
 
     async def force(self, creator: str, name: str) -> None:
         """Let this very agent go on alone with a job whose root group has lost its majority for good."""

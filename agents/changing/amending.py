@@ -1,4 +1,4 @@
-"""Changing a job that is mastered here: checked, then decided by its root group, then told to all its agents."""
+"""Changing a job that is mastered here: checked, then decided by its root group, then told to all whom it concerns."""
 
 from __future__ import annotations
 
@@ -45,4 +45,6 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
             return next(row for row in history if row["version"] == made)
         version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms, masters.admits)
         await masters.decide(app, Turn(version))
+        if job.definition.options.trees > 1:
+            await masters.told(app)
     raise UnavailableError("the job is being changed by others at this moment; try again")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from agents.changing.requests import Amend, Kind, Leap, Number
+from agents.changing.requests import Amend, Kind, Number
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, changed_options, load_definition
 from agents.jobs.joins import reads_jobs
@@ -110,17 +110,6 @@ class Changing:
             else:
                 made: Json = answer
                 return made
-
-    async def leap(self, creator: str, name: str) -> Json:
-        """Have a job's master wait no longer for stragglers; returns up to when, and for whom.
-
-        Raises:
-            UnknownJobError: there is no such job.
-            JobConflictError: nobody is waited for.
-        """
-        answer, _ = await self._ask(f"{creator}/{name}", Leap(app_id(name, creator)), AMEND_MS)
-        leapt: Json = answer
-        return leapt
 
     async def _updated(self, current: Definition, wanted: Wanted) -> Definition:
         """Return the definition that an update asks for, typed, with intervals as the job has them."""

@@ -1,7 +1,8 @@
 """Which version a running job gets next, and how its record changes with it. Pure.
 
 Every copy of the job's master makes the same of a version that was decided, whoever proposed it, so all agents know one
-order of versions. OVERLAY 6.3: effective at an interval boundary two or more ahead.
+order of versions. Of a job with several trees the first part's root group decides, and the others adopt its versions
+(`agents.parts.adopting`). OVERLAY 6.3: effective at an interval boundary two or more ahead.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from agents.requests import JobRecord
 from overlay.contract import NEVER
 from overlay.messages import RECORD_BYTES_MAX
 
-#: A version counts from this boundary ahead on: agents have the rest of an interval and a whole one to hear of it.
-AHEAD = 2
+#: A version counts from this boundary ahead on: agents have the rest of an interval and a whole one to hear of it; of
+#: several trees, one more, since the other parts' root groups decide it after the first one's.
+AHEAD, AHEAD_PARTED = 2, 3
 #: A job's record with all versions that it remembers; more than enough for one.
 VERSIONS_BYTES_MAX = RECORD_BYTES_MAX * 3 // 4
 
@@ -34,7 +36,7 @@ def next_version(
     Raises:
         JobSpecError: the definition cannot run, or the agents could not follow the change.
         JobConflictError: the job has another newest version than expected, is paused, stopped or ending.
-        JobError: there is no such version, or the job has several trees or answers for one side of a split.
+        JobError: there is no such version, the job answers for one side of a split, or this is not its first part.
     """
     newest = job.history[-1]
     if request.expected not in (None, newest.number):
@@ -48,7 +50,8 @@ def next_version(
     old, new = versions.newest.plan, compile_job(definition, definition.types, admits)
     check_change(old, new)
     same = request.kind != "reset" and has_same_states(old, new)
-    since = max(now_ms // new.interval_ms + AHEAD, newest.since)
+    ahead = AHEAD if new.definition.options.trees == 1 else AHEAD_PARTED
+    since = max(now_ms // new.interval_ms + ahead, newest.since)
     return Version(
         number=number,
         definition=definition,
@@ -70,9 +73,8 @@ def _check_kind(job: JobRecord, newest: Version, request: Amend) -> None:
     rests = request.kind in ("stop", "resume")
     if job.definition.joined is not None and not rests:
         raise JobError(f"job {key} reads other jobs, and has nothing of its own to {request.kind}: change those")
-    # Parts of a job cannot change together, but each of them can rest.
-    if options.trees > 1 and not rests:
-        raise JobError(f"job {key} has {options.trees} trees, and only a job of one tree can be changed while it runs")
+    if job.definition.part:
+        raise JobError(f"{key} is a part of a job, and goes on as the first one does")
     if options.availability != "exact":
         cannot = "it can only be stopped for good" if request.kind == "stop" else "it cannot be changed while it runs"
         raise JobError(f'job {key} has availability = "{options.availability}", so {cannot}')
@@ -106,11 +108,12 @@ def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord 
 
     Args:
         job: as it is.
-        version: the next one, as it was proposed.
+        version: the next one, as it was proposed; of a part, the next one that the first part remembers.
         committed: the last interval committed, which it is too late to change.
     """
     newest = job.history[-1]
-    if version.number != newest.number + 1 or job.stopped:
+    is_next = version.number > newest.number if job.definition.part else version.number == newest.number + 1
+    if not is_next or job.stopped:
         return None
     since = max(version.since, newest.since, committed + 1 if committed != NEVER else NEVER)
     begins = since if version.states == version.number else newest.begins

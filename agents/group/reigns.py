@@ -34,6 +34,8 @@ JOB_KEY = "job"
 SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
 #: How often the clock, which may be set, is looked at while the end of a stopped job is far.
 LOOK_S_MAX = 60.0
+#: Whoever changes a job waits at most so long until those whom it concerns were told.
+TOLD_S = 2.0
 #: The leader of a job that is over stays so long for members that have not heard of it.
 END_S = 2.0
 #: A member without a vote that its leader has not told of a job's end drops its copy so long after the job's record.
@@ -51,7 +53,7 @@ class Reigns:
         controls: where the control logs of their trees live.
         catalogue: told of each job before its tree is joined, so that payloads of it can be merged here; knows which
             are over.
-        spread: puts a job's record into its source's tree, wherever that is.
+        tell: tells all others whom a job concerns of its record: agents with its source, masters of its other parts.
         now_ms: wall clock.
     """
 
@@ -61,15 +63,23 @@ class Reigns:
         copies: Copies,
         controls: Controls,
         catalogue: Catalogue,
-        spread: Callable[[JobRecord], Awaitable[bool]],
+        tell: Callable[[JobRecord], Awaitable[None]],
         now_ms: Callable[[], int],
     ) -> None:
         self._node, self._copies, self._controls, self._catalogue = node, copies, controls, catalogue
-        self._spread, self._now_ms = spread, now_ms
+        self._tell_others, self._now_ms = tell, now_ms
         #: Jobs of which the tree has its root here -> set when there is something new.
         self.rooted: dict[bytes, asyncio.Event] = {}
         #: What is done for jobs while we lead them; under None, what goes on whoever leads.
         self._work: dict[bytes | None, list[asyncio.Task[None]]] = {}
+        #: What tells of a job's newest version, while that goes on or has ended.
+        self._telling: dict[bytes, asyncio.Task[None]] = {}
+
+    async def told(self, app: bytes) -> None:
+        """Wait until everybody was told of a job's newest version, but not for long: who is away is told later."""
+        telling = self._telling.get(app)
+        if telling is not None:
+            await asyncio.wait([telling], timeout=TOLD_S)
 
     async def stop(self) -> None:
         """End what is done for the jobs; nothing is forgotten."""
@@ -101,7 +111,7 @@ class Reigns:
                 )
                 # By the job's own tree first, which all its agents are in.
                 self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
-                self._begin(app, self._tell_all(copy))
+                self._telling[app] = self._begin(app, self._tell_all(copy))
                 self._begin(app, self._end_in_time(app, copy))
                 self._tell(app)
             case End(tombstone=tombstone):
@@ -182,11 +192,11 @@ class Reigns:
             await self._finish_stop(app, copy)
 
     async def _tell_all(self, copy: Copy) -> None:
-        """Put the job's record into its source's tree, until that is done or we lead no more."""
+        """Tell everybody of the job's record, until that is done or we lead no more."""
         pause_s = SPREAD_RETRY_S
         while copy.leads:
             with contextlib.suppress(ElfError, OverlayError):
-                await self._spread(copy.job)
+                await self._tell_others(copy.job)
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, SPREAD_RETRY_S_MAX)
@@ -240,6 +250,7 @@ class Reigns:
 
     def _cease(self, app: bytes) -> None:
         """End what is done for a job only while we lead it."""
+        self._telling.pop(app, None)
         for task in self._work.pop(app, ()):
             task.cancel()
 
@@ -247,10 +258,11 @@ class Reigns:
         news, self.rooted[app] = self.rooted[app], asyncio.Event()
         news.set()
 
-    def _begin(self, app: bytes | None, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, app: bytes | None, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._work.setdefault(app, []).append(task)
         task.add_done_callback(functools.partial(self._done, app))
+        return task
 
     def _done(self, app: bytes | None, task: asyncio.Task[None]) -> None:
         work = self._work.get(app, [])

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from agents.applications.loading import require_application
-from agents.changing.deciding import describe_history
 from agents.changing.requests import Leapt
 from agents.changing.stops import stopped_error
 from agents.errors import (
@@ -29,12 +28,12 @@ from agents.group.commands import Command, Count, Dismiss, End, Enlisted, Enrol,
 from agents.group.copies import Copies
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
-from agents.masters.backfilling import describe
+from agents.masters.describing import describe
 from agents.masters.emission import note_rest
-from agents.masters.listing import content_of, summary
+from agents.masters.listing import content_of
 from agents.masters.master import Master
 from agents.masters.results import Json
-from agents.masters.spans import describe_panes, expired_ms, oldest_ms, resolve
+from agents.masters.spans import resolve
 from agents.masters.state import MasterState
 from agents.publishing.holds import Holds
 from agents.replies import value_of
@@ -68,7 +67,7 @@ class Masters:
     def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
         self._node, self._copies, self._names = node, copies, names
         self.name_of, self.admits = names, copies.admits
-        self._rooted = reigns.rooted
+        self._rooted, self.told = reigns.rooted, reigns.told
         self._holds = Holds()
 
     def __contains__(self, app: bytes) -> bool:
@@ -313,36 +312,8 @@ class Masters:
 
     def describe_copy(self, job: JobRecord, master: Master) -> Json:
         """Describe a job as one of its masters knows it, provisional ones included."""
-        definition, roster = job.definition, master.state.rollup.roster
-        return {
-            **summary(job),
-            "options": msgspec.to_builtins(definition.options),
-            "functions": msgspec.to_builtins(definition.functions),
-            "interval_ms": master.plan.interval_ms,
-            "window": None if master.plan.window is None else master.plan.window._asdict(),
-            "output": [{"name": name, "type": kind.ddl} for name, kind in master.plan.output],
-            "keys": len(master.plan.grouped.keys),
-            "reads_last_result": master.plan.iterating is not None,
-            "through_ms": master.through_ms,
-            "oldest_ms": oldest_ms(master),
-            "expired_ms": expired_ms(master),
-            "agents": {agent: self._names(agent) for agent in sorted({*roster, *master.state.enlisted})},
-            "roster": sorted(self._names(agent) for agent in roster),
-            "retired": sorted(self._names(agent) for agent in master.state.rollup.retired),
-            "too_late": master.state.too_late,
-            "panes": describe_panes(master),
-            "control": self._node.control_mark(job.tree).position,
-            "group": self._group(job),
-            "versions": describe_history(job, master.plan, master.state.begins),
-            "backfill": describe(master.versions, master.state, job.instance, self._names),
-        }
-
-    def _group(self, job: JobRecord) -> Json:
-        """Describe a job's root group: who keeps a copy, who has a vote, and whether a majority is heard."""
-        view = self._node.groups.view(job.tree)
-        seats = view.seats if view is not None else ()
-        members = [{"name": self._names(seat.agent), "address": seat.address, "votes": seat.votes} for seat in seats]
-        return {"members": members, "quorate": view is not None and view.quorate}
+        position, view = self._node.control_mark(job.tree).position, self._node.groups.view(job.tree)
+        return describe(job, master, self._names, position, view)
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window."""

@@ -47,7 +47,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
             key=f"{plan.definition.creator}/{plan.definition.name}",
             plan=plan,
             span=shares[0].span,
-            rows=plan.join([unpack_rows(each.columns, shape) for each in shares], limit),
+            rows=plan.join([unpack_rows(each.columns, shape) for each in shares if each.columns], limit),
             label=joined_label([each.label for each in shares]),
             gaps=max(each.gaps for each in shares),
             through_ms=least_through([each.through_ms for each in shares]),

@@ -114,37 +114,49 @@ class Gathering:
     async def _agreed(
         self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
     ) -> tuple[list[Shared], list[str]]:
-        """Ask the parts until all are of one publication."""
+        """Ask the parts until all are of one publication, and have the key if only one was asked."""
+        parts = self._parts_with(job, job.definition, key)
         for _ in range(TRIES):
-            shares, hops = await self._shares(job, window, key, limit)
+            shares, hops = await self._shares(job, parts, window, key, limit)
             newest = shares[0].job
             alike = all(each.job.publication == newest.publication for each in shares)
-            if alike and newest.definition.options.trees == job.definition.options.trees:
+            if not alike or newest.definition.options.trees != job.definition.options.trees:
+                job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
+                parts = self._parts_with(job, job.definition, key)
+            elif set(self._parts_with(newest, definition_of(shares[0]), key)) <= set(parts):
                 return shares, hops
-            job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
+            else:
+                # The version that counts the window has keys of another type, and these are elsewhere.
+                parts = range(job.definition.options.trees)
         raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
 
+    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[int]:
+        """Return the parts that may have a key by a version's definition; all for all keys."""
+        only = None if key is None else part_of_key(self._plan(job, definition), key)
+        return range(definition.options.trees) if only is None else [only]
+
     async def _shares(
-        self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
+        self, job: JobRecord, parts: Sequence[int], window: str | Span, key: str | None, limit: int | None
     ) -> tuple[list[Shared], list[str]]:
-        """Ask the parts for the same window, twice those that are ahead of the others."""
-        trees = job.definition.options.trees
-        only = None if key is None else part_of_key(self._plan(job, job.definition), key)
-        parts = range(trees) if only is None else [only]
+        """Ask parts for the same window; again those that are ahead, or count it by another version than the first."""
         span = window if isinstance(window, Span) else None
         text = "latest" if isinstance(window, Span) else window
 
-        def question(part: int, span: Span | None) -> Share:
+        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answer]:
             bounds = None if span is None else (span.start_ms, span.end_ms)
-            return Share(job.definition.app_of(part), text, bounds, key, limit)
+            return self.ask_part(job, part, Share(job.definition.app_of(part), text, bounds, key, limit, version))
 
-        answers = await all_of([self.ask_part(job, part, question(part, span)) for part in parts])
+        async def again(numbers: Sequence[int], version: int | None = None) -> None:
+            answers = await all_of([question(parts[number], common, version) for number in numbers])
+            for number, (value, _) in zip(numbers, answers, strict=True):
+                shares[number] = _shared(value)
+
+        answers = await all_of([question(part, span) for part in parts])
         shares = [_shared(value) for value, _ in answers]
         common = common_span(shares)
-        ahead = [number for number, each in enumerate(shares) if each.span != common]
-        again = await all_of([self.ask_part(job, parts[number], question(parts[number], common)) for number in ahead])
-        for number, (value, _) in zip(ahead, again, strict=True):
-            shares[number] = _shared(value)
+        await again([number for number, each in enumerate(shares) if each.span != common])
+        version = shares[0].version
+        await again([number for number, each in enumerate(shares) if each.version != version], version)
         return shares, answers[0][1]
 
     async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answer:

@@ -1,9 +1,10 @@
 """Ending what is left of a stopped job once another one is published under its name.
 
 Publishing ends the parts whose places it takes. Those that the new job does not have, as it has fewer trees, would rest
-until their time is over: nobody can resume them any more. So the master of each resting part looks whether the first
-part is of another publication, and ends its own then; also one that was away meanwhile, or has only now become the
-master. It asks the first part's master, for it need not have the job's source, and word of mouth may be old.
+until their time is over, or go on for ever if they have not heard of the stop: nobody can reach them any more. So the
+master of each part looks now and then whether the first part is of another publication, and ends its own then; also one
+that was away meanwhile, or has only now become the master. It asks the first part's master, for it need not have the
+job's source, and word of mouth may be old.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from overlay.errors import OverlayError
 
 log = logging.getLogger(__name__)
 ASK_MS = 5_000
-#: How often resting parts are looked at; how soon the first part's master is asked again if it did not answer, and if
+#: How often parts are looked at; how soon the first part's master is asked again if it did not answer, and if
 #: it did, and nothing was heard since.
 LOOK_S, RETRY_S, ASK_S = 1.0, 2.0, 30.0
 
@@ -43,7 +44,7 @@ class _First(msgspec.Struct, frozen=True):
 
 
 def is_replaced(job: JobRecord, described: Any) -> bool:
-    """Tell whether a resting part is none of the job that its name stands for now.
+    """Tell whether a part is none of the job that its name stands for now.
 
     A part that this job has itself is left to whoever publishes that.
 
@@ -60,7 +61,7 @@ def is_replaced(job: JobRecord, described: Any) -> bool:
 
 
 class Replaced:
-    """Looks after the resting parts mastered here, on behalf of one agent.
+    """Looks after the parts mastered here, on behalf of one agent.
 
     Args:
         masters: the jobs mastered here.
@@ -88,7 +89,7 @@ class Replaced:
             self._ending &= parts.keys()
             for job in parts.values():
                 try:
-                    if job.tree in self._ending or (job.rests and await self._is_replaced(job)):
+                    if job.tree in self._ending or await self._is_replaced(job):
                         await self._end(job)
                 except (ElfError, OverlayError) as error:
                     log.debug("what is left of job %s cannot be looked after now: %s", job.definition.key, error)

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from agents.jobs.versions import VERSIONS_MAX, Version
 from overlay.fields import AppId
 from overlay.messages import PAYLOAD_BYTES_MAX, Interval
 
@@ -20,7 +21,8 @@ EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=25
 class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
     """Answer one window of one part of a job; asked of the part's master. The answer is a `parts.shares.Shared`.
 
-    `span`: the window in ms, where it is known already; else `window` says which. `limit`: most rows.
+    `span`: the window in ms, where known already; else `window` says which. `limit`: most rows. `version`: that by
+    which the first part counts the window; a part that counts it by another one has no rows of it.
     """
 
     app: AppId
@@ -28,6 +30,7 @@ class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
     span: tuple[EventTime, EventTime] | None = None
     key: str | None = None
     limit: Limit | None = None
+    version: int | None = None
 
 
 class Watch(msgspec.Struct, frozen=True, tag_field="ask", tag="watch"):
@@ -41,6 +44,18 @@ class Watch(msgspec.Struct, frozen=True, tag_field="ask", tag="watch"):
     after_ms: int
     wait_ms: int
     window: tuple[Length, Length] | None = None
+
+
+class Adopt(msgspec.Struct, frozen=True, tag_field="ask", tag="adopt"):
+    """Go on as the first part of the job does; asked of the master of another part by the first one's.
+
+    `publication`: of the job. `versions`: that the first part remembers, ascending. The answer is the number of the
+    newest version that the part has then.
+    """
+
+    app: AppId
+    publication: Annotated[str, msgspec.Meta(max_length=128)]
+    versions: Annotated[tuple[Version, ...], msgspec.Meta(min_length=1, max_length=VERSIONS_MAX)]
 
 
 class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):

@@ -46,6 +46,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     gaps: int
     #: agent id -> name, of those that are missing.
     names: Mapping[str, str]
+    #: Empty, even of columns, where the first part counts the window by another version.
     columns: list[list[Any]]
 
 
@@ -92,6 +93,9 @@ async def share(masters: Masters, request: Share) -> Json:
 
 def _find(master: Master, span: Span | None, request: Share) -> tuple[Found, list[list[Any]]]:
     found = master.find(span, request.key)
+    if request.version not in (None, found.by.version.number):
+        roster = tuple(sorted(master.state.rollup.roster))
+        return found._replace(label=replace(found.label, expected=len(roster), missing=roster)), []
     bounds = None if span is None else (span.start_ms, span.end_ms)
     return found, pack_rows(found.by.plan.ranked(found.paos, bounds, request.limit))
 

@@ -1,19 +1,20 @@
-"""Stopping a job and taking it up again, all its parts: each decides for itself, the first one last.
+"""Stopping a job, all its parts.
 
-So while part 0 is as it was, a stop or a resume that was interrupted can be asked for again. A stopped job rests until
-its time is over (`agents.group.reigns`) or another one takes its name (`replaced`), then it ends for good. A result's
-label is as pessimistic as that of any part, so it does not matter that parts rest from different intervals on.
+For a while, like any change of it: the first part decides, the others follow (`adopting`). A stopped job rests until
+its time is over (`agents.group.reigns`) or another one takes its name (`replaced`), then it ends for good. For good at
+once, each part by itself and the first one last: while that is as it was, a stop that was interrupted can be asked for
+again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agents.changing.requests import KEEP_MS, Amend
-from agents.errors import ElfError, JobConflictError, UnavailableError, UnknownJobError
+from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.masters.results import Json
 from agents.parts.gathering import Ask
 from agents.parts.parts import trees_of
@@ -51,7 +52,7 @@ class Stopping:
         Raises:
             UnknownJobError: there is no such job.
             JobError: it can only be stopped for good.
-            UnavailableError: a master cannot be reached; the job is stopped in part.
+            UnavailableError: a master cannot be reached; a job that was to end has ended in part.
         """
         key, app = f"{creator}/{name}", app_id(name, creator)
         told = {"creator": creator, "name": name}
@@ -62,57 +63,26 @@ class Stopping:
             left = [trees_of(row) for row in await self._rows() if row["part"] and _key(row) == key]
             if not left:
                 raise
-            await self._others(key, max(left), "stop", lambda part: self._end(key, app, part))
+            await self._end_others(key, app, max(left))
             return {**told, "state": "ended", "ends_ms": None}
         trees = trees_of(described)
         if keep_ms is None:
             keep_ms = KEEP_MS if _can_rest(described) else 0
         if not keep_ms:
-            await self._others(key, trees, "stop", lambda part: self._end(key, app, part))
+            await self._end_others(key, app, trees)
             await self._ask(key, Stop(app), ASK_MS)
             return {**told, "state": "ended", "ends_ms": None}
-        await self._others(key, trees, "stop", lambda part: self._rest(key, app, part, keep_ms))
-        made = await self._rest(key, app, 0, keep_ms)
+        made = await self._amend(key, Amend(app, "stop", secrets.token_hex(8), keep_ms=keep_ms))
         return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
 
-    async def resume(self, creator: str, name: str, expected: int | None = None) -> Json:
-        """Take up a paused or stopped job again; returns the version that it has then, as its history has it.
-
-        Args:
-            creator: of the job.
-            name: of the job.
-            expected: the number that the newest version has to have; None: any.
-
-        Raises:
-            UnknownJobError: there is no such job, or no more.
-            JobConflictError: it is neither paused nor stopped, or has another newest version than expected.
-            UnavailableError: a master cannot be reached, or is no more; the job is resumed in part.
-        """
-        key, app = f"{creator}/{name}", app_id(name, creator)
-        described, _ = await self._ask(key, Describe(app), ASK_MS)
-        made = await self._others(key, trees_of(described), "resume", lambda part: self._resumed(key, app, part))
-        try:
-            return await self._amend(key, Amend(app, "resume", secrets.token_hex(8), expected=expected))
-        except JobConflictError:
-            found = [row for row in made if row is not None]
-            if not found:
-                raise
-            return found[0]
-
-    async def _others(
-        self, key: str, trees: int, what: str, told: Callable[[int], Awaitable[Json | None]]
-    ) -> Sequence[Json | None]:
-        """Tell all parts but the first; raises UnavailableError unless it is done at all of them."""
-        answers = await asyncio.gather(*(told(part) for part in range(1, trees)), return_exceptions=True)
-        done: list[Json | None] = []
+    async def _end_others(self, key: str, app: bytes, trees: int) -> None:
+        """End all parts but the first; raises UnavailableError unless all of them do."""
+        answers = await asyncio.gather(*(self._end(key, app, part) for part in range(1, trees)), return_exceptions=True)
         for answer in answers:
             if isinstance(answer, ElfError):
-                did = "stopped" if what == "stop" else "resumed"
-                raise UnavailableError(f"{key} is {did} in part only, {what} it again: {answer}")
+                raise UnavailableError(f"{key} is stopped in part only, stop it again: {answer}")
             if isinstance(answer, BaseException):
                 raise answer
-            done.append(answer)
-        return done
 
     async def _end(self, key: str, app: bytes, part: int) -> None:
         """End a part for good; one that is not there has ended."""
@@ -120,18 +90,6 @@ class Stopping:
             await self._ask(f"{key}#{part}", Stop(partition_id(app, part)), ASK_MS)
         except UnknownJobError:
             return
-
-    async def _resumed(self, key: str, app: bytes, part: int) -> Json | None:
-        """Resume a part; None if it runs."""
-        try:
-            return await self._amend(f"{key}#{part}", Amend(partition_id(app, part), "resume", secrets.token_hex(8)))
-        except JobConflictError:
-            return None
-
-    async def _rest(self, key: str, app: bytes, part: int, keep_ms: int) -> Json:
-        """Stop a part, for so long."""
-        request = Amend(partition_id(app, part), "stop", secrets.token_hex(8), keep_ms=keep_ms)
-        return await self._amend(f"{key}#{part}" if part else key, request)
 
 
 def _can_rest(described: Any) -> bool:

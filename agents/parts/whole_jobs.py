@@ -1,11 +1,12 @@
-"""What is said to a job as a whole, and concerns all its parts: listing, describing, forcing it."""
+"""What is said to a job as a whole, and concerns all its parts: listing, describing, forcing it, and leaping."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from agents.errors import ElfError, JobError
+from agents.changing.requests import Leap
+from agents.errors import ElfError, JobConflictError, JobError
 from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
@@ -72,6 +73,29 @@ class WholeJobs:
         for row in rows:
             whole.setdefault(_key(row), {**row, "state": "in part"})
         return [whole[key] for key in sorted(whole)]
+
+    async def leap(self, creator: str, name: str) -> Json:
+        """Have all masters of a job wait no longer for stragglers; returns up to when at most, and for whom.
+
+        Raises:
+            UnknownJobError: there is no such job.
+            JobConflictError: nobody is waited for.
+            UnavailableError: a master cannot be reached; others have leapt.
+        """
+        key, app = f"{creator}/{name}", app_id(name, creator)
+        described, _ = await self.describe(creator, name)
+        questions = [
+            self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part)), ASK_MS)
+            for part in range(trees_of(described))
+        ]
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        nobody = [answer for answer in answers if isinstance(answer, JobConflictError)]
+        for answer in answers:
+            if isinstance(answer, BaseException) and (answer not in nobody or len(nobody) == len(answers)):
+                raise answer
+        leapt = [answer[0] for answer in answers if not isinstance(answer, BaseException)]
+        agents = sorted({agent for each in leapt for agent in each["agents"]})
+        return {"through_ms": max(each["through_ms"] for each in leapt), "agents": agents}
 
     async def force(self, creator: str, name: str) -> None:
         """Let this agent go on alone with every part whose root group has lost its majority for good.

@@ -25,7 +25,7 @@ from agents.changing.stops import why_ended
 from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.masters.masters import Masters
 from agents.masters.results import Json
-from agents.parts.requests import LoadIntervals, Share, Watch
+from agents.parts.requests import Adopt, LoadIntervals, Share, Watch
 from agents.replies import value_of
 from agents.requests import Describe, Follow, JobRecord, Locate, Located, Query, Retire, Stop, contact_at, encode
 from overlay.errors import NotFoundError, OverlayError
@@ -34,8 +34,8 @@ from overlay.node import OverlayNode
 from overlay.placement import SALTS, candidate_key
 
 #: What may change something.
-_ONCE = Stop | Retire | LoadIntervals | Amend | Leap | Ask
-JobRequest = Describe | Query | Follow | Share | Watch | Stop | Retire | LoadIntervals | Amend | Leap | Ask
+_ONCE = Stop | Retire | LoadIntervals | Amend | Adopt | Leap | Ask
+JobRequest = Describe | Query | Follow | Share | Watch | _ONCE
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.

@@ -76,22 +76,19 @@ class GivingUp:
                 self._wake.clear()
 
     async def stop(self, failed: Failed) -> None:
-        """Ask the masters of all parts of a job until it is stopped, has ended, or has other functions."""
+        """Ask the master of a job until it is stopped, has ended, or has other functions."""
         pause_s = RETRY_S
-        while jobs := self._concerned(failed):
-            for job in jobs:
-                await self._ask_to_stop(job, failed)
+        while (job := self._concerned(failed)) is not None:
+            await self._ask_to_stop(job, failed)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
-    def _concerned(self, failed: Failed) -> list[JobRecord]:
-        """Return the parts of a job that go on with these functions, as far as this agent has heard."""
-        first = self._catalogue.job(app_id(failed.name, failed.creator))
-        if first is None:
-            return []
-        apps = [first.definition.app_of(part) for part in range(first.definition.options.trees)]
-        known = [job for app in apps if (job := self._catalogue.job(app)) is not None]
-        return [job for job in known if not (job.stopped or job.rests) and job.definition.functions == failed.functions]
+    def _concerned(self, failed: Failed) -> JobRecord | None:
+        """Return the job, if it goes on with these functions as far as this agent has heard; its parts follow it."""
+        job = self._catalogue.job(app_id(failed.name, failed.creator))
+        if job is None or job.stopped or job.rests or job.definition.functions != failed.functions:
+            return None
+        return job
 
     async def _ask_to_stop(self, job: JobRecord, failed: Failed) -> None:
         definition = job.definition

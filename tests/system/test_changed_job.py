@@ -32,7 +32,10 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProce
         yield made
 
 
-def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: list[AgentProcess]) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+def test_a_job_that_was_changed_agrees_with_spark(
+    spark: SparkSession, agents: list[AgentProcess], trees: int
+) -> None:
     clients, rng = [elf.connect(agent.url) for agent in agents], random.Random(1)
     client = clients[0]
 
@@ -53,7 +56,7 @@ def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: l
 
         wait_until(is_there, f"intervals up to {at_ms} are counted")
 
-    client.publish(text=JOB)
+    client.publish(text=f"{JOB}trees = {trees}\n")
     sell_through(sell() + 2 * STEP_MS)
     changes: list[Callable[[], elf.client.Version]] = [
         lambda: client.update("shop/sold", query=SUMMED),

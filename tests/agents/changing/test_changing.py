@@ -37,10 +37,11 @@ GROUP BY product, window(ts, '500 milliseconds') ORDER BY product
 FEW = SUMS.replace("ORDER BY", "HAVING sum(cents) > 5 ORDER BY")
 
 
-async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents)
-        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await Service(agents[0]).publish(f"{JOB}trees = {trees}\n", "sold.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
         shop.open()
         begun_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + 2 * INTERVAL_MS
@@ -133,10 +134,11 @@ async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time
             assert [row["n"] for row in result["rows"]] == [n] * bool(due), (start_ms, made)
 
 
-async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents)
-        job = JOB.replace('lateness = "200ms"', 'lateness = "200ms"\nleap_after = "1h"')
+        job = JOB.replace('lateness = "200ms"', f'lateness = "200ms"\nleap_after = "1h"\ntrees = {trees}')
         await Service(agents[0]).publish(job, "sold.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
         await counted_through(agents[0], time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS)
@@ -173,10 +175,11 @@ async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_pat
         assert result["completeness"]["missing"] == []
 
 
-async def test_five_agents_race_while_the_master_goes(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_five_agents_race_while_the_master_goes(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 5) as agents:
         shop = Shop(agents)
-        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await Service(agents[0]).publish(f"{JOB}trees = {trees}\n", "sold.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
         shop.open()
         first_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + INTERVAL_MS

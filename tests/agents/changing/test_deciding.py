@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agents.changing import deciding
-from agents.changing.deciding import AHEAD, describe_history, next_version, with_version
+from agents.changing.deciding import AHEAD, AHEAD_PARTED, describe_history, next_version, with_version
 from agents.changing.requests import KEEP_MS_MAX, Amend, Kind
 from agents.changing.stops import stopped_error, told_time, why_ended
 from agents.errors import JobConflictError, JobError, JobSpecError
@@ -148,12 +148,15 @@ def test_a_stop_changes_no_windows_and_can_be_undone_until_it_ends(kinds: list[A
         job = after
 
 
-@pytest.mark.parametrize("trees", [1, 4])
-def test_a_job_of_several_trees_can_rest(trees: int) -> None:
-    options = replace(DEFINITION.options, trees=trees)
-    job = replace(JOB, definition=replace(DEFINITION, options=options, part=trees - 1))
-    stopped = changed(job, Amend(job.definition.app_id, "stop", "t", keep_ms=5))
-    assert stopped.rests and not changed(stopped, Amend(job.definition.app_id, "resume", "t")).rests
+@pytest.mark.parametrize("kind", ["update", "rollback", "reset", "pause", "resume", "stop"])
+def test_only_the_first_part_of_a_job_is_changed_and_the_others_have_an_interval_more_to_follow(kind: Kind) -> None:
+    definition = replace(DEFINITION, options=replace(DEFINITION.options, trees=4))
+    job = changed(replace(JOB, definition=definition), Amend(APP, "pause" if kind == "resume" else "reset", "t"))
+    assert job.history[-1].since == 1_000 + AHEAD_PARTED > 1_000 + AHEAD
+    assert changed(job, Amend(APP, kind, "t", replace(FILTERED, options=definition.options))).history[-1].what == kind
+    part = replace(job, definition=replace(job.definition, part=3), versions=())
+    with pytest.raises(JobError, match="shop/job#3 is a part of a job, and goes on as the first one does"):
+        next_version(part, compiled(part), Amend(part.definition.app_id, kind, "t"), NOW_MS)
 
 
 def test_a_job_of_one_side_of_a_split_cannot_rest() -> None:
@@ -170,7 +173,7 @@ def test_what_is_no_stop_is_refused(wrong: dict[str, Any]) -> None:
         msgspec.convert({**sound, **wrong}, Version)
 
 
-@pytest.mark.parametrize(("option", "value"), [("trees", 2), ("availability", "partial"), ("application", "best")])
+@pytest.mark.parametrize(("option", "value"), [("availability", "partial"), ("application", "best")])
 def test_some_jobs_cannot_be_changed(option: str, value: object) -> None:
     job = replace(JOB, definition=replace(DEFINITION, options=replace(DEFINITION.options, **{option: value})))
     with pytest.raises(JobError, match="can"):

@@ -30,8 +30,8 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-async def publish(agents: list[Agent], text: str = JOB) -> None:
-    await Service(agents[0]).publish(text, "sold.toml", None, None)
+async def publish(agents: list[Agent], text: str = JOB, trees: int = 1) -> None:
+    await Service(agents[0]).publish(f"{text}trees = {trees}\n", "sold.toml", None, None)
     await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
 
 
@@ -79,10 +79,11 @@ async def held(shop: Shop, agents: list[Agent], first_ms: int) -> set[str]:
     return seen
 
 
-async def test_a_stopped_job_goes_on_with_its_windows_when_it_is_resumed(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_a_stopped_job_goes_on_with_its_windows_when_it_is_resumed(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents, INTERVAL_MS)
-        await publish(agents)
+        await publish(agents, trees=trees)
         first_ms = await counting(agents, shop)
         before = await result(agents[1], first_ms)
         told = await Service(agents[1]).stop("shop", "sold")
@@ -116,11 +117,12 @@ async def test_a_stopped_job_goes_on_with_its_windows_when_it_is_resumed(tmp_pat
             await change(agents[0], "resume")
 
 
-async def test_the_agent_of_the_master_dies_while_the_job_is_stopped(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_the_agent_of_the_master_dies_while_the_job_is_stopped(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 4) as agents:
         shop = Shop(agents, INTERVAL_MS)
-        await publish(agents)
-        await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
+        await publish(agents, trees=trees)
+        await wait_until(lambda: all(len(agent.copies.all()) == trees for agent in agents))
         first_ms = await counting(agents, shop)
         await shop.close()
         before = await result(agents[1], first_ms)
@@ -161,10 +163,11 @@ def kept(agent: Agent) -> int:
         return sum(int(sql.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in tables)
 
 
-async def test_what_is_not_resumed_in_time_is_freed_and_asking_says_so(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_what_is_not_resumed_in_time_is_freed_and_asking_says_so(tmp_path: pathlib.Path, trees: int) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents, INTERVAL_MS)
-        await publish(agents)
+        await publish(agents, trees=trees)
         first_ms = await counting(agents, shop)
         await shop.close()
         assert all(kept(agent) for agent in agents)
@@ -185,17 +188,20 @@ async def test_what_is_not_resumed_in_time_is_freed_and_asking_says_so(tmp_path:
             assert await Service(agent).jobs() == []
 
 
-async def test_a_job_that_is_published_under_the_name_of_a_stopped_one_takes_its_place(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_a_job_that_is_published_under_the_name_of_a_stopped_one_takes_its_place(
+    tmp_path: pathlib.Path, trees: int
+) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents, INTERVAL_MS)
-        await publish(agents)
+        await publish(agents, trees=trees)
         first_ms = await counting(agents, shop)
         old = agents[0].catalogue.running()[0].tree
         await Service(agents[0]).stop("shop", "sold")
         with pytest.raises(Exception, match="no column 'nonsense'"):
             await publish(agents, JOB.replace("product, count", "nonsense, count"))
         assert (await Service(agents[1]).job("shop", "sold"))["state"] == "stopped", "nothing is lost for a mistake"
-        await publish(agents, JOB.replace("kind = 'a'", "kind = 'b'"))
+        await publish(agents, JOB.replace("kind = 'a'", "kind = 'b'"), trees)
         await wait_until(lambda: all(agent.catalogue.running()[0].tree != old for agent in agents))
         again_ms = now_ms() // INTERVAL_MS * INTERVAL_MS + INTERVAL_MS
         await counted_through(agents[1], again_ms + INTERVAL_MS)

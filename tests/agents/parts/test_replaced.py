@@ -12,8 +12,11 @@ import pytest
 
 from agents.agent import Agent
 from agents.errors import UnavailableError
+from agents.group import reigns
 from agents.parts import replaced
+from agents.parts.adopting import Telling
 from agents.parts.replaced import is_replaced
+from agents.requests import JobRecord
 from agents.service import Service
 from overlay.ids import app_id, partition_id
 from tests.agents.parts.shares import record
@@ -94,6 +97,30 @@ async def test_without_another_publication_all_parts_rest(
         monkeypatch.setattr(agent.catalogue, "job", lambda app: None)
         await publish(agent, 1)
         await wait_until(lambda: not keepers([agent], APPS[1:]))
+
+
+@pytest.mark.parametrize("trees", [2, 4])
+async def test_a_part_that_never_heard_of_the_stop_is_freed_too(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, trees: int
+) -> None:
+    async def tells(self: Telling, job: JobRecord, part: int) -> None:
+        raise UnavailableError("it hears nothing")
+
+    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(reigns, "TOLD_S", 0.1)
+    monkeypatch.setattr(replaced, "LOOK_S", 0.05)
+    async with running(tmp_path, 2) as agents:
+        await publish(agents[0], 4)
+        await wait_until(lambda: len(keepers(agents, APPS)) == 8)
+        await Service(agents[0]).stop("shop", "sold")
+        old = {job.tree for agent in agents for job in agent.masters.jobs if not job.rests}
+        assert len(old) == 3
+        again = JOB.replace("count(*)", "max(product)").replace("trees = 4", f"trees = {trees}")
+        await Service(agents[1]).publish(again, "job.toml", None, None)
+        await wait_until(lambda: not keepers(agents, APPS[trees:]))
+        now = [job for agent in agents for job in agent.masters.jobs]
+        assert len(now) == trees and len({job.publication for job in now}) == 1
+        assert not old & {job.tree for job in now}
 
 
 @pytest.mark.parametrize(

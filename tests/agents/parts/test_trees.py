@@ -208,7 +208,7 @@ async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path)
             with pytest.raises(StoppedError, match=r"until .* `elf resume shop/sold` takes it up"):
                 await Service(agent).result("shop", "sold", "latest", None, None)
         void = await push_in(since())
-        with pytest.raises(JobError, match="only a job of one tree can be changed"):
+        with pytest.raises(JobConflictError, match="is stopped; resume it first"):
             await Service(agents[1]).change("shop", "sold", Wanted("reset"))
         assert (await Service(agents[1]).change("shop", "sold", Wanted("resume")))["what"] == "resume"
         assert not any(job.rests for job in (await jobs_of(agents)).values())

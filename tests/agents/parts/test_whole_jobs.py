@@ -6,13 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from agents.changing.requests import Amend
-from agents.errors import UnavailableError, UnknownJobError
+from agents.changing.requests import Amend, Leap
+from agents.errors import JobConflictError, UnavailableError, UnknownJobError
 from agents.group.copies import Copies
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.stopping import Stopping
 from agents.parts.whole_jobs import WholeJobs
+from agents.requests import Describe
+from overlay.ids import app_id, partition_id
 
 
 @pytest.mark.parametrize("trees", [0, 65, 1 << 62, "many", None], ids=repr)
@@ -38,8 +40,32 @@ async def test_no_agent_makes_another_ask_masters_without_end(trees: object) -> 
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
         await stopping.stop("shop", "words")
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
-        await stopping.resume("shop", "words")
+        await jobs.leap("shop", "words")
     known = False
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
         await stopping.stop("shop", "words")
     assert asked == ["shop/words"] * 4
+
+
+@pytest.mark.parametrize("silent", [{0: ["a"], 2: ["a", "b"]}, {1: ["b"]}, {}], ids=str)
+async def test_a_job_leaps_where_any_of_its_parts_waits(silent: dict[int, list[str]]) -> None:
+    async def ask(key: str, request: object, timeout_ms: int) -> tuple[Any, list[str]]:
+        if isinstance(request, Describe):
+            return {"trees": 3}, []
+        assert isinstance(request, Leap)
+        part = int(key.partition("#")[2] or 0)
+        assert request.app == partition_id(app_id("words", "shop"), part)
+        if part not in silent:
+            raise JobConflictError("nobody keeps it waiting")
+        return {"through_ms": 1_000 * part, "agents": silent[part]}, []
+
+    async def rows() -> list[Json]:
+        pytest.fail("nobody is asked for a list")
+
+    leap = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows).leap("shop", "words")
+    if not silent:
+        with pytest.raises(JobConflictError):
+            await leap
+        return
+    agents = sorted({agent for names in silent.values() for agent in names})
+    assert await leap == {"through_ms": 1_000 * max(silent), "agents": agents}

@@ -1,0 +1,86 @@
+"""Which parts are asked for a key, and for a window that they count by different versions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from agents.catalogue import Catalogue
+from agents.jobs.plan import compile_job
+from agents.jobs.versions import Version
+from agents.masters.results import Label, Span
+from agents.parts.gathering import Answer, Gathering
+from agents.parts.requests import Share
+from agents.parts.shares import Shared, pack_rows, part_of_key
+from agents.publishing.locating import JobRequest
+from agents.requests import JobRecord
+from tests.agents.parts.shares import record
+from tests.agents.plans import COLUMNS, plan_of
+
+TREES = 3
+QUERY = "SELECT {0}, count(*) AS n FROM clicks GROUP BY {0}, window(ts, '2 seconds')"
+BY_PRODUCT = plan_of(QUERY.format("product"), options=f"trees = {TREES}").definition
+BY_CENTS = replace(BY_PRODUCT, query=QUERY.format("cents"))
+SPAN = Span(0, 2_000)
+
+
+def changed(part: int) -> JobRecord:
+    """A part that has counted by cents, and counts by product from the second interval on."""
+    columns = {name: kind.ddl for name, kind in COLUMNS.items()}
+    old, new = (replace(each, part=part, columns=columns) for each in (BY_CENTS, replace(BY_PRODUCT, version=2)))
+    versions = (
+        Version(number=1, definition=old),
+        Version(number=2, definition=new, what="update", since=1, begins=1, states=2),
+    )
+    return replace(record(part), definition=new, versions=versions)
+
+
+class Masters:
+    """The masters of all parts; each has the row of the keys that are its own."""
+
+    def __init__(self, counts_by: dict[int, int]) -> None:
+        self.counts_by = counts_by
+        self.asked: list[tuple[int, int | None]] = []
+
+    async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Answer:
+        assert isinstance(request, Share)
+        part = int(key.partition("#")[2] or 0)
+        self.asked.append((part, request.version))
+        job, version = changed(part), self.counts_by.get(part, 1)
+        plan = compile_job(job.history[version - 1].definition, COLUMNS)
+        empty = plan.grouped.empty().drop("interval")
+        fits = request.version in (None, version)
+        columns = pack_rows(plan.ranked(empty, (SPAN.start_ms, SPAN.end_ms))) if fits else []
+        label = Label(0, 1, 2, () if fits else ("a", "b"))
+        known: dict[str, Any] = {"span": SPAN, "through_ms": 2_000, "edition": 1, "gaps": 0, "names": {}}
+        body: Any = msgspec.to_builtins(Shared(job=job, version=version, label=label, columns=columns, **known))
+        return body, ["127.0.0.1:1"]
+
+
+async def asked_for(masters: Masters, key: str | None) -> dict[str, Any]:
+    result, _ = await Gathering(masters.ask, Catalogue()).result(changed(0), SPAN, key)
+    return result
+
+
+async def test_a_key_is_looked_for_everywhere_where_an_older_version_has_keys_of_another_type() -> None:
+    old, new = (compile_job(version.definition, COLUMNS) for version in changed(0).history)
+    moved = next(str(n) for n in range(100) if part_of_key(old, str(n)) != part_of_key(new, str(n)))
+    stays = next(str(n) for n in range(100) if part_of_key(old, str(n)) == part_of_key(new, str(n)))
+    masters = Masters({})
+    assert (await asked_for(masters, moved))["version"] == 1
+    assert masters.asked == [(part_of_key(new, moved), None), *((part, None) for part in range(TREES))]
+    masters.asked.clear()
+    await asked_for(masters, stays)
+    assert masters.asked == [(part_of_key(new, stays), None)]
+
+
+@pytest.mark.parametrize("first", [1, 2])
+async def test_a_part_that_counts_a_window_by_another_version_is_asked_again_and_lacks_its_rows(first: int) -> None:
+    masters = Masters({0: first, 1: first, 2: 3 - first})
+    result = await asked_for(masters, None)
+    assert masters.asked == [(0, None), (1, None), (2, None), (2, first)]
+    assert result["version"] == first and result["completeness"]["missing"] == ["a", "b"]
+    assert result["completeness"]["status"] == "final_incomplete" and result["rows"] == []
