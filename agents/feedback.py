@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 FEEDBACK_KEY = "feedback"
 #: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
 LOOK_S, WAIT_MS = 0.25, 30_000
-#: Pause after a failure, and where a job that reads others has no result now.
-RETRY_S, JOINED_S = 10.0, 1.0
+#: Pause after a failure, and where other masters than ours have no result now.
+RETRY_S, OTHERS_S = 10.0, 1.0
 
 
 class Feedback:
@@ -55,8 +55,8 @@ class Feedback:
         try:
             while True:
                 for job in self._masters.jobs:
-                    app = job.definition.app_id
-                    if job.definition.options.feedback and app not in self._following:
+                    app, is_first = job.definition.app_id, not job.definition.part
+                    if is_first and job.definition.options.feedback and app not in self._following:
                         task = self._following[app] = asyncio.create_task(self._follow(app))
                         task.add_done_callback(functools.partial(self._ended, app))
                 await asyncio.sleep(LOOK_S)
@@ -101,8 +101,8 @@ class Feedback:
         edition = -1
         while True:
             try:
-                if self._results.joins(app):
-                    await self._follow_joined(app)
+                if self._results.has_others(app) and self._rows(app):
+                    await self._follow_others(app)
                     continue
                 master = await self._masters.changed(app, edition, WAIT_MS)
                 if not self._masters.job(app).definition.options.feedback:
@@ -119,21 +119,23 @@ class Feedback:
                 log.error("results are not told to the agents now, will try again: %s", error)
                 await asyncio.sleep(RETRY_S)
 
-    async def _follow_joined(self, app: bytes) -> None:
-        """Tell all agents the newest window of a job that reads others, and again whenever late data has changed it."""
-        newest_ms: int | None = None
+    async def _follow_others(self, app: bytes) -> None:
+        """Tell all agents the newest result that several masters make, and again whenever late data has changed it."""
+        newest_ms, limit = 0, self._rows(app)
         try:
-            async with contextlib.aclosing(self._results.followed(app, self._rows(app))) as results:
+            async with contextlib.aclosing(self._results.followed(app, limit)) as results:
                 async for result in results:
-                    end_ms = result["window"]["end_ms"]
-                    if newest_ms is None or end_ms >= newest_ms:
+                    if self._rows(app) != limit:
+                        return  # the job was changed, and wants others
+                    end_ms = result["window"]["end_ms"] if result["window"] is not None else newest_ms
+                    if end_ms >= newest_ms:
                         newest_ms = end_ms
                         self._say(app, self._masters.master(app).edition, packed(result))
         except UnknownJobError:
             raise
         except (UnavailableError, JobError) as error:
-            log.debug("a job over others has no result to tell of: %s", error)
-        await asyncio.sleep(JOINED_S)
+            log.debug("a job with several masters has no result to tell of: %s", error)
+        await asyncio.sleep(OTHERS_S)
 
     async def _tell(self, app: bytes, edition: int) -> None:
         self._say(app, edition, packed(await self._results.newest(app, self._rows(app))))

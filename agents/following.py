@@ -51,7 +51,7 @@ class Following:
             elif job.definition.joined is not None:
                 found = self.joined(job, position, asked)
             else:
-                found = self._parts(job, position, asked)
+                found = self.parts(job, position, asked)
             # Where the first master only says that there are several, these are asked for what comes after.
             goes_on, job = job is None, None
             async with contextlib.aclosing(found) as results:
@@ -106,22 +106,22 @@ class Following:
                 yield {**result, "hops": hops}, (edition, after_ms)
             edition = value["edition"]
 
-    async def _parts(
-        self, job: JobRecord, position: Position | None, asked: bool
+    async def parts(
+        self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
-        """Follow all parts of a publication; ends with the record of a later one."""
+        """Follow all parts of a publication; ends with the record of a later one; arguments as of `joined`."""
         trees = job.definition.options.trees
         if position is not None and isinstance(position[0], tuple) and len(position[0]) == trees:
             due = Due(position[0], position[1])
         else:
-            result, shares = await _insisting(lambda: self._gathering.result(job, "latest"), asked)
+            result, shares = await _insisting(lambda: self._gathering.result(job, "latest", limit=limit), asked)
             job, editions = shares[0].job, tuple(each.edition for each in shares)
             due = Due(editions, reached_by(result, LATEST_MS))
             yield result, (editions, due.after_ms)
 
         async def gathered(span: Span | None) -> Json | None:
             try:
-                return (await self._gathering.result(job, span or "latest"))[0]
+                return (await self._gathering.result(job, span or "latest", limit=limit))[0]
             except (UnknownJobError, StoppedError):
                 raise
             except JobError:

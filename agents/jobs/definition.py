@@ -300,8 +300,6 @@ def _options(place: Places, table: object, options: Options = OPTIONS_DEFAULT) -
         raise place.error("replicas", 'straggler = "mirror" needs at least one replica', section="options")
     if options.availability == "partial" and options.trees > 1:
         raise place.error("availability", 'availability = "partial" needs a job of one tree', section="options")
-    if options.feedback and options.trees > 1:
-        raise place.error("feedback", "feedback needs a job of one tree", section="options")
     if options.feedback and options.application:
         hint = "self.elf.publish(result.rows, of=result) in its on_result"
         raise place.error("feedback", "a job with an application has what that publishes", hint, section="options")

@@ -74,12 +74,18 @@ class JobResults:
         return await self._masters.follow(app, edition, after_ms, wait_ms)
 
     async def followed(self, app: bytes, limit: int) -> AsyncGenerator[Json, None]:
-        """Yield the results of a job over other jobs as they come, until it is published anew; errors as `query`."""
-        following = self._following.joined(self._masters.job(app), limit=limit)
+        """Yield the results of a job with `others` as they come, until it is published anew; errors as `query`."""
+        job = self._masters.job(app)
+        follow = self._following.parts if job.definition.joined is None else self._following.joined
+        following = follow(job, limit=limit)
         async with contextlib.aclosing(following) as results:
             async for each in results:
                 if not isinstance(each, JobRecord):
                     yield each[0]
+
+    def has_others(self, app: bytes) -> bool:
+        """Tell whether the results of a job mastered here are made by several masters."""
+        return self.joins(app) or self._masters.job(app).definition.options.trees > 1
 
     def joins(self, app: bytes) -> bool:
         """Tell whether a job mastered here reads other jobs."""

@@ -56,7 +56,8 @@ def best_at(agent: Agent) -> dict[str, int] | None:
     return None
 
 
-async def test_each_agent_has_the_newest_result(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_each_agent_has_the_newest_result(tmp_path: pathlib.Path, trees: int) -> None:
     ports = [free_port() for _ in range(3)]
     joins: list[list[str]] = [[], *[[f"127.0.0.1:{ports[0]}"]] * 2]
     configs = [configure(tmp_path, f"web{at}", ports[at], joins[at]) for at in range(3)]
@@ -70,8 +71,8 @@ async def test_each_agent_has_the_newest_result(tmp_path: pathlib.Path) -> None:
 
         agents = [await start(config) for config in configs[:2]]
         await wait_until(lambda: all(len(agent.catalogue.members("orders")) == 2 for agent in agents))
-        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
-        await wait_until(lambda: all(len(agent.catalogue.running()) == 1 for agent in agents))
+        await Service(agents[0]).publish(f"{JOB}trees = {trees}\n", "sold.toml", None, None)
+        await wait_until(lambda: all(len(agent.catalogue.running()) == trees for agent in agents))
         await sell(agents[1], "tetris", "zelda", "tetris", "mario")
         await wait_until(lambda: all(best_at(agent) == {"tetris": 2, "mario": 1} for agent in agents), 60)
         late = await start(configs[2])
@@ -107,16 +108,9 @@ async def test_what_has_no_feedback_is_said_so(tmp_path: pathlib.Path) -> None:
         await agent.stop()
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("feedback = -1", "feedback = -1 is not possible"),
-        ("feedback = 2\ntrees = 2", "feedback needs a job of one tree"),
-    ],
-)
-def test_impossible_feedback_is_refused(option: str, said: str) -> None:
-    with pytest.raises(JobSpecError, match=f"^8:1: {said}"):
-        load_definition(JOB.replace("feedback = 2", option))
+def test_impossible_feedback_is_refused() -> None:
+    with pytest.raises(JobSpecError, match=r"^8:1: feedback = -1 is not possible"):
+        load_definition(JOB.replace("feedback = 2", "feedback = -1"))
 
 
 def result(rows: list[dict[str, Any]], window: dict[str, int] | None) -> dict[str, Any]:
@@ -182,7 +176,7 @@ class Master:
         self.edition += 1
         return self
 
-    def joins(self, app: bytes) -> bool:
+    def has_others(self, app: bytes) -> bool:
         return self.joined
 
     def master(self, app: bytes) -> Any:
@@ -222,7 +216,7 @@ async def test_what_a_lost_master_had_said_does_not_stay_above_what_holds() -> N
 async def test_of_a_job_over_others_the_newest_window_is_told_again_when_it_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agents.feedback.JOINED_S", 0)
+    monkeypatch.setattr("agents.feedback.OTHERS_S", 0)
     old, new = ({"start_ms": at, "end_ms": at + 5} for at in (0, 5))
     results = [result([{"n": n}], window) for n, window in ((1, old), (2, new), (3, new), (4, old))]
     assert await told_by(Master(*results, joined=True), Tree()) == [{"n": 3}]

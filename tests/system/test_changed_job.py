@@ -33,9 +33,7 @@ def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AgentProce
 
 
 @pytest.mark.parametrize("trees", [1, 3])
-def test_a_job_that_was_changed_agrees_with_spark(
-    spark: SparkSession, agents: list[AgentProcess], trees: int
-) -> None:
+def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: list[AgentProcess], trees: int) -> None:
     clients, rng = [elf.connect(agent.url) for agent in agents], random.Random(1)
     client = clients[0]
 
