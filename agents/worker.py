@@ -73,6 +73,8 @@ class Worker:
         #: Up to here a snapshot of a former run may be counted in the place of ours (at-most-once).
         self._doubtful = NEVER
         self._resumed = NEVER
+        #: No watermark before this one closes another interval.
+        self._closing_ms = NEVER
         #: It takes the place of an agent whose disk is lost, and has read nothing yet.
         self._succeeds = False
 
@@ -150,7 +152,7 @@ class Worker:
         for version, _ in versions.all:
             if version.number > progress.version and version.is_told:
                 since[version.number] = version.since if unread is None else max(version.since, unread)
-        self.versions = versions
+        self.versions, self._closing_ms = versions, NEVER
         self._counting = versions.counting(progress.sealed)
         self.open.adopt(versions)
         if newest > progress.version:
@@ -243,10 +245,14 @@ class Worker:
             watermark_ms: no earlier event is expected any more.
             copies: what others have read that seal at the same time.
         """
+        if watermark_ms < self._closing_ms:
+            return []  # most looks of most workers find nothing
         if self._counting and self.versions.rests_from != ALWAYS:
             # Nothing is sealed that would tell how late an event is.
             self._counting = self.versions.counting(watermark_ms // self.plan.interval_ms)
         closed = self.versions.closed(watermark_ms)
+        if self.versions.rests_from == ALWAYS:
+            self._closing_ms = self.versions.closing_ms(closed + 1)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:
             return []

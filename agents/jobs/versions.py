@@ -189,6 +189,13 @@ class Versions:
                 break
         return closed
 
+    def closing_ms(self, interval: int) -> int:
+        """Return the watermark that closes an interval when all before it are closed; never, if nobody closes it."""
+        if interval >= self.rests_from:
+            return ALWAYS
+        plan = self.at(interval).plan
+        return (interval + 1) * plan.interval_ms + plan.definition.options.lateness_ms
+
     def numbered(self, number: int) -> Compiled | None:
         """Return a version by its number, if it is remembered."""
         return next((each for each in self.all if each.version.number == number), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,14 @@ class Followers:
         for agent, seat in others.items():
             follower = self.known.setdefault(agent, Follower(seat, last, heard_ms=now_ms))
             follower.seat = seat
+
+    def next_show_ms(self, now_ms: int, every_ms: int) -> int:
+        """Return when they are to be shown next that we lead: half to one and a half times `every_ms` from now.
+
+        At the same time in all groups that we lead, so that what goes to one peer goes in one frame.
+        """
+        soon_ms = now_ms + every_ms // 2
+        return soon_ms + every_ms - (soon_ms - zlib.crc32(self._me.encode())) % every_ms
 
     def lose(self, address: str) -> None:
         """The link to an address is gone: what was sent last may not have come through."""

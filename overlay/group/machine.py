@@ -378,7 +378,7 @@ class RootGroup:
         return effects
 
     def _send_all(self, now_ms: int, *, show: bool = False) -> list[GroupEffect]:
-        self.deadline_ms = now_ms + SHOW_MS
+        self.deadline_ms = self.followers.next_show_ms(now_ms, SHOW_MS)
         return [
             effect for follower in self.followers.known.values() for effect in self._send(follower, now_ms, show=show)
         ]

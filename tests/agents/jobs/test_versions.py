@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agents.errors import JobSpecError
 from agents.jobs.plan import Plan
-from agents.jobs.versions import Compiled, Version, Versions, check_change, compile_versions, has_same_states
+from agents.jobs.versions import ALWAYS, Compiled, Version, Versions, check_change, compile_versions, has_same_states
 from overlay.contract import NEVER
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
@@ -58,6 +58,24 @@ def test_windows_have_nothing_of_before_a_beginning_and_all_else_is_as_it_was(si
     ]
     assert begun.beginning(interval) is begun and begun.beginning(interval - 1) is begun
     assert versions.beginning(NEVER) is versions
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9_000)), max_size=6).map(sorted), st.integers(0, 50_000))
+def test_the_watermark_that_closes_the_next_interval_is_known(later: list[tuple[int, int]], watermark_ms: int) -> None:
+    versions = Versions(
+        [
+            each._replace(plan=plan_of(lateness_ms=lateness_ms))
+            for each, lateness_ms in zip(
+                versions_of(*(first for first, _ in later)).all, [0, *(ms for _, ms in later)], strict=True
+            )
+        ]
+    )
+    closed = versions.closed(watermark_ms)
+    closing_ms = versions.closing_ms(closed + 1)
+    assert watermark_ms < closing_ms and versions.closed(closing_ms - 1) == closed < versions.closed(closing_ms)
+    stop = Version(number=9, definition=PLAN.definition, what="stop", since=closed + 1, ends_ms=1)
+    stopped = Versions([*versions_of().all, Compiled(stop, PLAN)])
+    assert stopped.closing_ms(closed + 1) == ALWAYS > stopped.closing_ms(closed)
 
 
 def test_pauses_count_nothing() -> None:
