@@ -18,7 +18,10 @@ from overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 #: What a part is told to have of its own when a job is described.
-_OWN = ("part", "master", "through_ms", "oldest_ms", "expired_ms", "too_late", "panes", "control", "group", "backfill")
+_OWN = (
+    *("part", "master", "version", "through_ms", "oldest_ms", "expired_ms"),
+    *("too_late", "panes", "control", "group", "backfill"),
+)
 
 
 class WholeJobs:

@@ -25,7 +25,7 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
 
     Raises:
         JobError: the job has no windows.
-        UnavailableError: it has not committed anything in that time.
+        UnavailableError: it has not committed anything in that time, or its parts count by different versions.
     """
     begun_s, told = time.monotonic(), False
     while True:
@@ -37,12 +37,15 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
         plan = _plan_of(job)
         if plan.iterating is not None:
             raise JobError(f"{name} reads its last result, so what is past cannot be loaded into it")
-        if all(_is_settled(reach) for reach in reaches):
+        is_one = len({reach.version for reach in reaches}) == 1
+        if is_one and all(_is_settled(reach) for reach in reaches):
             return job, plan
         patience_ms = 2 * plan.interval_ms + job.options.lateness_ms + COMMIT_MS
         if (time.monotonic() - begun_s) * 1000 > patience_ms:
             if any(reach.until_ms is None for reach in reaches):
                 raise UnavailableError(f"{name} has not had a result in {patience_ms // 1000} s; try again once it has")
+            if not is_one:
+                raise UnavailableError(f"not all trees of {name} have heard of its newest version; try again later")
             return job, plan
         if not told:
             say(f"waiting up to {patience_ms // 1000} s for what agents have begun to be in a result")

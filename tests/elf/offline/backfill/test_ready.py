@@ -44,3 +44,19 @@ def test_a_changed_job_is_as_of_the_version_that_may_be_backfilled_not_the_newes
     assert (job.query, list(plan.columns)) == (QUERY, ["product"])
     with pytest.raises(JobError, match="does not say how version 7 of shop/top counts"):
         wait_ready(Asked({**known, "backfill": {**known["backfill"], "version": 7}}), "top", nothing)
+
+
+def test_trees_that_count_by_different_versions_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "_LOOK_S", 0.0)
+    first = {"version": 1, "what": "publish", "query": QUERY, "made_ms": 0, "columns": {"product": "STRING"}}
+    second = {**first, "version": 2, "what": "update", "query": QUERY.replace("count(*)", "max(product)")}
+    reach = described(10_000, 10_000)["backfill"]
+    parts = [{"part": part, "backfill": {**reach, "version": 2 - part}} for part in range(2)]
+    behind = described(10_000, 10_000, parts=parts, versions=[first, second])
+    alike = {**behind, "parts": [{**each, "backfill": {**reach, "version": 2}} for each in parts]}
+    told: list[str] = []
+    job, _ = wait_ready(Asked(behind, behind, alike), "top", told.append)
+    assert job.query == second["query"] and len(told) == 1
+    monkeypatch.setattr(ready, "COMMIT_MS", -21_990)
+    with pytest.raises(UnavailableError, match="not all trees of top have heard of its newest version"):
+        wait_ready(Asked(behind), "top", told.append)
