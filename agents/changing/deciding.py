@@ -140,7 +140,8 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
         "query": definition.text,
         "columns": definition.columns,
         "options": msgspec.to_builtins(definition.options),
-        "functions": [{"name": each.name, "key": each.key} for each in definition.functions],
+        # With their sources: who verifies a version runs its own. A record holds all of them, so they are few.
+        "functions": msgspec.to_builtins(definition.functions),
     }
 
 

@@ -22,6 +22,7 @@ from agents.installed.calling import FunctionError, FunctionsStoppedError
 from agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
 from agents.jobs.types import SqlType
 from agents.signed.allowance import Allowance
+from agents.signed.answers import typed
 from agents.signed.confining import unsupported
 from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, NotStartedError, Process
 from agents.signed.signing import is_signed, read_key
@@ -35,9 +36,6 @@ IDLE_S = 60.0
 AGAIN_S = 10.0
 #: Jobs whose functions are remembered; those that are longest without a question go.
 RUNNERS_MAX = 1_024
-#: Times that Python has, in microseconds since 1970, and its days.
-_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS = (-719_162, 2_932_896)
 
 
 #: Told creator, job, functions and reason.
@@ -49,33 +47,44 @@ class Trust:
 
     Args:
         keys: creator -> public key, base64.
+        who: does not run others.
+        unlisted: why a creator without a key here is refused, with a place for its name.
+        other: what to do about another key than that here, likewise.
 
     Raises:
         JobError: one is no key.
     """
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        keys: Mapping[str, str],
+        *,
+        who: str = "this agent",
+        unlisted: str = "its settings list no key of {creator!r} under [functions] trusted",
+        other: str = "",
+    ) -> None:
         for key in keys.values():
             read_key(key)
-        self.keys = dict(keys)
+        self.keys, self._who, self._unlisted, self._other = dict(keys), who, unlisted, other
 
     def check(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> None:
-        """Refuse functions that are not signed by their creator, as this agent knows the creator.
+        """Refuse functions that are not signed by their creator, as the creator is known here.
 
         Raises:
             JobSpecError: with the creator's name.
         """
         names = ", ".join(each.name for each in functions)
-        why = f"this agent does not run the functions ({names}) that {creator!r} sends with job {creator}/{job}: "
+        why = f"{self._who} does not run the functions ({names}) that {creator!r} sends with job {creator}/{job}: "
         known = self.keys.get(creator)
         if known is None:
-            raise JobSpecError(why + f"its settings list no key of {creator!r} under [functions] trusted")
+            raise JobSpecError(why + self._unlisted.format(creator=creator))
         for each in functions:
             if not each.signature:
                 raise JobSpecError(why + f"{each.name} is not signed")
             if each.key != known:
                 signed, trusted = fingerprint(each.key), fingerprint(known)
-                raise JobSpecError(why + f"{each.name} is signed with key {signed}, and {creator!r} has key {trusted}")
+                differ = f"{each.name} is signed with key {signed}, and {creator!r} has key {trusted}"
+                raise JobSpecError(why + differ + self._other.format(creator=creator))
             if not is_signed(creator, job, each):
                 raise JobSpecError(why + f"the signature of {each.name} is wrong: it was altered, or is of another job")
         missing = unsupported()
@@ -212,7 +221,12 @@ class Runner:
         answers, failed, why = self._ask(index, values)
         if failed:
             raise FunctionError(f"the function {self._functions[index].name} fails: {why}")
-        return [self._typed(answers, kind)]
+        try:
+            return [typed(answers, kind)]
+        except GaveUpError:
+            if self._process is not None:
+                self._process.close()
+            raise
 
     def _ask(self, index: int, values: Sequence[Sequence[Any]]) -> tuple[list[Any], int, str]:
         rows = len(values[0])
@@ -233,18 +247,3 @@ class Runner:
         process.begin(self._allowance.grant(0, time.monotonic()))
         self._process = process
         return process
-
-    def _typed(self, answers: list[Any], kind: SqlType) -> pl.Series:
-        """Return answers as a column; what is none of the type is no answer of our program's."""
-        try:
-            if kind in (SqlType.DATE, SqlType.TIMESTAMP):
-                least, most = _DAYS if kind is SqlType.DATE else _MICROSECONDS
-                whole = pl.Series("", answers, pl.Int64, strict=True)
-                if whole.is_between(least, most).not_().any():
-                    raise ValueError("a time that Python does not have")
-                return whole.cast(pl.Int32).cast(pl.Date) if kind is SqlType.DATE else whole.cast(pl.Datetime("us"))
-            return pl.Series("", answers, kind.dtype, strict=True)
-        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            if self._process is not None:
-                self._process.close()
-            raise GaveUpError("its functions answer with what is not of their types") from None

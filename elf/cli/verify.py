@@ -31,24 +31,39 @@ def verify(
     ] = None,
     master: SparkMaster = HERE,
     conf: SparkConf = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CREATOR=PUBLICKEY", help="Run functions that this creator has signed for the job; repeatable."
+        ),
+    ] = None,
     agent: AgentUrl = DEFAULT_AGENT,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Recompute published windows with Spark from the archive; exit code 1 if a cell differs and no label says why."""
     from elf.offline.archives import open_archives
+    from elf.offline.own import parse_trusted
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
     from elf.offline.verify.run import run_verify
 
     if since is not None and window:
         raise JobError("--since names all windows since then, --window single ones: give one of the two")
-    settings, archives = parse_conf(conf or ()), open_archives(archive)
+    settings, trusted, archives = parse_conf(conf or ()), parse_trusted(trust or ()), open_archives(archive)
     if html is not None:
         _require_writable(html)
     with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
         report = run_verify(
-            client, name, window or ["latest"], archives, master, since=since, conf=settings, steps=steps
+            client,
+            name,
+            window or ["latest"],
+            archives,
+            master,
+            since=since,
+            conf=settings,
+            steps=steps,
+            trusted=trusted,
         )
     if html is not None:
         from elf.offline.verify.html import page

@@ -29,7 +29,7 @@ class Job(msgspec.Struct, frozen=True):
     #: Of a stopped job: until when (a time of day) it can be resumed.
     ends_ms: int | None = None
     #: Those that it brings along.
-    functions: list[Named] = []
+    functions: list[Function] = []
 
     @property
     def key(self) -> str:
@@ -37,11 +37,26 @@ class Job(msgspec.Struct, frozen=True):
         return f"{self.creator}/{self.name}"
 
 
-class Named(msgspec.Struct, frozen=True):
-    """A function that a job brings along, and the public key that it is signed with."""
+class Function(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A function that a job brings along.
+
+    Attributes:
+        name: as the query calls it.
+        key: the public key that it is signed with.
+        args: the SQL types of its arguments; this and what follows is not in lists of jobs.
+        returns: the SQL type of its answer.
+        strict: NULL if any argument is, without a call.
+        source: Python that defines it.
+        signature: of its creator.
+    """
 
     name: str
     key: str = ""
+    args: tuple[str, ...] = ()
+    returns: str = ""
+    strict: bool = False
+    source: str = ""
+    signature: str = ""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -71,7 +86,7 @@ class Version(msgspec.Struct, frozen=True):
     begins_ms: int | None = None
     columns: dict[str, str] = {}
     options: dict[str, Any] = {}
-    functions: list[Named] = []
+    functions: list[Function] = []
     ends_ms: int | None = None
     why: str = ""
 

@@ -10,7 +10,7 @@ import msgspec
 from agents.errors import JobError
 from agents.jobs.definition import Options
 from agents.jobs.joins import Joined
-from elf.client.results import Named, Version
+from elf.client.results import Function, Version
 
 
 class DescribingClient(Protocol):
@@ -74,7 +74,7 @@ class JobText(msgspec.Struct, frozen=True):
     #: Names of those that are expected now.
     roster: list[str] = []
     options: Options = Options()
-    functions: list[Named] = []
+    functions: list[Function] = []
     #: Of a job with several trees, of its first part; then `parts` has all of them.
     backfill: Reach | None = None
     parts: list[Part] = []
@@ -89,11 +89,11 @@ class JobText(msgspec.Struct, frozen=True):
         return f"{self.creator}/{self.name}"
 
 
-def describe(client: DescribingClient, name: str, *, over_jobs: bool = False) -> JobText:
-    """Ask for a job; `over_jobs`: it may be one over other jobs.
+def describe(client: DescribingClient, name: str, *, over_jobs: bool = False, with_functions: bool = False) -> JobText:
+    """Ask for a job; `over_jobs`: it may be one over other jobs; `with_functions`: one that brings functions along.
 
     Raises:
-        ElfError: the agent does not know it, its description lacks something, or it reads other jobs.
+        ElfError: the agent does not know it, its description lacks something, or it is none of these.
     """
     try:
         job = msgspec.convert(msgspec.to_builtins(client.job(name)), JobText)
@@ -102,17 +102,18 @@ def describe(client: DescribingClient, name: str, *, over_jobs: bool = False) ->
     if job.joined is not None and not over_jobs:
         others = " and ".join(dict.fromkeys(use.job for use in job.joined.uses))
         raise JobError(f"{job.key} reads other jobs and has no events of its own; ask so of {others}")
-    functions = [*job.functions, *(each for version in job.versions for each in version.functions)]
-    refuse_own({each.name for each in functions}, job.key)
+    if not with_functions:
+        functions = [*job.functions, *(each for version in job.versions for each in version.functions)]
+        refuse_own({each.name for each in functions}, job.key)
     return job
 
 
 def refuse_own(names: Collection[str], key: str) -> None:
-    """Refuse a job that brings functions along, in one version or another: nothing would confine them on Spark.
+    """Refuse a job that brings functions along, in one version or another.
 
     Raises:
         JobError: there are names of such functions.
     """
     if names:
-        why = "they run at agents only, not on Spark"
+        why = "on Spark only `elf verify` runs such functions"
         raise JobError(f"{key} brings functions of its own along ({', '.join(sorted(names))}): {why}")

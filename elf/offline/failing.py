@@ -1,4 +1,4 @@
-"""Events that installed functions fail on: agents leave them out of the job, and so does Spark."""
+"""Events that functions in Python fail on: agents leave them out of the job, and so does Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from agents.installed.loading import find_aggregate, find_function
+from agents.installed.loading import find_aggregate
 from agents.jobs.query import aggregate_call
 from elf.offline.aggregates import read_call
-from elf.offline.expressions import to_column
-from elf.offline.functions import aggregate_fails, function_column
+from elf.offline.functions import aggregate_fails
 from elf.offline.scopes import EventScope
 
 if TYPE_CHECKING:
@@ -36,10 +35,9 @@ def _failures(nodes: Iterable[exp.Expr], scope: EventScope) -> Iterator[Column]:
             seen.append(node)
             read = read_call(node, scope)
             yield aggregate_fails(read.name, read.only(read.values[0]))
-        elif isinstance(node, exp.Anonymous) and find_function(node.name.lower()) is not None:
+        elif (fails := scope.called(node, "tell")) is not None:
             seen.append(node)
-            arguments = [to_column(argument, scope) for argument in node.expressions]
-            yield function_column(node.name.lower(), arguments, "tell")
+            yield fails
 
 
 def _is_wrapped(node: exp.Expr) -> bool:

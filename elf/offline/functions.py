@@ -12,7 +12,7 @@ import datetime
 import importlib.metadata
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from agents.installed.declaring import Aggregate, Declared, Vectorised
@@ -133,6 +133,15 @@ def _given(column: Column, kind: SqlType) -> Column:
 
 
 def _called(call: _Call, returns: SqlType, inputs: Sequence[Column]) -> Column:
+    from pyspark.sql import functions as F
+
+    is_time = returns is SqlType.TIMESTAMP
+    called = in_python(call, "bigint" if is_time else returns.ddl.lower(), inputs)
+    return F.timestamp_micros(called) if is_time else called
+
+
+def in_python(call: Callable[..., Any], returns: str, inputs: Sequence[Column]) -> Column:
+    """Have Spark's Python workers call something for each row; it goes there as the names in it."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
@@ -142,6 +151,4 @@ def _called(call: _Call, returns: SqlType, inputs: Sequence[Column]) -> Column:
     if str(context.master).startswith("local"):
         # `python3` may be another one than that of the packages installed here.
         context.pythonExec = os.environ.get("PYSPARK_PYTHON", sys.executable)
-    is_time = returns is SqlType.TIMESTAMP
-    called = F.udf(call, "bigint" if is_time else returns.ddl.lower(), useArrow=False)(*inputs)
-    return F.timestamp_micros(called) if is_time else called
+    return F.udf(call, returns, useArrow=False)(*inputs)

@@ -21,6 +21,7 @@ from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.failing import without_failing
 from elf.offline.grid import START, Grid
+from elf.offline.own import NONE, Own
 from elf.offline.scopes import EventScope, GroupScope, OutputScope, same
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ class SparkPlan:
 
     Args:
         query: the text of the job's query, or the parsed query.
+        own: the functions that the job brings along.
 
     Raises:
         JobSpecError: the query is not in the job language.
     """
 
-    def __init__(self, query: str | Query) -> None:
+    def __init__(self, query: str | Query, own: Own = NONE) -> None:
+        self._own = own
         self.query = parse_query(query) if isinstance(query, str) else query
         if self.query.last is not None:
             raise refused(self.query.last.node, "only `elf verify` has Spark compute a job that reads its last result")
@@ -113,7 +116,7 @@ class SparkPlan:
         """Return the events that the query counts, one row for each window: with `__start` and the group keys."""
         from pyspark.sql import functions as F
 
-        in_events = EventScope(events.columns)
+        in_events = EventScope(events.columns, self._own)
         if grid is not None:
             events = grid.place(events, self.query.window is not None)
         if self.query.window is None:
@@ -125,7 +128,7 @@ class SparkPlan:
         return events.select("*", *[to_column(key, in_events).alias(f"__k{i}") for i, key in enumerate(self._groups)])
 
     def _grouped(self, events: DataFrame, grid: Grid | None, aggregates: list[exp.Expr]) -> DataFrame:
-        in_events = EventScope(events.columns)
+        in_events = EventScope(events.columns, self._own)
         chosen = self.chosen(events, grid)
         keys = [f"__k{i}" for i in range(len(self._groups))]
         if self.query.window is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
@@ -11,6 +11,7 @@ from agents.installed.loading import find_function
 from agents.jobs.query import is_window_field
 from elf.offline.expressions import to_column
 from elf.offline.functions import function_column
+from elf.offline.own import NONE, Own, own_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -20,21 +21,25 @@ Bounds = tuple["Column", ...]
 
 
 class EventScope:
-    """What names mean before grouping: the event's columns."""
+    """What names mean before grouping: the event's columns, and functions that are not Spark's.
 
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = {column.lower(): column for column in columns}
+    Args:
+        columns: of the events.
+        own: functions that the job brings along; they hide what is installed.
+    """
+
+    def __init__(self, columns: list[str], own: Own = NONE) -> None:
+        self._columns, self._own = {column.lower(): column for column in columns}, own
 
     def __call__(self, node: exp.Expr) -> Column | None:
-        """Return the event's column for a name, None for any other node but calls of installed functions.
+        """Return the event's column for a name, None for any other node but calls of functions that are not Spark's.
 
         What these fail on is left out elsewhere (`elf.offline.failing`), whatever order Spark does things in.
         """
         from pyspark.sql import functions as F
 
-        if isinstance(node, exp.Anonymous) and find_function(node.name.lower()) is not None:
-            arguments = [to_column(argument, self) for argument in node.expressions]
-            return function_column(node.name.lower(), arguments, "null")
+        if (called := self.called(node, "null")) is not None:
+            return called
         if not isinstance(node, exp.Column):
             return None
         column = self._columns.get(node.name.lower())
@@ -42,6 +47,19 @@ class EventScope:
             near = did_you_mean(nearest(node.name, self._columns.values()))
             raise JobSpecError(f"the events have no column {node.name!r}{near}")
         return F.col(_quoted(column))
+
+    def called(self, node: exp.Expr, failing: Literal["null", "tell"]) -> Column | None:
+        """Return the call of a function of the job's own, or of one that is installed; None for any other node."""
+        if not isinstance(node, exp.Anonymous):
+            return None
+        name = node.name.lower()
+        own = self._own.find(name)
+        if own is None and find_function(name) is None:
+            return None
+        arguments = [to_column(argument, self) for argument in node.expressions]
+        if own is not None:
+            return own_column(self._own, own, arguments, failing)
+        return function_column(name, arguments, failing)
 
 
 class GroupScope:

@@ -38,7 +38,8 @@ class AgentProcess:
     """One agent and its folder; may be killed and started again.
 
     `before` is put in front of its command line at its next start (a network namespace, say), where `addresses`, of
-    overlay and API, are its own; else it takes free ports on loopback. `archive` are settings of its archive.
+    overlay and API, are its own; else it takes free ports on loopback. `archive` are settings of its archive,
+    `trusted` the creators whose functions it runs.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class AgentProcess:
         before: Sequence[str] = (),
         addresses: tuple[str, str] | None = None,
         archive: dict[str, Any] | None = None,
+        trusted: dict[str, str] | None = None,
     ) -> None:
         self.name, self.folder, self.joins, self.before = name, folder, joins, list(before)
         self.overlay, self.api = addresses or (f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
@@ -59,7 +61,7 @@ class AgentProcess:
         self.data = folder / name
         self.data.mkdir(parents=True, exist_ok=True)
         self.archive = self.data / "archive"
-        self._config, self._archiving = folder / f"{name}.toml", archive or {}
+        self._config, self._archiving, self._trusted = folder / f"{name}.toml", archive or {}, trusted or {}
         self.configure(sources, join, overlay)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -74,6 +76,7 @@ class AgentProcess:
             f'[api]\nbind = "{self.api}"',
         ]
         lines += ["[archive]", *(f"{key} = {_toml(value)}" for key, value in self._archiving.items())]
+        lines += ["[functions]", f"trusted = {_toml(self._trusted)}"] if self._trusted else []
         for source, settings in sources.items():
             lines.append(f"[sources.{source}]")
             lines += [f"{key} = {_toml(value)}" for key, value in settings.items()]
@@ -169,12 +172,14 @@ def running(agents: list[AgentProcess]) -> Iterator[list[AgentProcess]]:
             agent.stop()
 
 
-def make_agents(folder: pathlib.Path, sources: list[dict[str, dict[str, Any]]]) -> list[AgentProcess]:
-    """Make one agent per entry; all join through the first."""
+def make_agents(
+    folder: pathlib.Path, sources: list[dict[str, dict[str, Any]]], trusted: dict[str, str] | None = None
+) -> list[AgentProcess]:
+    """Make one agent per entry; all join through the first, and run functions of the creators that are trusted."""
     agents: list[AgentProcess] = []
     for number, settings in enumerate(sources, start=1):
         join = [agents[0].overlay] if agents else []
-        agents.append(AgentProcess(folder, f"web{number}", settings, join))
+        agents.append(AgentProcess(folder, f"web{number}", settings, join, trusted=trusted))
     return agents
 
 

@@ -24,6 +24,7 @@ from agents.masters.windows import Span, parse_window
 from elf.offline.asking import JobText
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window
+from elf.offline.own import NONE, Own
 from elf.offline.patience import patiently
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
@@ -53,11 +54,11 @@ class IteratedPlan(RowsPlan):
         JobSpecError: the query is not in the job language.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, own: Own = NONE) -> None:
         query = parse_query(text)
         assert query.last is not None
         self._last: Last = query.last
-        super().__init__(_over_joined(query))
+        super().__init__(_over_joined(query), own)
         # Its columns of events are read, too.
         self.query = replace(self.query, last=query.last)
 
@@ -144,7 +145,8 @@ class IteratedVerification:
         self._job, self._countings, self._folders, self._client = job, countings, folders, client
         self._asker = Asker(job.agents, job.roster, None, client)
         self._slide_ms, self._master, self._conf, self._steps = job.window.slide_ms, master, conf, steps
-        self._plan = IteratedPlan(job.query)
+        # Neither its query nor its functions are ever changed.
+        self._plan = IteratedPlan(job.query, countings.admit(job.functions))
         self._removed = removed_records(folders, job.source)
         self._soundness = Soundness()
         self._spark: SparkSession | None = None

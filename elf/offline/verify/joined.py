@@ -228,16 +228,21 @@ class JoinedVerification:
         """Verify results whose windows make a grid."""
         spans = [_span(result) for result in results]
         grid = Grid(spans[0][0], spans[-1][0], spans[0][1] - spans[0][0], self._window.slide_ms)
+        reads = [
+            (read, counting)
+            for read, counting in zip(self._reads, self._countings(results[0]), strict=True)
+            if counting
+        ]
+        assert len(reads) == len(self._reads), "other results are skipped"
+        plans = [SparkPlan(each.query, read.versions.admit(each.functions)) for read, each in reads]
         if self._spark is None:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)
-        plans, events, rows_in = [], [], 0
-        for read, counting in zip(self._reads, self._countings(results[0]), strict=True):
-            assert counting is not None
-            plans.append(SparkPlan(counting.query))
+        events, rows_in = [], 0
+        for (read, counting), plan in zip(reads, plans, strict=True):
             files = find_files(self._folders, read.job.source, grid.first_ms, grid.end_ms)
             files = self._soundness.readable(files, self._steps)
-            columns = columns_of(plans[-1], counting.columns, files)
+            columns = columns_of(plan, counting.columns, files)
             span = (grid.first_ms, grid.end_ms)
             events.append(Counted(self._spark, files, columns, read.job.agents, counting, span).read())
             rows_in += sum(file.entry.rows for file in files)

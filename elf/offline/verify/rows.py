@@ -15,6 +15,7 @@ from sqlglot import exp
 from agents.errors import JobSpecError
 from agents.jobs.query import Query
 from elf.offline.grid import START, Grid, Window
+from elf.offline.own import NONE, Own
 from elf.offline.plan import SparkPlan
 from elf.offline.scopes import same
 from elf.offline.verify.tolerance import EXACT, Tolerance, tolerance_of
@@ -67,14 +68,14 @@ class RowsPlan(SparkPlan):
     """A query whose windows are collected with all that comparing them needs.
 
     Args:
-        query: see `SparkPlan`.
+        query, own: see `SparkPlan`.
 
     Raises:
         JobSpecError: the query is not in the job language.
     """
 
-    def __init__(self, query: str | Query) -> None:
-        super().__init__(query)
+    def __init__(self, query: str | Query, own: Own = NONE) -> None:
+        super().__init__(query, own)
         self._near = tuple(tolerance_of(item.node, {}) for item in self.query.items)
         self._near_orders = tuple(tolerance_of(self._by_position(node.this), self._items) for node in self.query.order)
 

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 from agents.archive.place import Place
 from agents.errors import JobError
 from agents.jobs.query import parse_query
-from elf.offline.asking import describe
+from elf.client.results import Version
+from elf.offline.asking import JobText, describe
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window
+from elf.offline.own import Brought, Key, Trusted
 from elf.offline.progress import Steps
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.session import in_one_sentence, open_session
@@ -50,6 +52,7 @@ def run_verify(
     since: str | None = None,
     conf: Mapping[str, str] | None = None,
     steps: Steps | None = None,
+    trusted: Iterable[Key] = (),
 ) -> Report:
     """Fetch a job and its windows from an agent and verify them.
 
@@ -62,19 +65,23 @@ def run_verify(
         since: all closed windows since then, see `windows_since`.
         conf: Spark's settings.
         steps: is told how far it is.
+        trusted: creators, and the public keys that functions which come with their jobs are signed with; nobody's run
+            otherwise.
 
     Raises:
-        ElfError: Spark or the archive cannot be used, or the agent refuses; one clear sentence.
+        ElfError: Spark or the archive cannot be used, the agent refuses, functions may not run, or do what they may
+            not; one clear sentence.
     """
-    job = describe(client, name, over_jobs=True)
+    trust = Trusted(trusted)
+    job = describe(client, name, over_jobs=True, with_functions=True)
     if since is not None:
         windows = [f"{start_ms}/{end_ms}" for start_ms, end_ms in windows_since(job, since)]
     steps = steps or Steps()
     steps.total("windows", len(windows))
     if job.joined is not None:
-        reads = [_read(client, use.job) for use in job.joined.uses]
+        reads = [_read(client, use.job, trust) for use in job.joined.uses]
         return JoinedVerification(job, reads, archives, master, conf, steps).run(ask_windows(client, job, windows))
-    countings = Countings(job, job.versions, job.interval_ms, lambda: describe(client, name).versions)
+    countings = _countings_of(client, job, trust)
     if parse_query(job.query).last is not None:
         iterated = IteratedVerification(job, countings, archives, client, master, conf, steps)
         return iterated.run(ask_windows(client, job, sorted(windows, key=in_time)))
@@ -83,11 +90,22 @@ def run_verify(
     return verify(job, archives, results, master, asker=asker, countings=countings, conf=conf, steps=steps)
 
 
-def _read(client: JobClient, key: str) -> ReadJob:
-    job = describe(client, key)
+def _read(client: JobClient, key: str, trust: Trusted) -> ReadJob:
+    job = describe(client, key, with_functions=True)
     if parse_query(job.query).last is not None:
         raise JobError(f"{key} reads its last result, so Spark does not join its windows: verify it by itself")
-    return ReadJob(job, Countings(job, job.versions, job.interval_ms, lambda: describe(client, key).versions))
+    return ReadJob(job, _countings_of(client, job, trust))
+
+
+def _countings_of(client: JobClient, job: JobText, trust: Trusted) -> Countings:
+    """Return a job's versions, whose newest one may run here; of others that is asked where a window is theirs."""
+
+    def again() -> Sequence[Version]:
+        return describe(client, job.key, with_functions=True).versions
+
+    countings = Countings(job, job.versions, job.interval_ms, again, trust)
+    countings.admit(job.functions)
+    return countings
 
 
 def verify(
@@ -138,7 +156,7 @@ class _Verification:
     ) -> None:
         self._job, self._folders, self._asker, self._steps = job, folders, asker, steps
         self._countings, self._master, self._conf = countings, master, conf
-        self._plans: dict[str, RowsPlan] = {}
+        self._plans: dict[tuple[str, tuple[Brought, ...]], RowsPlan] = {}
         self._removed = removed_records(folders, job.source)
         self._soundness = Soundness()
         self._coverage = Coverage(asker.names, asker.roster)
@@ -166,9 +184,10 @@ class _Verification:
         return counting
 
     def _plan(self, counting: Counting) -> RowsPlan:
-        if counting.query not in self._plans:
-            self._plans[counting.query] = RowsPlan(counting.query)
-        return self._plans[counting.query]
+        what = counting.query, counting.functions
+        if what not in self._plans:
+            self._plans[what] = RowsPlan(counting.query, self._countings.admit(counting.functions))
+        return self._plans[what]
 
     def _slide_of(self, result: Result) -> int:
         window = self._plan(self._counting(result)).query.window
@@ -189,6 +208,8 @@ class _Verification:
     def _verify(self, results: Sequence[Result]) -> list[WindowReport]:
         """Verify results of one version whose windows make a grid."""
         counting = self._counting(results[0])
+        # First, for its functions may not be trusted.
+        plan = self._plan(counting)
         windows = [window_of(result, counting) for result in results]
         is_windowed = span_of(results[0])[0] is not None
         since_ms = counting.within((windows[0][0], windows[-1][1]))[0] if is_windowed else counting.begins_ms
@@ -205,7 +226,6 @@ class _Verification:
         if self._spark is None:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)
-        plan = self._plan(counting)
         columns = columns_of(plan, counting.columns, files)
         span = windows[0][0], windows[-1][1]
         events = Counted(self._spark, files, columns, self._asker.names, counting, span)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from elf.client.results import Version
 from elf.offline.grid import Window
 from elf.offline.instants import instant
+from elf.offline.own import Brought, Own, Trusted
 from elf.offline.verify.published import Result, version_of
 
 Label = Mapping[str, Any]
@@ -24,6 +25,16 @@ _ENDLESS_MS = 2**62
 
 class Job(Protocol):
     """What verification needs of a definition (`agents.jobs.definition.Definition` has it)."""
+
+    @property
+    def creator(self) -> str:
+        """Who publishes it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name among the creator's jobs."""
+        ...
 
     @property
     def key(self) -> str:
@@ -45,6 +56,11 @@ class Job(Protocol):
         """SQL types of the columns it reads."""
         ...
 
+    @property
+    def functions(self) -> Sequence[Brought]:
+        """Those that it brings along."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True)
 class Counting:
@@ -57,6 +73,7 @@ class Counting:
         begins_ms: its windows have nothing of before; None: they have all there is.
         pauses: ascending runs of event time, half-open, that count nothing.
         interval_ms: of the job; None where nobody has told it.
+        functions: those that it brings along, as the job's master tells of them.
     """
 
     query: str
@@ -65,6 +82,7 @@ class Counting:
     begins_ms: int | None = None
     pauses: tuple[Window, ...] = ()
     interval_ms: int | None = None
+    functions: tuple[Brought, ...] = ()
 
     def within(self, window: Window) -> Window:
         """Return the part of a window, half-open and maybe empty, that lies after the version's begin."""
@@ -113,6 +131,7 @@ class Countings:
         versions: its history, ascending; empty where nobody has told it.
         interval_ms: the length of its intervals, where somebody has told it.
         again: asks for the history once more: the job may have been changed since.
+        trusted: whose functions may run on Spark.
     """
 
     def __init__(
@@ -121,8 +140,11 @@ class Countings:
         versions: Sequence[Version] = (),
         interval_ms: int | None = None,
         again: Callable[[], Sequence[Version]] | None = None,
+        trusted: Trusted | None = None,
     ) -> None:
-        self._only, self._interval_ms, self._again = Counting(job.query, job.columns), interval_ms, again
+        self._creator, self._name, self._trusted = job.creator, job.name, trusted or Trusted()
+        self._only = Counting(job.query, job.columns, functions=tuple(job.functions))
+        self._interval_ms, self._again = interval_ms, again
         self.versions: tuple[Version, ...] = ()
         #: Numbers that were asked for once more.
         self._sought = set[int]()
@@ -136,7 +158,9 @@ class Countings:
             if each.is_paused and each.since_ms != each.until_ms
         )
         self._known = {
-            each.version: Counting(each.query, each.columns, each, each.begins_ms, pauses, self._interval_ms)
+            each.version: Counting(
+                each.query, each.columns, each, each.begins_ms, pauses, self._interval_ms, tuple(each.functions)
+            )
             for each in versions
         }
 
@@ -156,6 +180,10 @@ class Countings:
             self._sought.add(number)
             self._learn(self._again())
         return self._known.get(number)
+
+    def admit(self, functions: Sequence[Brought]) -> Own:
+        """Return functions that a version brings along as Spark may run them; errors as of `Trusted.admit`."""
+        return self._trusted.admit(self._creator, self._name, functions)
 
 
 def _until(version: Version) -> int:

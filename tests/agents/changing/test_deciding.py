@@ -15,6 +15,7 @@ from agents.changing.deciding import AHEAD, AHEAD_PARTED, describe_history, next
 from agents.changing.requests import KEEP_MS_MAX, Amend, Kind
 from agents.changing.stops import stopped_error, told_time, why_ended
 from agents.errors import JobConflictError, JobError, JobSpecError
+from agents.jobs.own import OwnFunction
 from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, compile_versions
 from agents.requests import JobRecord
 from overlay.contract import NEVER
@@ -201,6 +202,14 @@ def test_the_history_says_which_events_each_version_counts() -> None:
     boundary_ms = (1_000 + AHEAD) * 2_000
     assert (first["version"], first["what"], first["since_ms"], first["until_ms"]) == (1, "publish", None, boundary_ms)
     assert (second["since_ms"], second["begins_ms"], second["until_ms"]) == (boundary_ms, boundary_ms, None)
+
+
+def test_the_history_has_the_functions_of_each_version_with_their_sources() -> None:
+    function = OwnFunction(name="f", args=("STRING",), returns="STRING", strict=True, source="def f(x): ...", key="k")
+    job = replace(JOB, definition=replace(JOB.definition, functions=(function,)))
+    job = changed(job, Amend(APP, "update", "t", FILTERED))
+    first, second = describe_history(job, plan_of())
+    assert (msgspec.convert(first["functions"], list[OwnFunction]), list(second["functions"])) == ([function], [])
 
 
 def test_the_history_says_where_a_job_on_a_source_that_was_being_read_begins() -> None:

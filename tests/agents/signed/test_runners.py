@@ -13,16 +13,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agents.errors import JobSpecError
 from agents.installed.calling import FunctionError, FunctionsStoppedError
 from agents.jobs.own import OwnFunction
-from agents.jobs.types import SqlType
 from agents.signed import allowance, process
-from agents.signed.process import GaveUpError
-from agents.signed.runners import Runner, Runners
+from agents.signed.runners import Runners
 from tests.agents.signed.signed_jobs import SECTION
 
 #: What escapes from restricted names gives a function: the module behind `os`.
@@ -181,23 +177,6 @@ def test_nothing_of_the_agent_is_in_the_process(monkeypatch: pytest.MonkeyPatch)
             assert os.getsid(pid) == pid
         finally:
             called.runners.close()
-
-
-ANSWERS = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=3) | st.just("\ud800"),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=1), inner, max_size=2),
-    max_leaves=3,
-)
-
-
-@given(st.lists(ANSWERS, min_size=1, max_size=4), st.sampled_from(list(SqlType)))
-def test_whatever_comes_back_is_of_the_type_or_refused(answers: list[Any], kind: SqlType) -> None:
-    runner = Runner("shop", "sections", (), lambda *failed: None)
-    try:
-        column = runner._typed(answers, kind)
-    except GaveUpError:
-        return
-    assert (column.dtype, column.len(), len(column.to_list())) == (kind.dtype, len(answers), len(answers))
 
 
 def test_long_texts_are_asked_and_answered_in_parts() -> None:

@@ -38,10 +38,11 @@ def test_verify(
         return Report(job=name, windows=[window])
 
     monkeypatch.setattr("elf.offline.verify.run.run_verify", run_verify)
-    more = ("--conf", "spark.executor.memory=2g", "--html", tmp_path / "report.html")
+    more = ("--conf", "spark.executor.memory=2g", "--html", tmp_path / "report.html", "--trust", "shop=a+b=")
     result = run("verify", "top", "--archive", tmp_path, "--window", "0/1", "--agent", agent.url, *more)
     assert result.exit_code == code
     assert options["conf"] == {"spark.executor.memory": "2g"} and options["since"] is None
+    assert options["trusted"] == [("shop", "a+b=")]
     assert type(options["steps"]) is Steps, "no bars in a pipe"
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
     assert json.loads(result.stdout)["agrees"] == (code == 0)
@@ -71,6 +72,7 @@ def test_verify_exits_with_0_where_labels_explain_all(
         (["--since", "2h", "--window", "latest"], "--since names all windows since then"),
         (["--conf", "executor.memory=2g"], "is no setting of Spark; write it like spark.executor.memory=4g"),
         (["--conf", "spark.sql.ansi.enabled=true"], "it decides what their queries mean"),
+        (["--trust", "shop"], "--trust 'shop' is no creator and public key; write it like --trust shop=u1mC...="),
         (["--html", "/no/such/folder/x.html"], "/no/such/folder/x.html cannot be written: No such file"),
     ],
 )

@@ -45,12 +45,16 @@ def test_an_incomplete_description_is_one_sentence(changed: dict[str, Any]) -> N
         describe(Client(**PLAIN | changed), "top")
 
 
-def test_a_job_that_brings_functions_along_in_any_of_its_versions_is_not_for_spark() -> None:
+def test_a_job_that_brings_functions_along_in_any_of_its_versions_is_for_verify_alone() -> None:
     own = [{"name": "section", "key": "k", "source": "def section(path): ..."}]
     plain = {"version": 1, "what": "publish", "query": "", "made_ms": 1}
     for changed in ({"functions": own}, {"versions": [{**plain, "functions": own}, {**plain, "version": 2}]}):
-        with pytest.raises(
-            JobError, match=r"shop/top brings functions of its own along \(section\): they run at agents"
-        ):
+        said = (
+            r"^shop/top brings functions of its own along \(section\): on Spark only `elf verify` runs such functions$"
+        )
+        with pytest.raises(JobError, match=said):
             describe(Client(**PLAIN, **changed), "top")
+        job = describe(Client(**PLAIN, **changed), "top", with_functions=True)
+        (found,) = [*job.functions, *(each for version in job.versions for each in version.functions)]
+        assert (found.name, found.key, found.source) == ("section", "k", "def section(path): ...")
     assert describe(Client(**PLAIN, functions=[], versions=[plain]), "top").versions[0].functions == []

@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from agents.archive.archive import Archive
 from agents.errors import ExpiredError, JobError, JobSpecError
 from agents.jobs.definition import Definition
 from agents.jobs.joins import Joined, Use
+from agents.jobs.own import OwnFunction
 from agents.jobs.plan import compile_job
 from agents.masters.results import Label, Span, result_of
+from agents.signed.runners import Runners
+from agents.signed.signing import sign
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify
+from tests.agents.signed.signed_jobs import SECRET, TRUSTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -136,6 +141,30 @@ def test_what_follows_from_a_wrong_result_is_found_and_what_cannot_be_known_is_n
     assert "no longer there" in (report.windows[0].skipped or "")
     assert [each.kind for each in report.windows[1].differences] == ["cell"]
     assert not report.agrees
+
+
+def test_functions_that_the_job_brings_along_are_called_on_its_events(
+    spark: SparkSession, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = OwnFunction(name="half", args=("INT",), returns="INT", source="def half(w): return 6 // w")
+    functions = sign("me", "graph", [function], SECRET)
+    query = QUERY.replace("* e.w)", "* half(e.w))").replace("e.w > 0", "half(e.w) > 2")
+    runners = Runners(None)
+    changed = replace(DEFINITION, query=query, functions=functions)
+    monkeypatch.setitem(globals(), "QUERY", query)
+    monkeypatch.setitem(globals(), "PLAN", compile_job(changed, DEFINITION.types, runners.admit))
+    # An agent leaves out what a function fails on.
+    found = edges().filter(pl.col("w") > 0)
+    monkeypatch.setitem(globals(), "edges", lambda: found)
+
+    class Signed(Master):
+        def job(self, name: str) -> dict[str, Any]:
+            return super().job(name) | {"functions": msgspec.to_builtins(functions)}
+
+    spans = [f"{START_MS + STEP_MS * end - SIZE_MS}/{START_MS + STEP_MS * end}" for end in (1, 2)]
+    report = run_verify(Signed(), "me/graph", spans, folders, trusted=[("me", TRUSTED["shop"])])
+    runners.close()
+    assert report.agrees and all(window.rows_online >= 5 for window in report.windows), report.text(200)
 
 
 def test_a_reset_begins_anew(spark: SparkSession, folders: list[Path]) -> None:

@@ -8,14 +8,17 @@ import msgspec
 import polars as pl
 import pytest
 
-from agents.errors import JobError
+from agents.errors import JobError, JobSpecError
 from agents.jobs.combining import compile_joined
 from agents.jobs.joins import Joined, Use
+from agents.jobs.own import OwnFunction
 from agents.masters.results import Label, Span, result_of
+from agents.signed.signing import sign
 from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
 from tests.agents.plans import plan_of
+from tests.agents.signed.signed_jobs import SECRET, TRUSTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,6 +118,28 @@ def test_right_results_agree_whichever_version_of_a_job_that_is_read_counts_them
     assert [window.rows_online for window in report.windows] == [20] * 4
     rated = [sum(row["rating"] is not None for row in masters.query("", window=one)["rows"]) for one in windows(20_000)]
     assert rated[0] > 5, "most rows have a partner"
+
+
+def test_functions_that_a_job_that_is_read_brings_along_run_if_its_creator_is_trusted(
+    spark: SparkSession, shop: Shop
+) -> None:
+    source = "def loud(product, least): return product and product + '!'"
+    function = OwnFunction(name="loud", args=("STRING", "DOUBLE"), returns="STRING", source=source)
+    functions = msgspec.to_builtins(sign("shop", "rated", [function], SECRET))
+
+    class Signed(Masters):
+        def job(self, name: str) -> dict[str, Any]:
+            known = super().job(name)
+            if name == "shop/rated":
+                newest = {"query": known["query"].replace("concat(product, '!')", "loud(product, 1)")}
+                newest |= {"functions": functions}
+                known = known | newest | {"versions": [known["versions"][0], known["versions"][1] | newest]}
+            return known
+
+    report = run_verify(Signed(shop), "shop/both", windows(20_000, 70_000), shop.folders, trusted=TRUSTED.items())
+    assert report.agrees and [window.rows_online for window in report.windows] == [20] * 2, report.text(200)
+    with pytest.raises(JobSpecError, match=r"the functions \(loud\) that 'shop' sends with job shop/rated: give its"):
+        run_verify(Signed(shop), "shop/both", windows(20_000), shop.folders)
 
 
 def test_a_wrong_cell_is_found(spark: SparkSession, shop: Shop) -> None:
