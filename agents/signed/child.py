@@ -40,6 +40,7 @@ _HIDDEN = ("open", "input", "breakpoint", "exec", "eval", "compile", "exit", "qu
 _REASON_CHARS_MAX = 200
 _EPOCH, _DAY_0 = datetime.datetime(1970, 1, 1), datetime.date(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_TIMES = {"TIMESTAMP", "DATE"}
 
 
 def main() -> None:
@@ -119,16 +120,18 @@ def _import(name: str, *rest: Any, **named: Any) -> Any:
 
 def _answer(function: Callable[..., Any], told: dict[str, Any], columns: list[list[Any]]) -> tuple[list[Any], int, str]:
     """Call a function for each row; return answers, how many rows have none because it raises, and the first reason."""
-    returns, strict = told["returns"], told["strict"]
-    given = [_given(column, kind) for column, kind in zip(columns, told["args"], strict=True)]
+    args, returns, strict = told["args"], told["returns"], told["strict"]
+    converts = not _TIMES.isdisjoint(args)
     answers: list[Any] = []
     failed, why = 0, ""
-    for row in zip(*given, strict=True):
+    for row in zip(*columns, strict=True):
         if strict and None in row:
             answers.append(None)
             continue
         try:
-            answers.append(_conformed(function(*row), returns))
+            # A time that Python does not have fails like the function itself.
+            given = map(_given, row, args) if converts else row
+            answers.append(_conformed(function(*given), returns))
         except MemoryError:
             raise
         except BaseException as error:
@@ -138,12 +141,10 @@ def _answer(function: Callable[..., Any], told: dict[str, Any], columns: list[li
     return answers, failed, why
 
 
-def _given(column: list[Any], kind: str) -> list[Any]:
-    if kind == "TIMESTAMP":
-        return [None if each is None else _EPOCH + each * _MICROSECOND for each in column]
-    if kind == "DATE":
-        return [None if each is None else _DAY_0 + datetime.timedelta(days=each) for each in column]
-    return column
+def _given(value: Any, kind: str) -> Any:
+    if value is None or kind not in _TIMES:
+        return value
+    return _EPOCH + value * _MICROSECOND if kind == "TIMESTAMP" else _DAY_0 + datetime.timedelta(days=value)
 
 
 def _conformed(value: Any, kind: str) -> Any:

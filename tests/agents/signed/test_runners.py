@@ -103,6 +103,22 @@ def test_a_failure_is_of_its_events_and_the_job_goes_on(called: Called) -> None:
     assert called.stopped == [] and len(called.processes()) == 1
 
 
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "DATE"])
+def test_a_time_that_python_does_not_have_fails_its_event_and_no_other(kind: str) -> None:
+    called = Called("def f(x): return x.year", (kind,), "INT")
+    dtype, far = (pl.Datetime("us"), 1 << 60) if kind == "TIMESTAMP" else (pl.Date, 1 << 30)
+    try:
+        whole = (
+            pl.Series([0, far, -far], dtype=pl.Int64).cast(pl.Int64 if kind == "TIMESTAMP" else pl.Int32).cast(dtype)
+        )
+        with pytest.raises(FunctionError, match="the function f fails: OverflowError"):
+            called(whole)
+        assert called(whole[:1]) == [1970]
+        assert called.stopped == [] and len(called.processes()) == 1
+    finally:
+        called.runners.close()
+
+
 HOSTILE = {
     "loops": ("def f(x):\n    while True: pass", "take too long: more than 0.3 s of a processor"),
     "loops at once": ("while True: pass", "take too long: more than 0.3 s of a processor"),
