@@ -12,7 +12,7 @@ from agents.installed.calling import FunctionsStoppedError
 from agents.intake.poison import FAILURES
 from agents.open_intervals import by_interval, insert_together
 from agents.sharing.event_frame import EventFrame
-from cbt import PaoSchema
+from cbt import PaoSchema, split
 
 if TYPE_CHECKING:
     from agents.worker import Worker
@@ -44,14 +44,15 @@ class Alone:
 def insert_alone(frame: EventFrame, worker: Worker) -> None:
     """Map a frame of events for one worker; several times, where several versions of its job count some of it.
 
-    If any of them cannot be mapped, nothing is taken. But what is late for a version whose functions were stopped does
-    not take along what comes for the one after it.
+    Of a job with several trees it takes the keys of its own part. If any of the maps fails, nothing is taken. But what
+    is late for a version whose functions were stopped does not take along what comes for the one after it.
     """
     worker.meet(frame)
-    mapped, left_out = [], []
+    mapped, left_out, definition = [], [], worker.plan.definition
     for (version, plan), part in worker.parted(frame):
         try:
-            mapped.append((part, plan.reduce(part.events), plan.schema, version.states))
+            paos = split(plan.reduce(part.events), plan.schema, definition.options.trees)[definition.part]
+            mapped.append((part, paos, plan.schema, version.states))
         except FunctionsStoppedError:
             if len(worker.versions.all) == 1:
                 raise

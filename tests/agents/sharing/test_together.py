@@ -235,6 +235,27 @@ def test_parts_that_rest_do_not_count_and_ask_for_no_column(monkeypatch: pytest.
     kin.insert(events([(10**9, "a", 1)]).drop("cents"))
 
 
+def test_parts_take_their_own_keys_of_a_frame_that_two_versions_count() -> None:
+    """Both kinds of PAOs of it: of the intervals before the change, and of those since."""
+    other = part_plans(WIDE.replace("FROM clicks", "FROM clicks WHERE cents > 1"))
+    parts = [Worker(plan, "w1") for plan in PLANS]
+    for part, old, new in zip(parts, PLANS, other, strict=True):
+        definition = msgspec.structs.replace(new.definition, version=2)
+        published = Version(number=1, definition=old.definition)
+        update = Version(number=2, definition=definition, what="update", since=2, begins=2, states=2)
+        part.adopt(Versions([Compiled(published, old), Compiled(update, new)]), 0)
+    kin = crew(*parts)
+    kin.insert(events([(2_000 * interval, name, 2) for interval in range(4) for name in "abcdefgh"]))
+    found = [
+        [(states, *row[:2]) for states, frame in part.open.snapshot().parts for row in frame.rows() if row[2] is None]
+        for part in parts
+    ]
+    expected = [(states, at, name) for states, ats in ((0, (0, 1)), (2, (2, 3))) for at in ats for name in "abcdefgh"]
+    assert sorted(row for rows in found for row in rows) == expected
+    keys = [{name for _, _, name in rows} for rows in found]
+    assert all(not keys[left] & keys[right] for left in range(TREES) for right in range(left))
+
+
 def test_what_several_jobs_demand_of_a_line_is_demanded_once() -> None:
     query = FILTERED.replace("cents > 1", "product = '{}'")
     plans = [plan_of(query.format(product)) for product in ("kite", "kite", "train", "kite")]
