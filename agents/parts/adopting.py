@@ -14,14 +14,17 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from agents.errors import ElfError, UnavailableError
+from agents.changing.deciding import with_version
+from agents.errors import ElfError, JobError, UnavailableError
 from agents.group.commands import Turn
+from agents.jobs.own import Admits
 from agents.jobs.plan import compile_job
-from agents.jobs.versions import Version
+from agents.jobs.versions import Version, check_change, compile_versions
 from agents.masters.masters import Masters
 from agents.parts.gathering import Ask
 from agents.parts.requests import Adopt
 from agents.requests import JobRecord
+from overlay.contract import NEVER
 
 log = logging.getLogger(__name__)
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
@@ -44,7 +47,7 @@ async def adopt(masters: Masters, request: Adopt) -> int:
 
     Raises:
         UnknownJobError: it is not mastered here.
-        JobError: a version cannot run here.
+        JobError: a version cannot run here, or not after the one that the part has.
         UnavailableError: it is of another publication, or ending, or this agent leads it no more.
     """
     app = request.app
@@ -54,13 +57,28 @@ async def adopt(masters: Masters, request: Adopt) -> int:
             raise UnavailableError(f"{job.definition.key} is of another publication of the job")
         mine = adopted(job, version)
         if mine is not None:
-            definition = mine.definition
-            await asyncio.to_thread(compile_job, definition, definition.types, masters.admits)
+            await asyncio.to_thread(_check, job, mine, masters.admits)
             await masters.decide(app, Turn(mine))
     newest = masters.job(app).history[-1].number
     if newest < request.versions[-1].number:
         raise UnavailableError(f"{masters.job(app).definition.key} is being stopped at this moment")
     return newest
+
+
+def _check(job: JobRecord, version: Version, admits: Admits | None) -> None:
+    """Refuse a version that a part cannot have after its newest one: decided, it would end all that copies of it do.
+
+    Raises:
+        JobError: why.
+    """
+    before, after = job.definition, version.definition
+    try:
+        changed = with_version(job, version, NEVER)
+    except ValueError as error:
+        raise JobError(f"version {version.number} is none of {before.key}: {error}") from None
+    if changed is not None:
+        check_change(compile_job(before, before.types), compile_job(after, after.types, admits))
+        compile_versions(changed.history, admits=admits)
 
 
 class Telling:

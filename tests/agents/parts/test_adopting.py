@@ -123,14 +123,15 @@ class FakeMasters:
             self._job = with_version(self._job, command.version, NEVER) or self._job
 
 
-def told(*, publication: str = "one", query: str | None = None) -> Adopt:
-    """What the master of the first part says after a change of it."""
+def told(*, publication: str = "one", query: str | None = None, **other: Any) -> Adopt:
+    """What the master of the first part says after a change of it; `other`: of the definition, what it never says."""
     version = next_version(FIRST, compile_versions(FIRST.history), Amend(FIRST.definition.app_id, "reset", "t"), 10_000)
     first = with_version(FIRST, version, NEVER)
     assert first is not None
     versions = first.versions
     if query is not None:
-        versions = (*versions[:-1], replace(versions[-1], definition=replace(versions[-1].definition, query=query)))
+        other["query"] = query
+    versions = (*versions[:-1], replace(versions[-1], definition=replace(versions[-1].definition, **other)))
     return Adopt(PART.definition.app_id, publication, versions)
 
 
@@ -149,8 +150,11 @@ async def test_the_master_of_a_part_decides_what_it_lacks_once() -> None:
         (told(), replace(PART, stopped=True), True, UnavailableError, "being stopped"),
         (told(), PART, False, UnavailableError, "being stopped"),
         (told(query="SELECT nonsense FROM clicks"), PART, True, JobSpecError, "nonsense"),
+        (told(name="other"), PART, True, JobError, "version 2 is none of shop/job#2: a version is of another job"),
+        (told(options=replace(OPTIONS, interval_ms=1_000)), PART, True, JobSpecError, "its intervals are 2000 ms long"),
+        (told(options=replace(OPTIONS, trees=4)), PART, True, JobSpecError, "trees is 3, and would be 4"),
     ],
-    ids=["publication", "first", "stopped", "overtaken", "query"],
+    ids=["publication", "first", "stopped", "overtaken", "query", "another job", "intervals", "trees"],
 )
 async def test_what_does_not_fit_a_part_is_refused(
     request_: Adopt, job: JobRecord, moves: bool, error: type[Exception], why: str
