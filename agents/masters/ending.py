@@ -44,7 +44,7 @@ async def end(masters: Masters, app: bytes, spread: Spread, now_ms: int) -> JobR
 
 
 async def install(masters: Masters, request: Install, spread: Spread, now_ms: int) -> JobRecord:
-    """Become a job's master and return the job; a stopped one of that name, or a part of one, ends for good before.
+    """Become a job's master and return the job; a stopped one of that name, or what is left of it, ends for good before.
 
     Raises:
         JobError: it cannot run here, or another definition of the name is running; see `Masters.install`.
@@ -52,7 +52,7 @@ async def install(masters: Masters, request: Install, spread: Spread, now_ms: in
     """
     job = request.job
     app, definition = job.definition.app_id, job.definition
-    if masters.rests(app) or _is_left_over(masters, job):
+    if _is_left_over(masters, job):
         # What cannot run must not cost the other its windows.
         check_definition(definition)
         require_application(definition)
@@ -64,10 +64,13 @@ async def install(masters: Masters, request: Install, spread: Spread, now_ms: in
 
 
 def _is_left_over(masters: Masters, job: JobRecord) -> bool:
-    """Tell whether a part that is mastered here is of an earlier publication than the one that a job is a part of."""
-    app = job.definition.app_id
-    # The first part of the new one is there already: it was asked whether the name is free.
-    return bool(job.definition.part) and app in masters and masters.job(app).publication != job.publication
+    """Tell whether what is mastered here under a job's name goes for it: stopped, or a part of another publication."""
+    definition = job.definition
+    if not definition.part:
+        return masters.rests(definition.app_id)
+    # The first part of the new one is there already: it was asked whether the name is free. If it is the old one still,
+    # which was resumed, a part that rests has only not heard of that yet.
+    return definition.app_id in masters and masters.job(definition.app_id).publication != job.publication
 
 
 async def _wait_ended(masters: Masters, app: bytes) -> None:

@@ -20,7 +20,7 @@ from agents.requests import JobRecord
 from agents.service import Service
 from overlay.ids import app_id, partition_id
 from tests.agents.parts.shares import record
-from tests.agents.shop import running
+from tests.agents.shop import change, running
 from tests.overlay.cluster import wait_until
 
 JOB = """
@@ -121,6 +121,31 @@ async def test_a_part_that_never_heard_of_the_stop_is_freed_too(
         now = [job for agent in agents for job in agent.masters.jobs]
         assert len(now) == trees and len({job.publication for job in now}) == 1
         assert not old & {job.tree for job in now}
+
+
+async def test_a_part_that_has_not_heard_that_its_job_was_resumed_is_kept_when_that_is_published_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, deaf = Telling._tell_part, False
+
+    async def tells(self: Telling, job: JobRecord, part: int) -> None:
+        if deaf and part == 1:
+            raise UnavailableError("it hears nothing")
+        await tell(self, job, part)
+
+    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(reigns, "TOLD_S", 0.1)
+    async with running(tmp_path, 2) as agents:
+        await publish(agents[0], 2)
+        trees = {job.tree for agent in agents for job in agent.masters.jobs}
+        await Service(agents[0]).stop("shop", "sold")
+        await wait_until(lambda: all(job.rests for agent in agents for job in agent.masters.jobs))
+        deaf = True
+        await change(agents[0], "resume")
+        await publish(agents[1], 2)
+        deaf = False
+        await wait_until(lambda: not any(job.rests for agent in agents for job in agent.masters.jobs))
+        assert {job.tree for agent in agents for job in agent.masters.jobs} == trees
 
 
 @pytest.mark.parametrize(
