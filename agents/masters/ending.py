@@ -44,7 +44,7 @@ async def end(masters: Masters, app: bytes, spread: Spread, now_ms: int) -> JobR
 
 
 async def install(masters: Masters, request: Install, spread: Spread, now_ms: int) -> JobRecord:
-    """Become a job's master and return the job; a stopped one of that name, or what is left of it, ends for good before.
+    """Become a job's master and return the job; a stopped one of that name, or a left part of it, ends before.
 
     Raises:
         JobError: it cannot run here, or another definition of the name is running; see `Masters.install`.

@@ -42,12 +42,13 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, plan: Plan, shares: Sequence[Shared], limit: int | None) -> Gathered:
         """Put shares of one window together; UnavailableError where their rows are none of the plan."""
-        shape = shape_of(plan)
+        # The first one always has some; another one that has no columns counts the window by another version.
+        having, shape = [shares[0], *(each for each in shares[1:] if each.columns)], shape_of(plan)
         return cls(
             key=f"{plan.definition.creator}/{plan.definition.name}",
             plan=plan,
             span=shares[0].span,
-            rows=plan.join([unpack_rows(each.columns, shape) for each in shares if each.columns], limit),
+            rows=plan.join([unpack_rows(each.columns, shape) for each in having], limit),
             label=joined_label([each.label for each in shares]),
             gaps=max(each.gaps for each in shares),
             through_ms=least_through([each.through_ms for each in shares]),

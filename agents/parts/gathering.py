@@ -131,9 +131,12 @@ class Gathering:
         raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
 
     def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[int]:
-        """Return the parts that may have a key by a version's definition; all for all keys."""
+        """Return the parts to ask for a key, which may be there by a version's definition; all for all keys."""
         only = None if key is None else part_of_key(self._plan(job, definition), key)
-        return range(definition.options.trees) if only is None else [only]
+        if only is None:
+            return range(definition.options.trees)
+        # Of a job that was changed the first part says by which version a window counts.
+        return sorted({0, only}) if job.versions else [only]
 
     async def _shares(
         self, job: JobRecord, parts: Sequence[int], window: str | Span, key: str | None, limit: int | None

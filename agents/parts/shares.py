@@ -73,11 +73,12 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 async def share(masters: Masters, request: Share) -> Json:
     """Answer one window of a part mastered here; errors as `Master.find`."""
-    job, master = masters.job(request.app), masters.master(request.app)
+    master = masters.master(request.app)
     span = Span(*request.span) if request.span is not None else resolve(master, request.window)
     found, columns = await asyncio.to_thread(_find, master, span, request)
     shared = Shared(
-        job=job,
+        # Now only: it may have been changed since, but it has the version that was found.
+        job=masters.job(request.app),
         span=span,
         through_ms=found.through_ms,
         edition=found.edition,
@@ -94,8 +95,10 @@ async def share(masters: Masters, request: Share) -> Json:
 def _find(master: Master, span: Span | None, request: Share) -> tuple[Found, list[list[Any]]]:
     found = master.find(span, request.key)
     if request.version not in (None, found.by.version.number):
-        roster = tuple(sorted(master.state.rollup.roster))
-        return found._replace(label=replace(found.label, expected=len(roster), missing=roster)), []
+        rollup = master.state.rollup
+        # Who is expected no more may have brought some of what is left out.
+        everybody = tuple(sorted({*found.label.missing, *rollup.roster, *rollup.retired}))
+        return found._replace(label=replace(found.label, expected=len(everybody), missing=everybody)), []
     bounds = None if span is None else (span.start_ms, span.end_ms)
     return found, pack_rows(found.by.plan.ranked(found.paos, bounds, request.limit))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents.catalogue import Catalogue
+from agents.errors import UnavailableError
 from agents.jobs.plan import compile_job
 from agents.jobs.versions import Version
 from agents.masters.results import Label, Span
@@ -41,16 +43,16 @@ def changed(part: int) -> JobRecord:
 class Masters:
     """The masters of all parts; each has the row of the keys that are its own."""
 
-    def __init__(self, counts_by: dict[int, int]) -> None:
-        self.counts_by = counts_by
+    def __init__(self, counts_by: dict[int, int], job_of: Callable[[int], JobRecord] = changed) -> None:
+        self.counts_by, self.job_of = counts_by, job_of
         self.asked: list[tuple[int, int | None]] = []
 
     async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Answer:
         assert isinstance(request, Share)
         part = int(key.partition("#")[2] or 0)
         self.asked.append((part, request.version))
-        job, version = changed(part), self.counts_by.get(part, 1)
-        plan = compile_job(job.history[version - 1].definition, COLUMNS)
+        job, version = self.job_of(part), self.counts_by.get(part, 1)
+        plan = compile_job(next(each.definition for each in job.history if each.number == version), COLUMNS)
         empty = plan.grouped.empty().drop("interval")
         fits = request.version in (None, version)
         columns = pack_rows(plan.ranked(empty, (SPAN.start_ms, SPAN.end_ms))) if fits else []
@@ -61,20 +63,54 @@ class Masters:
 
 
 async def asked_for(masters: Masters, key: str | None) -> dict[str, Any]:
-    result, _ = await Gathering(masters.ask, Catalogue()).result(changed(0), SPAN, key)
+    result, _ = await Gathering(masters.ask, Catalogue()).result(masters.job_of(0), SPAN, key)
     return result
 
 
 async def test_a_key_is_looked_for_everywhere_where_an_older_version_has_keys_of_another_type() -> None:
     old, new = (compile_job(version.definition, COLUMNS) for version in changed(0).history)
-    moved = next(str(n) for n in range(100) if part_of_key(old, str(n)) != part_of_key(new, str(n)))
-    stays = next(str(n) for n in range(100) if part_of_key(old, str(n)) == part_of_key(new, str(n)))
+    parts = {str(n): (part_of_key(old, str(n)), part_of_key(new, str(n))) for n in range(100)}
+    moved = next(key for key, (before, now) in parts.items() if before not in (0, now))
+    stays = next(key for key, (before, now) in parts.items() if before == now != 0)
     masters = Masters({})
     assert (await asked_for(masters, moved))["version"] == 1
-    assert masters.asked == [(part_of_key(new, moved), None), *((part, None) for part in range(TREES))]
+    first = [(part, None) for part in sorted({0, part_of_key(new, moved)})]
+    assert masters.asked == [*first, *((part, None) for part in range(TREES))]
     masters.asked.clear()
     await asked_for(masters, stays)
-    assert masters.asked == [(part_of_key(new, stays), None)]
+    assert masters.asked == [(0, None), (part_of_key(new, stays), None)]
+
+
+async def test_a_key_is_counted_by_the_version_of_the_first_part_as_all_others_are() -> None:
+    old, new = (compile_job(version.definition, COLUMNS) for version in changed(0).history)
+    key = next(str(n) for n in range(100) if part_of_key(old, str(n)) == part_of_key(new, str(n)) != 0)
+    part = part_of_key(new, key)
+    assert part is not None
+    masters = Masters({0: 2, part: 1})
+    result = await asked_for(masters, key)
+    assert masters.asked == [(0, None), (part, None), (part, 2)]
+    assert result["version"] == 2 and result["completeness"]["missing"] == ["a", "b"]
+
+
+async def test_of_a_job_that_was_never_changed_only_the_part_of_the_key_is_asked() -> None:
+    definition = changed(0).history[0].definition
+    masters = Masters({}, lambda part: replace(record(part), definition=replace(definition, part=part)))
+    plan = compile_job(definition, COLUMNS)
+    key = next(str(n) for n in range(100) if part_of_key(plan, str(n)))
+    await asked_for(masters, key)
+    assert masters.asked == [(part_of_key(plan, key), None)]
+
+
+async def test_a_first_part_without_columns_is_no_share() -> None:
+    masters = Masters({})
+    ask = masters.ask
+
+    async def asks(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+        body, hops = await ask(key, request, timeout_ms)
+        return {**body, "columns": []}, hops
+
+    with pytest.raises(UnavailableError, match="rows that are none of this job"):
+        await Gathering(asks, Catalogue()).result(changed(0), SPAN)
 
 
 @pytest.mark.parametrize("first", [1, 2])

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
+from unittest.mock import MagicMock
 
 import msgspec
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agents.errors import UnavailableError
 from agents.jobs.plan import Plan
+from agents.jobs.versions import Version, compile_versions
+from agents.masters.master import Master
 from agents.masters.results import Label, Span
-from agents.parts.shares import common_span, joined_label, least_through, pack_rows, part_of_key, shape_of, unpack_rows
+from agents.masters.state import MasterState
+from agents.parts.requests import Share
+from agents.parts.shares import (
+    common_span,
+    joined_label,
+    least_through,
+    pack_rows,
+    part_of_key,
+    shape_of,
+    share,
+    unpack_rows,
+)
+from agents.store.database import Database
+from agents.store.panes import Panes
 from cbt import INTERVAL, split
-from tests.agents.parts.shares import shared
-from tests.agents.plans import events, plan_of
+from overlay.contract import NEVER, RollupState, RosterEntry
+from tests.agents.parts.shares import record, shared
+from tests.agents.plans import COLUMNS, events, plan_of
 
 QUERIES = [
     "SELECT product, count(*) AS n FROM clicks GROUP BY product, window(ts, '4 seconds') ORDER BY n DESC LIMIT 4",
@@ -125,3 +144,26 @@ def test_shares_of_a_job_that_reads_its_last_result_are_rows_of_its_groups() -> 
     paos = paos_of(plan, [(0, "a", 1), (1, "a", 1), (2, "b", 5)]).drop(INTERVAL)
     ranked = plan.ranked(plan.iterating.regroup(paos, last), (0, 4_000))
     assert over_the_wire(ranked, plan).rows() == [("a", 82), ("b", 5)]
+
+
+TOTALS = replace(PLANS[1].definition, part=1, columns={name: kind.ddl for name, kind in COLUMNS.items()})
+VERSIONS = [
+    Version(number=1, definition=replace(TOTALS, version=1)),
+    Version(number=2, definition=replace(TOTALS, version=2), what="reset", since=5, begins=5, states=2),
+]
+JOB = replace(record(1), definition=VERSIONS[-1].definition, versions=tuple(VERSIONS))
+
+
+@pytest.mark.parametrize(("version", "missing"), [(None, ()), (2, ()), (1, ("a", "gone"))])
+async def test_a_part_that_counts_by_another_version_has_no_rows_and_names_whoever_may_have_brought_some(
+    tmp_path: pathlib.Path, version: int | None, missing: tuple[str, ...]
+) -> None:
+    entry = RosterEntry(admitted=NEVER)
+    state = MasterState(rollup=RollupState(7, {"a": entry}, {"gone": entry}), since={2: {"a": 5, "gone": 5}})
+    database = Database(tmp_path / "state.db")
+    master = Master(compile_versions(JOB.history), Panes(database), msgspec.msgpack.encode(state))
+    masters = MagicMock(job=lambda app: JOB, master=lambda app: master, name_of=str)
+    body = await share(masters, Share(JOB.definition.app_id, "latest", version=version))
+    database.close()
+    assert (body["version"], body["label"]["missing"]) == (2, missing)
+    assert bool(body["columns"]) != bool(missing)
