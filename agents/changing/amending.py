@@ -41,10 +41,11 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
         job, master = masters.job(app), masters.master(app)
         made = next((version.number for version in job.history if version.token == request.token), None)
         if made is not None:
+            # Whoever leads the job by then: it is decided.
+            if job.definition.options.trees > 1:
+                await masters.told(app)
             history = describe_history(job, master.plan, master.state.begins)
             return next(row for row in history if row["version"] == made)
         version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms, masters.admits)
         await masters.decide(app, Turn(version))
-        if job.definition.options.trees > 1:
-            await masters.told(app)
     raise UnavailableError("the job is being changed by others at this moment; try again")

@@ -77,9 +77,10 @@ class Reigns:
 
     async def told(self, app: bytes) -> None:
         """Wait until everybody was told of a job's newest version, but not for long: who is away is told later."""
-        telling = self._telling.get(app)
-        if telling is not None:
-            await asyncio.wait([telling], timeout=TOLD_S)
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + TOLD_S
+        while (telling := self._telling.get(app)) is not None and not telling.done() and loop.time() < end_s:
+            await asyncio.wait([telling], timeout=end_s - loop.time())
 
     async def stop(self) -> None:
         """End what is done for the jobs; nothing is forgotten."""
@@ -111,6 +112,9 @@ class Reigns:
                 )
                 # By the job's own tree first, which all its agents are in.
                 self._node.add_record(job.tree, Record(JOB_KEY, job.stamp_ms, job.encode()))
+                if app in self._telling:
+                    # Where somebody is away for long there would be one for each version; a later one has them all.
+                    self._telling[app].cancel()
                 self._telling[app] = self._begin(app, self._tell_all(copy))
                 self._begin(app, self._end_in_time(app, copy))
                 self._tell(app)

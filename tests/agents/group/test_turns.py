@@ -82,6 +82,45 @@ def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says
     assert [call.kwargs["leap_after_ms"] for call in node.join_tree.call_args_list] == [60_000]
 
 
+def test_while_somebody_cannot_be_told_only_the_newest_version_is_tried(copies: Copies) -> None:
+    trying: list[int] = []
+    away = True
+
+    async def tell(job: JobRecord) -> None:
+        trying.append(job.definition.version)
+        try:
+            await asyncio.wait_for(asyncio.Event().wait(), None if away else 0.001)
+        except TimeoutError:
+            return
+        finally:
+            trying.remove(job.definition.version)
+
+    async def play() -> None:
+        nonlocal away
+        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), tell, lambda: 8)
+        reigns.rooted[DEFINITION.app_id] = asyncio.Event()
+        copies.changed = reigns.on_changed
+        copy = copies.get(DEFINITION.app_id)
+        assert copy is not None
+        copy.leads = True
+        for number in range(2, 7):
+            away = number < 6
+            version = Version(number=number, definition=replace(PATIENT, version=number), since=5, begins=5)
+            if not away:
+                waiting = asyncio.create_task(reigns.told(DEFINITION.app_id))
+                await asyncio.sleep(0)
+            await copies.on_apply(JOB.tree, Place(1, 8 + number), Kind.COMMAND, encode_command(Turn(version)))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert trying == [number]
+        # Who waits for an earlier version is told once the newest one is.
+        await waiting
+        assert trying == []
+        await reigns.stop()
+
+    asyncio.run(play())
+
+
 STOP = Version(number=2, definition=replace(DEFINITION, version=2), what="stop", since=5, ends_ms=9)
 RESUME = Version(number=3, definition=replace(DEFINITION, version=3), what="resume", since=7)
 
