@@ -93,7 +93,7 @@ class Agent:
         self._fetcher = Fetcher(self.agent_id, self.node, panes, logs, self._controls, self.copies)
         self._pages = Pages(panes, self._controls, self.copies)
         telling = Telling(self.publisher.spread, lambda key, request, ms: self.asking.ask(key, request, ms))
-        self._reigns = Reigns(self.node, self.copies, self._controls, self.catalogue, telling.tell, self.now_ms)
+        self._reigns = Reigns(self.node, self.copies, self._controls, self.catalogue, telling, self.now_ms)
         self.copies.changed, self.copies.opened = self._on_decided, self._reigns.on_opened
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}

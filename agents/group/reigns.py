@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
+from typing import Protocol
 
 import msgspec
 
@@ -34,6 +35,8 @@ JOB_KEY = "job"
 SPREAD_RETRY_S, SPREAD_RETRY_S_MAX = 0.1, 5.0
 #: How often the clock, which may be set, is looked at while the end of a stopped job is far.
 LOOK_S_MAX = 60.0
+#: How soon others are asked again whether a stopped job whose time is over ends.
+OVER_RETRY_S = 2.0
 #: Whoever changes a job waits at most so long until those whom it concerns were told.
 TOLD_S = 2.0
 #: The leader of a job that is over stays so long for members that have not heard of it.
@@ -42,6 +45,16 @@ END_S = 2.0
 DROP_S = 3 * END_S
 #: ... and is looked for so many times: it may be on its way to this agent only now.
 DROP_LOOKS = 5
+
+
+class Others(Protocol):
+    """All others whom a job that is mastered here concerns (`agents.parts.adopting.Telling`)."""
+
+    async def tell(self, job: JobRecord) -> None:
+        """Tell them of its record; raises ElfError if not all have heard."""
+
+    async def is_over(self, job: JobRecord) -> bool:
+        """Tell whether a stopped job whose time is over ends, as far as they say; raises ElfError if they do not."""
 
 
 class Reigns:
@@ -53,7 +66,7 @@ class Reigns:
         controls: where the control logs of their trees live.
         catalogue: told of each job before its tree is joined, so that payloads of it can be merged here; knows which
             are over.
-        tell: tells all others whom a job concerns of its record: agents with its source, masters of its other parts.
+        others: all others whom a job concerns: agents with its source, masters of its other parts.
         now_ms: wall clock.
     """
 
@@ -63,11 +76,11 @@ class Reigns:
         copies: Copies,
         controls: Controls,
         catalogue: Catalogue,
-        tell: Callable[[JobRecord], Awaitable[None]],
+        others: Others,
         now_ms: Callable[[], int],
     ) -> None:
         self._node, self._copies, self._controls, self._catalogue = node, copies, controls, catalogue
-        self._tell_others, self._now_ms = tell, now_ms
+        self._others, self._now_ms = others, now_ms
         #: Jobs of which the tree has its root here -> set when there is something new.
         self.rooted: dict[bytes, asyncio.Event] = {}
         #: What is done for jobs while we lead them; under None, what goes on whoever leads.
@@ -186,6 +199,12 @@ class Reigns:
             if left_ms > 0:
                 await asyncio.sleep(min(left_ms / 1000, LOOK_S_MAX))
                 continue
+            over = False
+            with contextlib.suppress(ElfError, OverlayError):
+                over = await self._others.is_over(copy.job)
+            if not over:
+                await asyncio.sleep(OVER_RETRY_S)
+                continue
             log.info("job %s was not resumed in time, and ends", copy.job.definition.key)
             # Decided like every version of it: a resume that came first counts.
             with contextlib.suppress(OverlayError):
@@ -200,7 +219,7 @@ class Reigns:
         pause_s = SPREAD_RETRY_S
         while copy.leads:
             with contextlib.suppress(ElfError, OverlayError):
-                await self._tell_others(copy.job)
+                await self._others.tell(copy.job)
                 return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, SPREAD_RETRY_S_MAX)

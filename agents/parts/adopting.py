@@ -3,7 +3,8 @@
 Each part has versions of its own, decided by its own root group, with the numbers and from the interval on that those
 of the first part have: its master tells the others' until they have them. A part that hears of one too late, as it had
 no master, say, counts by it from its next commit on; windows that it has counted by another one until then lack its
-rows, and name all agents as missing (`agents.parts.shares`).
+rows, and name all agents as missing (`agents.parts.shares`). When the time of a stopped job is over the first part
+ends, and then the others: of a resume that was decided just before they may not have heard.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from msgspec.structs import replace
 
 from agents.changing.deciding import with_version
-from agents.errors import ElfError, JobError, UnavailableError
+from agents.errors import ElfError, JobError, UnavailableError, UnknownJobError
 from agents.group.commands import Turn
 from agents.jobs.own import Admits
 from agents.jobs.plan import compile_job
 from agents.jobs.versions import Version, check_change, compile_versions
 from agents.masters.masters import Masters
 from agents.parts.gathering import Ask
+from agents.parts.replaced import First
 from agents.parts.requests import Adopt
-from agents.requests import JobRecord
+from agents.requests import Describe, JobRecord
 from overlay.contract import NEVER
 
 log = logging.getLogger(__name__)
@@ -106,6 +109,28 @@ class Telling:
         for answer in told:
             if isinstance(answer, BaseException):
                 raise answer
+
+    async def is_over(self, job: JobRecord) -> bool:
+        """Tell whether a stopped job ends now that its time is over; a part does once the first one has.
+
+        It may not have heard of a resume, or of a stop that came later.
+
+        Raises:
+            ElfError: the first part's master cannot be asked now.
+        """
+        definition = job.definition
+        if not definition.part:
+            return True
+        try:
+            answer, _ = await self._ask(
+                f"{definition.creator}/{definition.name}", Describe(definition.app_of(0)), ASK_MS
+            )
+            first = msgspec.convert(answer, First)
+        except UnknownJobError:
+            return True
+        except msgspec.ValidationError as error:
+            raise UnavailableError(f"the master of {definition.key} describes what is no job: {error}") from None
+        return first.backfill.instance != job.publication
 
     async def _tell_part(self, job: JobRecord, part: int) -> None:
         key = f"{job.definition.key}#{part}"

@@ -35,7 +35,7 @@ class _Publication(msgspec.Struct, frozen=True):
     instance: str
 
 
-class _First(msgspec.Struct, frozen=True):
+class First(msgspec.Struct, frozen=True):
     """What the master of a job's first part tells of it."""
 
     trees: int
@@ -53,7 +53,7 @@ def is_replaced(job: JobRecord, described: Any) -> bool:
         described: what the master of part 0 says of the job; from a peer it may be anything.
     """
     try:
-        first = msgspec.convert(described, _First)
+        first = msgspec.convert(described, First)
     except msgspec.ValidationError:
         return False
     later = first.backfill.instance != job.publication and first.published_ms >= job.published_ms

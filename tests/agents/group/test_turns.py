@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 from msgspec.structs import replace
@@ -25,6 +25,11 @@ HERE = Contact.at("127.0.0.1", 9)
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
 JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=9, published_ms=7, instance="i", stamp_ms=7)
 PATIENT = replace(DEFINITION, version=2, options=replace(DEFINITION.options, leap_after_ms=60_000))
+
+
+def others(tell: Any) -> Any:
+    """All others whom the job concerns, of which each says that its time is over once it is."""
+    return MagicMock(tell=tell, is_over=AsyncMock(return_value=True))
 
 
 @pytest.fixture
@@ -71,7 +76,7 @@ def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says
         return True
 
     async def play() -> None:
-        reigns = Reigns(node, copies, MagicMock(), MagicMock(), spread, lambda: 8)
+        reigns = Reigns(node, copies, MagicMock(), MagicMock(), others(spread), lambda: 8)
         reigns.rooted[DEFINITION.app_id] = asyncio.Event()
         copies.changed = reigns.on_changed
         sound = Version(number=2, definition=PATIENT, since=5, begins=5)
@@ -97,7 +102,7 @@ def test_while_somebody_cannot_be_told_only_the_newest_version_is_tried(copies: 
 
     async def play() -> None:
         nonlocal away
-        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), tell, lambda: 8)
+        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(tell), lambda: 8)
         reigns.rooted[DEFINITION.app_id] = asyncio.Event()
         copies.changed = reigns.on_changed
         copy = copies.get(DEFINITION.app_id)
@@ -162,7 +167,7 @@ def test_the_leader_ends_a_stopped_job_when_its_time_is_over(copies: Copies) -> 
         copies.propose = propose  # type: ignore[method-assign]
         await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
         copy.leads, told[:] = True, []
-        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), spread, lambda: now_ms)
+        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(spread), lambda: now_ms)
         task = asyncio.create_task(reigns._end_in_time(DEFINITION.app_id, copy))
         await asyncio.sleep(0)
         assert not proposed and not told, "its time is not over"

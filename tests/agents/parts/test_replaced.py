@@ -148,6 +148,41 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_is_kept_when_t
         assert {job.tree for agent in agents for job in agent.masters.jobs} == trees
 
 
+async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_when_its_time_is_over(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, deaf, asked = Telling._tell_part, False, 0
+    is_over = Telling.is_over
+
+    async def tells(self: Telling, job: JobRecord, part: int) -> None:
+        if deaf and part == 1:
+            raise UnavailableError("it hears nothing")
+        await tell(self, job, part)
+
+    async def asks(self: Telling, job: JobRecord) -> bool:
+        nonlocal asked
+        asked += 1
+        return await is_over(self, job)
+
+    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Telling, "is_over", asks)
+    for name in ("TOLD_S", "SPREAD_RETRY_S_MAX", "OVER_RETRY_S"):
+        monkeypatch.setattr(reigns, name, 0.1)
+    async with running(tmp_path, 2) as agents:
+        await publish(agents[0], 2)
+        trees = {job.tree for agent in agents for job in agent.masters.jobs}
+        await Service(agents[0]).stop("shop", "sold", 2_000)
+        await wait_until(lambda: all(job.rests for agent in agents for job in agent.masters.jobs))
+        deaf = True
+        await change(agents[0], "resume")
+        await wait_until(lambda: asked > 2)
+        deaf = False
+        await wait_until(lambda: not any(job.rests for agent in agents for job in agent.masters.jobs))
+        assert {job.tree for agent in agents for job in agent.masters.jobs} == trees
+        await Service(agents[0]).stop("shop", "sold", 1)
+        await wait_until(lambda: not keepers(agents, APPS))
+
+
 @pytest.mark.parametrize(
     ("trees", "published_ms", "instance", "expected"),
     [
