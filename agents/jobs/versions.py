@@ -58,7 +58,8 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     since: Interval = NEVER
     begins: Interval = NEVER
     states: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
-    made_ms: int = 0
+    #: A job's record is stamped with it: no record has a later one than dates go.
+    made_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] = 0
     token: Annotated[str, msgspec.Meta(max_length=64)] = ""
     ends_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] | None = None
     why: Annotated[str, msgspec.Meta(max_length=WHY_CHARS_MAX)] = ""

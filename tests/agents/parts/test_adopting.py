@@ -6,6 +6,7 @@ import pathlib
 import time
 from typing import Any, cast
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ from agents.parts.adopting import Telling, adopt, adopted
 from agents.parts.gathering import Answer
 from agents.parts.requests import Adopt
 from agents.publishing.locating import JobRequest
-from agents.requests import JobRecord
+from agents.requests import JobRecord, decode_request, encode
 from agents.service import Service
 from overlay.contract import NEVER
 from tests.agents.changing.test_changing import FEW, JOB, SUMS
@@ -163,6 +164,15 @@ async def test_what_does_not_fit_a_part_is_refused(
     with pytest.raises(error, match=why):
         await adopt(cast(Masters, masters), request_)
     assert masters.job(b"") == job
+
+
+@pytest.mark.parametrize("made_ms", [-1, 1 << 60])
+def test_a_version_of_a_time_without_a_date_is_no_message(made_ms: int) -> None:
+    """The part's record would get a stamp that no agent could read any more."""
+    sound = told()
+    assert decode_request(encode(sound)) == sound
+    with pytest.raises(msgspec.DecodeError):
+        decode_request(encode(replace(sound, versions=(replace(sound.versions[-1], made_ms=made_ms),))))
 
 
 async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None:
