@@ -70,7 +70,11 @@ def _is_left_over(masters: Masters, job: JobRecord) -> bool:
         return masters.rests(definition.app_id)
     # The first part of the new one is there already: it was asked whether the name is free. If it is the old one still,
     # which was resumed, a part that rests has only not heard of that yet.
-    return definition.app_id in masters and masters.job(definition.app_id).publication != job.publication
+    if definition.app_id not in masters:
+        return False
+    known = masters.job(definition.app_id)
+    # A question of before may come late.
+    return known.publication != job.publication and known.published_ms <= job.published_ms
 
 
 async def _wait_ended(masters: Masters, app: bytes) -> None:

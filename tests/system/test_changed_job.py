@@ -40,8 +40,11 @@ def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: l
     def sell() -> int:
         now_ms = time.time_ns() // 1_000_000
         for each in clients:
-            kinds = [(kind, rng.choice("xyz"), rng.randint(1, 3)) for kind in "aabb"]
-            each.ingest("orders", [{"ts": now_ms, "product": p, "kind": k, "cents": c} for k, p, c in kinds])
+            # Of several intervals, and so of several versions, in one batch.
+            ages = (0, 100, 200, 250)
+            sold = [(kind, rng.choice("xyz"), rng.randint(1, 3), age) for kind in "ab" for age in ages]
+            rows = [{"ts": now_ms - age, "product": p, "kind": k, "cents": c} for k, p, c, age in sold]
+            each.ingest("orders", rows)
         return now_ms
 
     def through_ms() -> int:

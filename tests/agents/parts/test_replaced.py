@@ -8,11 +8,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from agents.agent import Agent
 from agents.errors import UnavailableError
 from agents.group import reigns
+from agents.masters.ending import _is_left_over
 from agents.parts import replaced
 from agents.parts.adopting import Telling
 from agents.parts.replaced import is_replaced
@@ -198,3 +200,32 @@ def test_a_part_is_replaced_by_a_later_job_that_has_no_such_part(
     described = {"trees": trees, "published_ms": published_ms, "backfill": {"instance": instance}}
     assert is_replaced(record(2, "one"), described) is expected
     assert not any(is_replaced(record(2, "one"), nonsense) for nonsense in (None, {}, {**described, "trees": "x"}))
+
+
+@pytest.mark.parametrize(
+    ("publication", "published_ms", "rests", "expected"),
+    [
+        ("two", 5, False, True),
+        ("two", 5, True, True),
+        ("one", 5, True, False),
+        ("two", -1, True, False),
+    ],
+    ids=["running", "resting", "the same", "a late question"],
+)
+def test_a_part_goes_for_one_of_a_later_publication_only(
+    publication: str, published_ms: int, rests: bool, expected: bool
+) -> None:
+    class Masters(dict[bytes, JobRecord]):
+        def job(self, app: bytes) -> JobRecord:
+            return self[app]
+
+        def rests(self, app: bytes) -> bool:
+            return rests
+
+    known = record(2, "one")
+    masters: Any = Masters({known.definition.app_id: known})
+    asked = msgspec.structs.replace(record(2, publication), published_ms=published_ms)
+    assert _is_left_over(masters, asked) is expected
+    assert not _is_left_over(masters, msgspec.structs.replace(asked, definition=record(1).definition))
+    first: Any = Masters({record().definition.app_id: record()})
+    assert _is_left_over(first, record(0, "two")) is rests
