@@ -121,15 +121,16 @@ class Feedback:
 
     async def _follow_others(self, app: bytes) -> None:
         """Tell all agents the newest result that several masters make, and again whenever late data has changed it."""
-        newest_ms, limit = 0, self._rows(app)
+        newest_ms: int | None = None
+        limit = self._rows(app)
         try:
             async with contextlib.aclosing(self._results.followed(app, limit)) as results:
                 async for result in results:
                     if self._rows(app) != limit:
                         return  # the job was changed, and wants others
-                    end_ms = result["window"]["end_ms"] if result["window"] is not None else newest_ms
-                    if end_ms >= newest_ms:
-                        newest_ms = end_ms
+                    window = result["window"]
+                    if window is None or newest_ms is None or window["end_ms"] >= newest_ms:
+                        newest_ms = None if window is None else window["end_ms"]
                         self._say(app, self._masters.master(app).edition, packed(result))
         except UnknownJobError:
             raise
