@@ -38,8 +38,8 @@ from agents.intake.source_setup import archive_folder, make_pump, open_mirror
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from agents.own_sources import OwnSources
-from agents.parts.adopting import Telling
 from agents.parts.replaced import Replaced
+from agents.parts.telling import Telling
 from agents.publishing.publishing import Publisher
 from agents.replication.holder import Holder
 from agents.replication.replicas import Replicas

@@ -251,7 +251,7 @@ class Worker:
             # Nothing is sealed that would tell how late an event is.
             self._counting = self.versions.counting(watermark_ms // self.plan.interval_ms)
         closed = self.versions.closed(watermark_ms)
-        if self.versions.rests_from == ALWAYS:
+        if self.versions.rests_from == ALWAYS:  # else time alone changes what is counted
             self._closing_ms = self.versions.closing_ms(closed + 1)
         floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
         if closed <= floor:

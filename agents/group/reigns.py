@@ -48,7 +48,7 @@ DROP_LOOKS = 5
 
 
 class Others(Protocol):
-    """All others whom a job that is mastered here concerns (`agents.parts.adopting.Telling`)."""
+    """All others whom a job that is mastered here concerns (`agents.parts.telling.Telling`)."""
 
     async def tell(self, job: JobRecord) -> None:
         """Tell them of its record; raises ElfError if not all have heard."""

@@ -74,7 +74,7 @@ class JobResults:
         return await self._masters.follow(app, edition, after_ms, wait_ms)
 
     async def followed(self, app: bytes, limit: int) -> AsyncGenerator[Json, None]:
-        """Yield the results of a job with `others` as they come, until it is published anew; errors as `query`."""
+        """Yield the results of a job that `has_others` as they come, until it is published anew; errors as `query`."""
         job = self._masters.job(app)
         follow = self._following.parts if job.definition.joined is None else self._following.joined
         following = follow(job, limit=limit)

@@ -8,7 +8,6 @@ again.
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from agents.changing.requests import KEEP_MS, Amend
 from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.masters.results import Json
-from agents.parts.gathering import Ask
+from agents.parts.gathering import Ask, all_of
 from agents.parts.parts import trees_of
 from agents.requests import Describe, Stop
 from overlay.ids import app_id, partition_id
@@ -77,12 +76,10 @@ class Stopping:
 
     async def _end_others(self, key: str, app: bytes, trees: int) -> None:
         """End all parts but the first; raises UnavailableError unless all of them do."""
-        answers = await asyncio.gather(*(self._end(key, app, part) for part in range(1, trees)), return_exceptions=True)
-        for answer in answers:
-            if isinstance(answer, ElfError):
-                raise UnavailableError(f"{key} is stopped in part only, stop it again: {answer}")
-            if isinstance(answer, BaseException):
-                raise answer
+        try:
+            await all_of([self._end(key, app, part) for part in range(1, trees)])
+        except ElfError as error:
+            raise UnavailableError(f"{key} is stopped in part only, stop it again: {error}") from None
 
     async def _end(self, key: str, app: bytes, part: int) -> None:
         """End a part for good; one that is not there has ended."""

@@ -92,11 +92,17 @@ class WholeJobs:
             for part in range(trees_of(described))
         ]
         answers = await asyncio.gather(*questions, return_exceptions=True)
-        nobody = [answer for answer in answers if isinstance(answer, JobConflictError)]
+        leapt: list[Json] = []
+        nobody: JobConflictError | None = None
         for answer in answers:
-            if isinstance(answer, BaseException) and (answer not in nobody or len(nobody) == len(answers)):
+            if isinstance(answer, JobConflictError):
+                nobody = answer
+            elif isinstance(answer, BaseException):
                 raise answer
-        leapt = [answer[0] for answer in answers if not isinstance(answer, BaseException)]
+            else:
+                leapt.append(answer[0])
+        if nobody is not None and not leapt:
+            raise nobody
         agents = sorted({agent for each in leapt for agent in each["agents"]})
         return {"through_ms": max(each["through_ms"] for each in leapt), "agents": agents}
 

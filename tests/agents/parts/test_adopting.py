@@ -19,11 +19,9 @@ from agents.errors import JobError, JobSpecError, UnavailableError
 from agents.group.commands import Turn
 from agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versions
 from agents.masters.masters import Masters
-from agents.parts import adopting
-from agents.parts.adopting import Telling, adopt, adopted
-from agents.parts.gathering import Answer
+from agents.parts.adopting import adopt, adopted
 from agents.parts.requests import Adopt
-from agents.publishing.locating import JobRequest
+from agents.parts.telling import Telling
 from agents.requests import JobRecord, decode_request, encode
 from agents.service import Service
 from overlay.contract import NEVER
@@ -175,40 +173,6 @@ def test_a_version_of_a_time_without_a_date_is_no_message(made_ms: int) -> None:
         decode_request(encode(replace(sound, versions=(replace(sound.versions[-1], made_ms=made_ms),))))
 
 
-async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None:
-    asked: list[tuple[str, Any]] = []
-    spread: list[JobRecord] = []
-
-    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
-        asked.append((key, request))
-        if key.endswith("#1"):
-            raise UnavailableError("away")
-        return 2, []
-
-    async def spreads(job: JobRecord) -> bool:
-        spread.append(job)
-        return True
-
-    telling, versions = Telling(spreads, ask), told().versions
-    await telling.tell(FIRST)
-    assert not asked, "who was never changed has nothing to tell"
-    changed = replace(FIRST, definition=versions[-1].definition, versions=versions)
-    with pytest.raises(UnavailableError, match="away"):
-        await telling.tell(changed)
-    apps = [FIRST.definition.app_of(part) for part in (1, 2)]
-    assert [key for key, _ in asked] == ["shop/job#1", "shop/job#2"]
-    assert [(each.app, each.publication, each.versions) for _, each in asked] == [
-        (app, "one", versions) for app in apps
-    ]
-    asked.clear()
-    await telling.tell(replace(changed, stopped=True))
-    part = replace(
-        PART, definition=replace(changed.definition, part=2), versions=followed(PART, changed, NEVER).versions
-    )
-    await telling.tell(part)
-    assert not asked and len(spread) == 4
-
-
 async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +183,7 @@ async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    monkeypatch.setattr(adopting.Telling, "_tell_part", tells)
+    monkeypatch.setattr(Telling, "_tell_part", tells)
     monkeypatch.setattr("agents.group.reigns.TOLD_S", 0.1)
     monkeypatch.setattr("agents.group.reigns.SPREAD_RETRY_S_MAX", 0.2)
     async with running(tmp_path, 3) as agents:

@@ -16,8 +16,8 @@ from agents.errors import UnavailableError
 from agents.group import reigns
 from agents.masters.ending import _is_left_over
 from agents.parts import replaced
-from agents.parts.adopting import Telling
 from agents.parts.replaced import is_replaced
+from agents.parts.telling import Telling
 from agents.requests import JobRecord
 from agents.service import Service
 from overlay.ids import app_id, partition_id

@@ -17,14 +17,13 @@ from agents.jobs.definition import load_definition
 from agents.jobs.own import OwnFunction
 from agents.jobs.plan import compile_job
 from agents.signed.runners import Runners
-from cbt import BufferTree
 from elf.offline import confined
 from elf.offline.own import Own, Trusted
 from elf.offline.session import OfflineError, in_one_sentence
 from elf.offline.verify.rows import RowsPlan
 from tests.agents.signed.signed_jobs import SECRET, TRUSTED, signed
 from tests.agents.signed.test_runners import POSIX
-from tests.elf.offline.test_functions import COLUMNS, MODULE, POINTS, START_MS, on_spark, times
+from tests.elf.offline.test_functions import COLUMNS, MODULE, POINTS, START_MS, Taker, on_spark, times
 from tests.installing import install
 
 if TYPE_CHECKING:
@@ -100,23 +99,9 @@ def frame() -> pl.DataFrame:
     )
 
 
-class Taker:
-    """Events as an agent takes them in."""
-
-    jobs = "the job"
-
-    def __init__(self, text: str, runners: Runners) -> None:
-        self.plan = compile_job(load_definition(text), COLUMNS, runners.admit)
-        self.tree = BufferTree(self.plan.schema)
-
-    def insert(self, events: pl.DataFrame) -> None:
-        self.tree.insert(self.plan.reduce(events))
-
-    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
-        pass
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        return self.plan.finish(self.plan.schema.merge_window([self.tree.snapshot()]), WINDOW).rows()
+def taking(text: str, runners: Runners) -> Taker:
+    """Events as an agent takes them in that runs the job's functions."""
+    return Taker(compile_job(load_definition(text), COLUMNS, runners.admit))
 
 
 @pytest.fixture
@@ -151,9 +136,9 @@ def test_spark_has_what_agents_have_and_what_the_query_says(
     spark: SparkSession, frame: pl.DataFrame, tmp_path: pathlib.Path, runners: Runners
 ) -> None:
     text = text_of(QUERY, FUNCTIONS)
-    taker = Taker(text, runners)
+    taker = taking(text, runners)
     assert insert_whatever(taker, frame) == 3
-    ours = taker.rows()
+    ours = taker.rows(WINDOW).rows()
     theirs = RowsPlan(QUERY, own_of(text)).run(on_spark(spark, frame, tmp_path), WINDOW)
     assert ours == expected(frame) and len(ours) == 6
     assert theirs.rows == times(ours)
@@ -171,10 +156,10 @@ def test_a_function_of_the_jobs_own_hides_what_is_installed_and_what_it_answered
     functions = '[functions.spark_weight]\nargs = ["DOUBLE"]\nreturns = "STRING"\n'
     functions += 'source = "def spark_weight(x): return repr(x)"'
     text = text_of("SELECT spark_weight(n * 0e0) AS x, count(*) AS c FROM clicks GROUP BY 1 ORDER BY 1", functions)
-    taker = Taker(text, runners)
+    taker = taking(text, runners)
     taker.insert(frame)
     theirs = RowsPlan(load_definition(text).query, own_of(text)).run(on_spark(spark, frame, tmp_path), None)
-    assert theirs.rows == [("-0.0", 2), ("0.0", 7), ("None", 2)] == taker.rows()
+    assert theirs.rows == [("-0.0", 2), ("0.0", 7), ("None", 2)] == taker.rows(WINDOW).rows()
 
 
 def processes() -> set[int]:
@@ -253,7 +238,7 @@ def test_a_file_cannot_be_opened_so_the_function_fails_on_the_event(
     source = f"{POSIX}def own_opens(x): return x and str(posix().open('/etc/passwd', 0))"
     functions = f"[functions.own_opens]\nargs = [\"STRING\"]\nreturns = \"STRING\"\nsource = '''{source}'''"
     text = text_of("SELECT own_opens(k) AS file, count(*) AS c FROM clicks GROUP BY own_opens(k) ORDER BY 1", functions)
-    taker = Taker(text, runners)
+    taker = taking(text, runners)
     assert insert_whatever(taker, frame) == 9
     theirs = RowsPlan(load_definition(text).query, own_of(text)).run(on_spark(spark, frame, tmp_path), None)
-    assert theirs.rows == [(None, 1), ("", 1)] == taker.rows()
+    assert theirs.rows == [(None, 1), ("", 1)] == taker.rows(WINDOW).rows()

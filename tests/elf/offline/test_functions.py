@@ -13,7 +13,7 @@ from agents.archive.archive import Archive
 from agents.errors import JobSpecError
 from agents.intake.poison import insert_whatever
 from agents.jobs.definition import load_definition
-from agents.jobs.plan import compile_job
+from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from cbt import BufferTree
 from cbt.schema import INTERVAL
@@ -80,13 +80,17 @@ def frame() -> pl.DataFrame:
     )
 
 
+def plan_of(query: str, columns: dict[str, SqlType] = COLUMNS) -> Plan:
+    return compile_job(load_definition(query, filename="job.sql"), columns)
+
+
 class Taker:
     """Events as an agent takes them in."""
 
     jobs = "the job"
 
-    def __init__(self, query: str, columns: dict[str, SqlType]) -> None:
-        self.plan = compile_job(load_definition(query, filename="job.sql"), columns)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
         self.tree = BufferTree(self.plan.schema)
 
     def insert(self, events: pl.DataFrame) -> None:
@@ -119,7 +123,7 @@ def test_spark_calls_functions_as_agents_do(
     query = """SELECT spark_moved(at, day, n > 0, n) AS moved, spark_weight(k, 2) AS weight, count(*) AS c,
       spark_fragile(count(*)) AS few, spark_latest(at) FILTER (WHERE n > 0) AS latest, spark_latest(ts) AS newest
     FROM clicks GROUP BY 1, 2, window(ts, '1 minute') ORDER BY 1, 2"""
-    taker = Taker(query, COLUMNS)
+    taker = Taker(plan_of(query))
     assert insert_whatever(taker, frame) == 2  # n = 13, and no number of hours
     ours = times(taker.rows((START_MS, START_MS + 60_000)).rows())
     theirs = RowsPlan(query).run(on_spark(spark, frame, tmp_path), (START_MS, START_MS + 60_000))
@@ -132,12 +136,12 @@ def test_what_is_backfilled_is_what_agents_would_have(
 ) -> None:
     install(tmp_path / "site", monkeypatch, "spark-functions", POINTS, {"spark_functions": MODULE})
     keyed = "FROM clicks WHERE spark_fragile(n) > 0 GROUP BY spark_weight(k, 2), window(ts, '1 minute')"
-    taker = Taker(f"SELECT spark_weight(k, 2) AS w, sum(n) AS s {keyed}", COLUMNS)
+    taker = Taker(plan_of(f"SELECT spark_weight(k, 2) AS w, sum(n) AS s {keyed}"))
     assert insert_whatever(taker, frame) == 4
     events, span = on_spark(spark, frame, tmp_path), (START_MS, START_MS + 60_000)
     ((_, states),) = state_frames(taker.plan, events, span)
     assert [tuple(row) for row in states.collect()] == taker.tree.snapshot().select(states.columns).rows()
-    plan = Taker(f"SELECT spark_latest(at) AS x {keyed}", COLUMNS).plan
+    plan = plan_of(f"SELECT spark_latest(at) AS x {keyed}")
     with pytest.raises(JobSpecError, match=r"^spark_latest\(\) cannot be backfilled"):
         list(state_frames(plan, events, span))
 
@@ -175,7 +179,7 @@ def test_the_example_is_verified(spark: SparkSession, tmp_path: Path, monkeypatc
     archive.append(frame)
     archive.prepare(0)
     archive.commit(0)
-    taker = Taker(query, {"path": SqlType.STRING, "cents": SqlType.BIGINT})
+    taker = Taker(plan_of(query, {"path": SqlType.STRING, "cents": SqlType.BIGINT}))
     assert insert_whatever(taker, frame) > 0
     rows = taker.rows((START_MS, START_MS + 60_000))
     assert rows.height > 5 and taker.tree.snapshot()[INTERVAL].n_unique() == 1
