@@ -96,7 +96,7 @@ class WholeJobs:
         nobody: JobConflictError | None = None
         for answer in answers:
             if isinstance(answer, JobConflictError):
-                nobody = answer
+                nobody = nobody or answer  # that of the first part, whose name people know
             elif isinstance(answer, BaseException):
                 raise answer
             else:
