@@ -86,8 +86,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def publication(self) -> str:
-        """What the parts of one publication of a job have in common; those other than the first append to it."""
-        return self.instance.partition(".")[0]
+        """What the parts of one publication of a job have in common."""
+        return publication_of(self.instance)
 
     @property
     def tree(self) -> bytes:
@@ -349,6 +349,11 @@ AnyRequest = (
     | Introduce
     | ViewTree
 )
+
+
+def publication_of(instance: str) -> str:
+    """Return the publication that an instance is of; parts other than the first append to it."""
+    return instance.partition(".")[0]
 
 
 def encode(message: AnyRequest) -> bytes:

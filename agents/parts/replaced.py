@@ -31,16 +31,18 @@ ASK_MS = 5_000
 LOOK_S, RETRY_S, ASK_S = 1.0, 2.0, 30.0
 
 
-class _Publication(msgspec.Struct, frozen=True):
+class Publication(msgspec.Struct, frozen=True):
+    """Which publication a job, or a part of it, is of."""
+
     instance: str
 
 
-class First(msgspec.Struct, frozen=True):
+class _First(msgspec.Struct, frozen=True):
     """What the master of a job's first part tells of it."""
 
     trees: int
     published_ms: int
-    backfill: _Publication
+    backfill: Publication
 
 
 def is_replaced(job: JobRecord, described: Any) -> bool:
@@ -53,7 +55,7 @@ def is_replaced(job: JobRecord, described: Any) -> bool:
         described: what the master of part 0 says of the job; from a peer it may be anything.
     """
     try:
-        first = msgspec.convert(described, First)
+        first = msgspec.convert(described, _First)
     except msgspec.ValidationError:
         return False
     later = first.backfill.instance != job.publication and first.published_ms >= job.published_ms

@@ -2,7 +2,8 @@
 
 Agents with the job's source are told of its record; of a job with several trees the masters of its other parts are told
 of the versions that the first one has (`agents.parts.adopting`). When the time of a stopped job is over the first part
-ends, and then the others: of a resume that was decided just before they may not have heard.
+ends, once all others have heard of the stop, for nobody tells them of it afterwards; and then those: of a resume that
+was decided just before they may not have heard.
 """
 
 from __future__ import annotations
@@ -14,13 +15,20 @@ import msgspec
 
 from agents.errors import ElfError, UnavailableError, UnknownJobError
 from agents.parts.gathering import Ask, all_of
-from agents.parts.replaced import First
+from agents.parts.replaced import Publication
 from agents.parts.requests import Adopt
-from agents.requests import Describe, JobRecord
+from agents.requests import Describe, JobRecord, publication_of
 
 log = logging.getLogger(__name__)
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
 ASK_MS = 5_000
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """What the master of a part tells of it."""
+
+    version: int
+    backfill: Publication
 
 
 class Telling:
@@ -46,26 +54,34 @@ class Telling:
         await all_of(questions)
 
     async def is_over(self, job: JobRecord) -> bool:
-        """Tell whether a stopped job ends now that its time is over; a part does once the first one has.
+        """Tell whether a stopped job ends now that its time is over: its first part before the others.
 
-        It may not have heard of a resume, or of a stop that came later.
+        The first one does when all others know of the stop, and they when it is gone, as they may not have heard of a
+        resume, or of a stop that came later.
 
         Raises:
-            ElfError: the first part's master cannot be asked now.
+            ElfError: the master of another part cannot be asked now.
         """
-        definition = job.definition
-        if not definition.part:
-            return True
+        if job.definition.part:
+            return await self._described(job, 0) is None
+        newest = job.history[-1].number
+        for part in range(1, job.definition.options.trees):
+            described = await self._described(job, part)
+            if described is not None and described.version < newest:
+                return False
+        return True
+
+    async def _described(self, job: JobRecord, part: int) -> _Part | None:
+        """Describe a part of a job's publication; None if it is gone, or of another one."""
+        key = f"{job.definition.creator}/{job.definition.name}" + (f"#{part}" if part else "")
         try:
-            answer, _ = await self._ask(
-                f"{definition.creator}/{definition.name}", Describe(definition.app_of(0)), ASK_MS
-            )
-            first = msgspec.convert(answer, First)
+            answer, _ = await self._ask(key, Describe(job.definition.app_of(part)), ASK_MS)
+            described = msgspec.convert(answer, _Part)
         except UnknownJobError:
-            return True
+            return None
         except msgspec.ValidationError as error:
-            raise UnavailableError(f"the master of {definition.key} describes what is no job: {error}") from None
-        return first.backfill.instance != job.publication
+            raise UnavailableError(f"the master of {key} describes what is no job: {error}") from None
+        return described if publication_of(described.backfill.instance) == job.publication else None
 
     async def _tell_part(self, job: JobRecord, part: int) -> None:
         key = f"{job.definition.key}#{part}"

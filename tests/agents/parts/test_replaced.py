@@ -185,6 +185,33 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_w
         await wait_until(lambda: not keepers(agents, APPS))
 
 
+async def test_a_stop_that_a_part_hears_of_only_after_the_job_was_kept_for_long_enough_ends_all_parts(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell, is_over, deaf, answers = Telling._tell_part, Telling.is_over, True, list[bool]()
+
+    async def tells(self: Telling, job: JobRecord, part: int) -> None:
+        if deaf and part == 1:
+            raise UnavailableError("it hears nothing")
+        await tell(self, job, part)
+
+    async def asks(self: Telling, job: JobRecord) -> bool:
+        answers.append(await is_over(self, job))
+        return answers[-1]
+
+    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Telling, "is_over", asks)
+    for name in ("TOLD_S", "SPREAD_RETRY_S_MAX", "OVER_RETRY_S"):
+        monkeypatch.setattr(reigns, name, 0.1)
+    async with running(tmp_path, 2) as agents:
+        await publish(agents[0], 2)
+        await Service(agents[0]).stop("shop", "sold", 1)
+        await wait_until(lambda: len(answers) > 2)
+        assert not any(answers), "the first part waits for the other one"
+        deaf = False
+        await wait_until(lambda: not keepers(agents, APPS))
+
+
 @pytest.mark.parametrize(
     ("trees", "published_ms", "instance", "expected"),
     [

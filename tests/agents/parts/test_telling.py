@@ -50,11 +50,15 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
     assert not asked and len(spread) == 4
 
 
+def described(version: int, instance: str = "one") -> Any:
+    return {"version": version, "backfill": {"instance": instance}}
+
+
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ({"trees": 3, "published_ms": 0, "backfill": {"instance": "one"}}, False),
-        ({"trees": 3, "published_ms": 0, "backfill": {"instance": "two"}}, True),
+        (described(1), False),
+        (described(1, "two"), True),
         (UnknownJobError("shop/job", ()), True),
         (UnavailableError("away"), None),
         ("nonsense", None),
@@ -62,8 +66,35 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
     ids=["the same", "another", "gone", "away", "nonsense"],
 )
 async def test_a_part_ends_once_the_first_one_has(answer: Any, expected: bool | None) -> None:
+    assert await _is_over(PART, {"shop/job": (FIRST, answer)}) is expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (described(2, "one.2"), True),
+        (described(1, "one.2"), False),
+        (described(1, "two.2"), True),
+        (UnknownJobError("shop/job#2", ()), True),
+        (UnavailableError("away"), None),
+        ("nonsense", None),
+    ],
+    ids=["knows of the stop", "does not", "another", "gone", "away", "nonsense"],
+)
+async def test_the_first_part_ends_once_all_others_know_that_it_is_stopped(answer: Any, expected: bool | None) -> None:
+    versions = told().versions
+    first = replace(FIRST, definition=versions[-1].definition, versions=versions)
+    others = {f"shop/job#{part}": replace(PART, definition=replace(PART.definition, part=part)) for part in (1, 2)}
+    answers = {"shop/job#1": described(2, "one.1"), "shop/job#2": answer}
+    assert await _is_over(first, {key: (others[key], answers[key]) for key in others}) is expected
+
+
+async def _is_over(job: JobRecord, answers: dict[str, tuple[JobRecord, Any]]) -> bool | None:
+    """Ask whether a job is over, of which its parts, by their keys, answer so; None if one cannot be asked."""
+
     async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
-        assert (key, request) == ("shop/job", Describe(FIRST.definition.app_id))
+        asked, answer = answers[key]
+        assert request == Describe(asked.definition.app_id)
         if isinstance(answer, ElfError):
             raise answer
         return answer, []
@@ -71,10 +102,7 @@ async def test_a_part_ends_once_the_first_one_has(answer: Any, expected: bool | 
     async def spreads(job: JobRecord) -> bool:
         pytest.fail("nobody is told")
 
-    telling = Telling(spreads, ask)
-    assert await telling.is_over(FIRST), "it asks nobody"
-    if expected is None:
-        with pytest.raises(UnavailableError):
-            await telling.is_over(PART)
-    else:
-        assert await telling.is_over(PART) is expected
+    try:
+        return await Telling(spreads, ask).is_over(job)
+    except UnavailableError:
+        return None
