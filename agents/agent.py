@@ -130,7 +130,6 @@ class Agent:
             self._pages,
             OwnSources(self).answer,
             self.add_record,
-            self.publisher.spread,
             self.holder,
             self.applications,
             self.now_ms,
@@ -191,7 +190,7 @@ class Agent:
         self._spawn(self.applications.run())
         self._spawn(self.functions.run())
         self._spawn(self._giving_up.run())
-        self._spawn(Replaced(self.masters, self.catalogue, self.asking.ask, self.publisher.spread, self.now_ms).run())
+        self._spawn(Replaced(self.masters, self.catalogue, self.asking.ask, self.now_ms).run())
 
     async def stop(self) -> None:
         """Stop reading, checkpoint, leave the overlay, close."""

@@ -86,7 +86,6 @@ class Answers:
         pages: copies that members of root groups read from here.
         describe_source: answers about this agent's own sources.
         add_record: puts a record into a tree this agent stands in.
-        spread: puts a job's record into its source's tree, wherever that is.
         holder: holds copies for other agents.
         applications: those that run here.
         now_ms: wall clock.
@@ -103,13 +102,12 @@ class Answers:
         pages: Pages,
         describe_source: SourceAnswer,
         add_record: Callable[[bytes, Record], bool],
-        spread: Callable[[JobRecord], Awaitable[bool]],
         holder: Holder,
         applications: Applications,
         now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
-        self._describe_source, self._add_record, self._spread_job = describe_source, add_record, spread
+        self._describe_source, self._add_record = describe_source, add_record
         self._results = results
         self._sides, self._pages, self._holder, self._now_ms = sides, pages, holder, now_ms
         self._applications = applications
@@ -166,7 +164,7 @@ class Answers:
             case Weigh() if here:
                 return (msgspec.to_builtins(self._masters.weigh(request, self._now_ms())),)
             case Install() if here:
-                return ((await install(self._masters, request, self._spread_job, self._now_ms())).encode(),)
+                return ((await install(self._masters, request, self._now_ms())).encode(),)
             case Fetch() if here:
                 return (await self._pages.answer(request),)
             case Spread():
@@ -239,7 +237,7 @@ class Answers:
             case Leap():
                 return leap(self._masters, request)
             case Stop(app):
-                await end(self._masters, app, self._spread_job, self._now_ms())
+                await end(self._masters, app, self._now_ms())
                 return None
             case _:
                 raise AssertionError(request)

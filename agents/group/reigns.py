@@ -115,6 +115,8 @@ class Reigns:
                 self._resign(app, copy)
             case Count() | Load() if app in self.rooted:
                 self._tell(app)
+            case Rename() if app in self.rooted and copy.job.stopped:
+                self._begin(app, self._finish_stop(app, copy))
             case Rename(job=job) if not copy.leads:
                 self._node.move_root(job.tree, job.master, job.stamp_ms)
             case Turn() if app in self.rooted:
@@ -184,7 +186,7 @@ class Reigns:
         await self._tell_all(copy)
 
     async def _finish_stop(self, app: bytes, copy: Copy) -> None:
-        """The master before us was stopping the job."""
+        """Tell everybody that the job ends, as was decided, and drop it."""
         await self._tell_all(copy)
         with contextlib.suppress(OverlayError):
             await self._copies.propose(app, End(copy.job))
@@ -209,10 +211,7 @@ class Reigns:
             # Decided like every version of it: a resume that came first counts.
             with contextlib.suppress(OverlayError):
                 await self._copies.propose(app, Rename(copy.job.tombstone(self._now_ms()), version))
-                break
             await asyncio.sleep(SPREAD_RETRY_S_MAX)
-        if copy.job.stopped:
-            await self._finish_stop(app, copy)
 
     async def _tell_all(self, copy: Copy) -> None:
         """Tell everybody of the job's record, until that is done or we lead no more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
@@ -14,36 +13,40 @@ from agents.jobs.plan import compile_job
 from agents.masters.masters import Masters
 from agents.requests import Install, JobRecord
 
-#: What follows a decided end at this agent takes no time; one that waits longer is in trouble.
-ENDED_S, LOOK_S = 2.0, 0.02
-
-Spread = Callable[[JobRecord], Awaitable[bool]]
+#: Telling the agents takes milliseconds; whoever ends a job is answered within the time that a master is given.
+ENDED_S, LOOK_S = 4.0, 0.02
 
 
-async def end(masters: Masters, app: bytes, spread: Spread, now_ms: int) -> JobRecord:
+async def end(masters: Masters, app: bytes, now_ms: int) -> JobRecord:
     """End a job that is mastered here, running or stopped; returns the record that says so.
 
-    Decided first, so that no other master takes the job up again; told then, dropped last: an end that did not reach
-    the agents can be asked for again.
+    Decided first, so that no other master takes the job up again; what follows, telling the agents and dropping it, is
+    the leader's of its root group (`agents.group.reigns`), and waited for.
 
     Args:
         masters: the jobs mastered here.
         app: the job.
-        spread: puts a job's record into its source's tree; False if a newer one is there.
         now_ms: the time of day.
 
     Raises:
         UnknownJobError: it is not mastered here.
-        UnavailableError: the agents cannot be told now, or it was published again.
+        UnavailableError: the agents cannot be told now.
     """
     tombstone = await masters.begin_stop(app, now_ms)
-    if not await spread(tombstone):
-        raise UnavailableError("the job was published again at the same time; stop it again if it should end")
-    await masters.stop(tombstone)
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + ENDED_S
+    while app in masters and masters.job(app).tree == tombstone.tree:
+        if loop.time() > end_s:
+            definition = tombstone.definition
+            raise UnavailableError(
+                f"the agents with source {definition.source!r} could not be told yet that job {definition.key} ends; "
+                "it does once they were"
+            )
+        await asyncio.sleep(LOOK_S)
     return tombstone
 
 
-async def install(masters: Masters, request: Install, spread: Spread, now_ms: int) -> JobRecord:
+async def install(masters: Masters, request: Install, now_ms: int) -> JobRecord:
     """Become a job's master and return the job; a stopped one of that name, or a left part of it, ends before.
 
     Raises:
@@ -57,8 +60,7 @@ async def install(masters: Masters, request: Install, spread: Spread, now_ms: in
         check_definition(definition)
         require_application(definition)
         await asyncio.to_thread(compile_job, definition, definition.types, masters.admits)
-        tombstone = await end(masters, app, spread, now_ms)
-        await _wait_ended(masters, app)
+        tombstone = await end(masters, app, now_ms)
         job = replace(job, stamp_ms=max(job.stamp_ms, tombstone.stamp_ms + 1))
     return await masters.install(job, request.roster, request.ended)
 
@@ -75,13 +77,3 @@ def _is_left_over(masters: Masters, job: JobRecord) -> bool:
     known = masters.job(definition.app_id)
     # A question of before may come late.
     return known.publication != job.publication and known.published_ms <= job.published_ms
-
-
-async def _wait_ended(masters: Masters, app: bytes) -> None:
-    """Wait until this agent answers no more for a job whose end was decided."""
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + ENDED_S
-    while app in masters:
-        if loop.time() > end_s:
-            raise UnavailableError("the job of that name is just being stopped; try again")
-        await asyncio.sleep(LOOK_S)

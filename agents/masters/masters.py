@@ -24,7 +24,7 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
-from agents.group.commands import Command, Count, Dismiss, End, Enlisted, Enrol, Rename, Say
+from agents.group.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
 from agents.group.copies import Copies
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
@@ -239,12 +239,6 @@ class Masters:
         tombstone = self.job(app).tombstone(now_ms)
         await self.decide(app, Rename(tombstone))
         return tombstone
-
-    async def stop(self, tombstone: JobRecord) -> None:
-        """Stop mastering a job and drop its panes, on all members of its root group."""
-        app = tombstone.definition.app_id
-        self.job(app)
-        await self.decide(app, End(tombstone))
 
     async def commit(self, tree: bytes, commit: Commit) -> None:
         """Have a commit decided: durable at a majority of the root group, and taken into the panes here.

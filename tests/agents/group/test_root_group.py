@@ -17,6 +17,8 @@ from agents.group import care as group_care
 from agents.group import reigns
 from agents.group.commands import End, Rename
 from agents.group.fetching import Pages
+from agents.masters import ending
+from agents.parts.telling import Telling
 from agents.requests import Fetch, JobRecord
 from agents.service import Service
 from agents.store.controls import Controls
@@ -178,16 +180,27 @@ async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_pat
         assert copy is not None and copy.job.instance == job.instance
 
 
-async def test_nothing_begins_while_the_job_is_being_stopped_not_even_what_knows_of_the_stop(
-    tmp_path: pathlib.Path,
+async def test_a_job_of_whose_end_the_agents_cannot_be_told_ends_once_they_were_and_nothing_begins_before(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    tell, away = Telling.tell, True
+
+    async def tells(self: Telling, job: JobRecord) -> None:
+        if away and job.stopped:
+            raise UnavailableError("nobody answers")
+        await tell(self, job)
+
+    monkeypatch.setattr(Telling, "tell", tells)
+    monkeypatch.setattr(ending, "ENDED_S", 0.1)
     async with running(tmp_path, 1) as agents:
         master, job = await publish(agents)
-        tombstone = await master.masters.begin_stop(APP, job.stamp_ms + 1)
+        with pytest.raises(UnavailableError, match="'orders' could not be told yet that job shop/sold ends"):
+            await Service(master).stop("shop", "sold", 0)
         with pytest.raises(UnavailableError, match="is just being stopped"):
             await master.masters.install(job, {}, ended=job.instance)
-        await master.masters.stop(tombstone)
+        away = False
         await wait_until(lambda: master.copies.get(APP) is None)
+        assert not master.catalogue.running()
 
 
 async def test_a_leader_gives_its_copy_also_while_only_that_can_make_it_the_master(tmp_path: pathlib.Path) -> None:

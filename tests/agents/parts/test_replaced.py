@@ -16,7 +16,7 @@ from agents.errors import UnavailableError
 from agents.group import reigns
 from agents.masters.ending import _is_left_over
 from agents.parts import replaced
-from agents.parts.replaced import is_replaced
+from agents.parts.replaced import first_of, is_replaced
 from agents.parts.telling import Telling
 from agents.requests import JobRecord
 from agents.service import Service
@@ -225,8 +225,9 @@ def test_a_part_is_replaced_by_a_later_job_that_has_no_such_part(
     trees: int, published_ms: int, instance: str, expected: bool
 ) -> None:
     described = {"trees": trees, "published_ms": published_ms, "backfill": {"instance": instance}}
-    assert is_replaced(record(2, "one"), described) is expected
-    assert not any(is_replaced(record(2, "one"), nonsense) for nonsense in (None, {}, {**described, "trees": "x"}))
+    first = first_of(described)
+    assert first is not None and is_replaced(record(2, "one"), first) is expected
+    assert not any(first_of(nonsense) for nonsense in (None, {}, {**described, "trees": "x"}))
 
 
 @pytest.mark.parametrize(

@@ -271,9 +271,7 @@ async def stop_parts(agents: Sequence[Agent], apps: Sequence[bytes]) -> None:
     """Stop some parts, as a stop does that is interrupted."""
     for app in apps:
         master = await master_of(agents, app)
-        tombstone = await master.masters.begin_stop(app, master.now_ms())
-        await master.publisher.spread(tombstone)
-        await master.masters.stop(tombstone)
+        await master.masters.begin_stop(app, master.now_ms())
         await wait_until(lambda app=app: all(agent.copies.get(app) is None for agent in agents))  # type: ignore[misc]
 
 
