@@ -209,9 +209,10 @@ class Reigns:
                 continue
             log.info("job %s was not resumed in time, and ends", copy.job.definition.key)
             # Decided like every version of it: a resume that came first counts.
-            with contextlib.suppress(OverlayError):
+            try:
                 await self._copies.propose(app, Rename(copy.job.tombstone(self._now_ms()), version))
-            await asyncio.sleep(SPREAD_RETRY_S_MAX)
+            except OverlayError:
+                await asyncio.sleep(SPREAD_RETRY_S_MAX)
 
     async def _tell_all(self, copy: Copy) -> None:
         """Tell everybody of the job's record, until that is done or we lead no more."""

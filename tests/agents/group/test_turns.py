@@ -20,6 +20,7 @@ from agents.store.panes import Panes
 from overlay.group.messages import Kind, Place
 from overlay.ids import Contact
 from tests.agents.plans import plan_of
+from tests.overlay.cluster import wait_until
 
 HERE = Contact.at("127.0.0.1", 9)
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})
@@ -168,11 +169,14 @@ def test_the_leader_ends_a_stopped_job_when_its_time_is_over(copies: Copies) -> 
         await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
         copy.leads, told[:] = True, []
         reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(spread), lambda: now_ms)
+        reigns.rooted[DEFINITION.app_id], copies.changed = asyncio.Event(), reigns.on_changed
         task = asyncio.create_task(reigns._end_in_time(DEFINITION.app_id, copy))
         await asyncio.sleep(0)
         assert not proposed and not told, "its time is not over"
         nonlocal_now()
         await task
+        await wait_until(lambda: len(proposed) == 2)
+        await reigns.stop()
 
     def nonlocal_now() -> None:
         nonlocal now_ms
