@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agents.catalogue import Catalogue
-from agents.errors import UnavailableError, UnknownJobError
+from agents.errors import StoppedError, UnavailableError, UnknownJobError
 from agents.jobs.definition import Definition, check_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.masters.results import Json, Span
@@ -171,6 +171,12 @@ class Gathering:
             if not part:
                 raise
             raise UnavailableError(f"part {part} of {trees} of {key} has no master that is known") from None
+        except StoppedError as error:
+            if not part:
+                raise
+            # The first part is stopped before all others, and resumed before them.
+            told = f"part {part} of {trees} of {key} has not heard that it was resumed, or {error}"
+            raise UnavailableError(told) from None
         except UnavailableError as error:
             raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
 

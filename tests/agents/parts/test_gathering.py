@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agents.catalogue import Catalogue
-from agents.errors import UnavailableError
+from agents.errors import StoppedError, UnavailableError
 from agents.jobs.plan import compile_job
 from agents.jobs.versions import Version
 from agents.masters.results import Label, Span
@@ -120,3 +120,20 @@ async def test_a_part_that_counts_a_window_by_another_version_is_asked_again_and
     assert masters.asked == [(0, None), (1, None), (2, None), (2, first)]
     assert result["version"] == first and result["completeness"]["missing"] == ["a", "b"]
     assert result["completeness"]["status"] == "final_incomplete" and result["rows"] == []
+
+
+@pytest.mark.parametrize(("stopped", "expected"), [(range(TREES), StoppedError), ([1], UnavailableError)])
+async def test_a_job_is_stopped_once_its_first_part_is_and_none_of_the_others_says_so_for_all(
+    monkeypatch: pytest.MonkeyPatch, stopped: Collection[int], expected: type[Exception]
+) -> None:
+    masters = Masters({})
+    answers = masters.ask
+
+    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+        if int(key.partition("#")[2] or 0) in stopped:
+            raise StoppedError(f"job {key} is stopped")
+        return await answers(key, request, timeout_ms)
+
+    monkeypatch.setattr(masters, "ask", ask)
+    with pytest.raises(expected, match="is stopped"):
+        await asked_for(masters, None)

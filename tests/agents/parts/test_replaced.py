@@ -177,6 +177,8 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_w
         await wait_until(lambda: all(job.rests for agent in agents for job in agent.masters.jobs))
         deaf = True
         await change(agents[0], "resume")
+        with pytest.raises(UnavailableError, match="part 1 of 2 of shop/sold has not heard that it was resumed"):
+            await Service(agents[1]).result("shop", "sold", "latest", None, None)
         await wait_until(lambda: asked > 2)
         deaf = False
         await wait_until(lambda: not any(job.rests for agent in agents for job in agent.masters.jobs))
