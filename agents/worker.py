@@ -128,7 +128,7 @@ class Worker:
 
     def resume(self, now_ms: int) -> None:
         """Take up work. What left before a crash and is not on disk will be read again: not under its old name."""
-        now = now_ms // self.plan.interval_ms
+        now = self.versions.number(now_ms)
         self._resumed = max(now, self.progress.sealed or now) if self.progress.early else NEVER
         self._doubtful = now if self.progress.lost else NEVER
         if self.progress.early:
@@ -148,6 +148,12 @@ class Worker:
             unread: the first interval of which no event can have been read (None: nothing was read at all).
         """
         progress, newest = self.progress, versions.newest.version.number
+        renumbered = versions.renumbered(progress.version)
+        if progress.sealed is not None and progress.sealed >= renumbered:
+            # They count as sealed, and last longer now: what comes in them yet is late.
+            unread = max(progress.sealed + 1, NEVER if unread is None else unread)
+        if progress.partial_before is not None and progress.partial_before >= renumbered and unread is not None:
+            progress = replace(progress, partial_before=max(progress.partial_before, unread))
         since = dict(progress.since)
         for version, _ in versions.all:
             if version.number > progress.version and version.is_told:
@@ -167,9 +173,10 @@ class Worker:
         """Divide events among the versions that count them; mostly there is only one. O(rows of several versions)."""
         if len(self.versions.all) == 1:
             return [(self.versions.newest, frame)] if frame.is_for(self.plan) else []
-        intervals, found = frame.times // self.plan.interval_ms, []
+        found = []
         for reign in self._counting:
-            inside = intervals.is_between(reign.first, reign.last)
+            first_ms, until_ms = reign.span_ms
+            inside = (frame.times >= first_ms) & (frame.times < until_ms)
             if inside.any() and frame.is_for(reign.plan):
                 part = frame if inside.all() else EventFrame(frame.events.filter(inside))
                 found.append((Compiled(reign.version, reign.plan), part))
@@ -179,7 +186,7 @@ class Worker:
         """Return versions that events of a frame may be counted by: of each kind of PAOs the newest."""
         if len(self.versions.all) == 1:
             return [self.versions.newest] if frame.is_for(self.plan) else []
-        first, last = (at_ms // self.plan.interval_ms for at_ms in (frame.first_ms, frame.last_ms))
+        first, last = map(self.versions.number, (frame.first_ms, frame.last_ms))
         touched = (
             each for each in self._counting if each.first <= last and first <= each.last and frame.is_for(each.plan)
         )
@@ -201,14 +208,13 @@ class Worker:
 
     def _late(self, frame: EventFrame, states: int) -> int:
         """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
-        sealed, dropped, interval_ms = self.progress.sealed, self.progress.dropped, self.plan.interval_ms
-        times = frame.before(NEVER if sealed is None else (sealed + 1) * interval_ms)
+        sealed, dropped = self.progress.sealed, self.progress.dropped
+        times = frame.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
         if not times.len() or (not dropped and len(self.versions.all) == 1):
             return times.len()
-        found = (times // interval_ms).value_counts(name="count")
         return sum(
             count
-            for each, count in found.iter_rows()
+            for each, count in self.versions.counts_of(times).items()
             if self.versions.counts(states, each) and not is_in(dropped, each)
         )
 
@@ -221,15 +227,14 @@ class Worker:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
         counted, self._succeeds = self.progress.counted, False
         if counted is not None and counted != NEVER:
-            counted_ms = (counted + 1) * self.plan.interval_ms
+            counted_ms = self.versions.end_ms(counted)
             if first_ms >= counted_ms:
                 self.note_gap(counted_ms, first_ms)
 
     def note_gap(self, after_ms: int | None, before_ms: int) -> None:
         """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""
-        interval_ms = self.plan.interval_ms
         since_ms = 0 if after_ms is None else after_ms - self.plan.definition.options.lateness_ms
-        gap = (since_ms // interval_ms, before_ms // interval_ms)
+        gap = (self.versions.number(since_ms), self.versions.number(before_ms))
         self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
         self.dirty = True
 
@@ -249,7 +254,7 @@ class Worker:
             return []  # most looks of most workers find nothing
         if self._counting and self.versions.rests_from != ALWAYS:
             # Nothing is sealed that would tell how late an event is.
-            self._counting = self.versions.counting(watermark_ms // self.plan.interval_ms)
+            self._counting = self.versions.counting(self.versions.number(watermark_ms))
         closed = self.versions.closed(watermark_ms)
         if self.versions.rests_from == ALWAYS:  # else time alone changes what is counted
             self._closing_ms = self.versions.closing_ms(closed + 1)

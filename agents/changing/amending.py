@@ -26,7 +26,7 @@ def leap(masters: Masters, request: Leap) -> Json:
     through, names = masters.leap(app)
     if not names:
         raise JobConflictError(f"nobody keeps job {job.definition.key} waiting: there is nothing to leap over")
-    return {"through_ms": (through + 1) * master.plan.interval_ms, "agents": sorted(map(masters.name_of, names))}
+    return {"through_ms": master.versions.end_ms(through), "agents": sorted(map(masters.name_of, names))}
 
 
 async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
@@ -44,7 +44,7 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
             # Whoever leads the job by then: it is decided.
             if job.definition.options.trees > 1:
                 await masters.told(app)
-            history = describe_history(job, master.plan, master.state.begins)
+            history = describe_history(job, master.versions, master.state.begins)
             return next(row for row in history if row["version"] == made)
         version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms, masters.admits)
         await masters.decide(app, Turn(version))

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from agents.changing.requests import Amend, Kind, Number
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, changed_options, load_definition
+from agents.jobs.intervals import interval_ms_of, numbering_of
 from agents.jobs.joins import reads_jobs
-from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read, parse_query
 from agents.masters.listing import definition_of
 from agents.masters.results import Json
@@ -112,7 +112,7 @@ class Changing:
                 return made
 
     async def _updated(self, current: Definition, wanted: Wanted) -> Definition:
-        """Return the definition that an update asks for, typed, with intervals as the job has them."""
+        """Return the definition that an update asks for, typed."""
         if current.joined is not None:
             raise JobError(f"{current.key} reads other jobs; change those, or stop it and publish it anew")
         if wanted.definition is not None:
@@ -128,6 +128,7 @@ class Changing:
         else:
             options = changed_options(current.options, wanted.options)
             new = replace(current, query=current.query if wanted.query is None else wanted.query, options=options)
+        chooses = "interval" in wanted.options if wanted.definition is None else new.options.interval_ms is not None
         if reads_jobs(new.text):
             raise JobSpecError("a running job cannot become one over other jobs", hint="publish that as another job")
         source = parse_query(new.query).source
@@ -135,25 +136,21 @@ class Changing:
             message = f"the job reads {current.source!r}, and the new query {source!r}"
             raise JobSpecError(message, hint="publish that as another job")
         known = {each.lower(): (each, kind) for each, kind in {**current.columns, **new.columns}.items()}
+        if not chooses:
+            new = _with_intervals(new, numbering_of(current).length_ms)
         # Types stay as they were frozen, whatever logs have shown since.
         kept = dict(known[each.lower()] for each in columns_read(new.query) if each.lower() in known)
-        new = await self._typing.typed(replace(new, columns=kept))
-        return _with_intervals(new, compile_job(current, current.types).interval_ms)
+        return await self._typing.typed(replace(new, columns=kept))
 
 
 def _with_intervals(definition: Definition, interval_ms: int) -> Definition:
-    """Return a definition whose intervals are as long as those of the job, if its window is made of such.
+    """Return a definition that does not choose its intervals with some as long as the job's, where that is possible.
 
-    Raises:
-        JobSpecError: it is not.
+    PAOs may stay as they are then, and windows go on. Else they are as long as its window asks for.
     """
-    plan = compile_job(definition, definition.types)
-    chosen = definition.options.interval_ms
-    if plan.interval_ms == interval_ms:
-        return definition
-    if chosen is None and plan.interval_ms % interval_ms == 0:
-        return replace(definition, options=replace(definition.options, interval_ms=interval_ms))
-    raise JobSpecError(
-        f"the job's intervals are {interval_ms} ms long, and would be {plan.interval_ms} ms",
-        hint=f"use multiples of {interval_ms} ms, or stop the job and publish it anew",
-    )
+    options, window = definition.options, parse_query(definition.query).window
+    natural_ms = interval_ms_of(replace(definition, options=replace(options, interval_ms=None)), window)
+    if natural_ms % interval_ms == 0:
+        kept = options.interval_ms if natural_ms == interval_ms else interval_ms
+        return replace(definition, options=replace(options, interval_ms=kept))
+    return definition if window is None else replace(definition, options=replace(options, interval_ms=None))

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from agents.changing.requests import Amend
 from agents.errors import JobConflictError, JobError
 from agents.jobs.definition import Definition
+from agents.jobs.intervals import Numbering, numbering_of
 from agents.jobs.own import Admits
-from agents.jobs.plan import Plan, compile_job
+from agents.jobs.plan import compile_job
 from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, check_change, has_same_states
 from agents.masters.results import Json
 from agents.requests import JobRecord
@@ -45,16 +46,17 @@ def next_version(
     if versions.newest.plan.iterating is not None and request.kind in ("update", "rollback"):
         what = "reads its last result, which has to go on as it is"
         raise JobError(f"job {job.definition.key} {what}: stop it and publish it anew")
-    number = newest.number + 1
+    number, old = newest.number + 1, versions.newest.plan
     definition = replace(_definition(job, request), version=number)
-    old, new = versions.newest.plan, compile_job(definition, definition.types, admits)
+    new = compile_job(definition, definition.types, admits)
     check_change(old, new)
     same = request.kind != "reset" and has_same_states(old, new)
     ahead = AHEAD if new.definition.options.trees == 1 else AHEAD_PARTED
-    since = max(now_ms // new.interval_ms + ahead, newest.since)
+    since = max(old.numbering.number(now_ms) + ahead, newest.since)
+    since, shift = old.numbering.followed_by(new.interval_ms, since)
     return Version(
         number=number,
-        definition=definition,
+        definition=replace(definition, shift=shift),
         what=request.kind,
         since=since,
         begins=newest.begins if same else since,
@@ -106,34 +108,44 @@ def _definition(job: JobRecord, request: Amend) -> Definition:
 def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord | None:
     """Return a job's record with another version; None if a later one has overtaken it, or the job is stopped.
 
+    Where it makes intervals longer or shorter, it waits for a time at which one of either length begins.
+
     Args:
         job: as it is.
         version: the next one, as it was proposed; of a part, the next one that the first part remembers.
         committed: the last interval committed, which it is too late to change.
+
+    Raises:
+        JobSpecError: it is none that could have been proposed.
+        ValueError: it is none of this job's.
     """
     newest = job.history[-1]
     is_next = version.number > newest.number if job.definition.part else version.number == newest.number + 1
     if not is_next or job.stopped:
         return None
     since = max(version.since, newest.since, committed + 1 if committed != NEVER else NEVER)
+    length_ms = numbering_of(version.definition).length_ms
+    since, shift = numbering_of(newest.definition).followed_by(length_ms, since)
+    definition = replace(version.definition, shift=shift)
     begins = since if version.states == version.number else newest.begins
-    history = (*job.history, replace(version, since=since, begins=begins))
+    history = (*job.history, replace(version, definition=definition, since=since, begins=begins))
     stamp_ms = max(version.made_ms, job.stamp_ms + 1)
-    job = replace(job, definition=version.definition, versions=history[-VERSIONS_MAX:], stamp_ms=stamp_ms)
+    job = replace(job, definition=definition, versions=history[-VERSIONS_MAX:], stamp_ms=stamp_ms)
     while len(job.encode()) > VERSIONS_BYTES_MAX and len(job.versions) > 1:
         job = replace(job, versions=job.versions[1:])
     return job
 
 
-def described(version: Version, until: int | None, interval_ms: int) -> Json:
+def described(version: Version, until: int | None, numbering: Numbering) -> Json:
     """Describe a version for people, `until` the first interval of the next one; times in ms."""
-    definition = version.definition
+    definition, start_ms = version.definition, numbering.start_ms
     return {
         "version": version.number,
         "what": version.what,
-        "since_ms": None if version.since == NEVER else version.since * interval_ms,
-        "until_ms": None if until is None else until * interval_ms,
-        "begins_ms": None if version.begins == NEVER else version.begins * interval_ms,
+        "interval_ms": numbering.length_ms,
+        "since_ms": None if version.since == NEVER else start_ms(version.since),
+        "until_ms": None if until is None else start_ms(until),
+        "begins_ms": None if version.begins == NEVER else start_ms(version.begins),
         "made_ms": version.made_ms,
         "ends_ms": version.ends_ms,
         "why": version.why,
@@ -145,11 +157,18 @@ def described(version: Version, until: int | None, interval_ms: int) -> Json:
     }
 
 
-def describe_history(job: JobRecord, plan: Plan, begins: int = NEVER) -> list[Json]:
-    """Describe all versions that a job remembers, ascending; it counts nothing of before interval `begins`."""
+def describe_history(job: JobRecord, versions: Versions, begins: int = NEVER) -> list[Json]:
+    """Describe all versions that a job remembers, ascending; it counts nothing of before interval `begins`.
+
+    `versions`: those that are compiled, which may lack the newest still.
+    """
     history = [
         replace(version, since=max(version.since, begins), begins=max(version.begins, begins))
         for version in job.history
     ]
     untils = [*(version.since for version in history[1:]), None]
-    return [described(version, until, plan.interval_ms) for version, until in zip(history, untils, strict=True)]
+    known = {version.number: plan.numbering for version, plan in versions.all}
+    return [
+        described(version, until, known.get(version.number) or numbering_of(version.definition))
+        for version, until in zip(history, untils, strict=True)
+    ]

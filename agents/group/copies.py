@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from agents.changing.deciding import with_version
-from agents.errors import ElfError
+from agents.errors import ElfError, JobError
 from agents.group.commands import (
     Command,
     Count,
@@ -317,7 +317,7 @@ class Copies:
             case Turn(version=version):
                 try:
                     changed = with_version(copy.job, version, master.state.rollup.committed)
-                except ValueError as error:
+                except (ValueError, JobError) as error:
                     # Every copy refuses the same; who tried it again and again would apply nothing that comes after.
                     log.error("job %s: a version is none of this job's: %s", copy.job.definition.key, error)
                     changed = None

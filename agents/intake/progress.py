@@ -10,6 +10,8 @@ from collections.abc import Set
 
 import polars as pl
 
+from agents.jobs.versions import Versions
+
 #: Logs with waiting lines are read in turn; one that was not read for this long has none.
 TURN_MS_MAX = 5_000
 #: Event times further ahead than a day are nonsense, not a clock that runs fast.
@@ -65,8 +67,8 @@ class EventTime:
             return None
         return min(behind)
 
-    def partial_before(self, interval_ms: int, *, passed_over: bool, now_ms: int) -> int:
-        """Return the first interval of which whoever is fed from now on gets all events.
+    def partial_before(self, versions: Versions, *, passed_over: bool, now_ms: int) -> int:
+        """Return the first interval of a job of which whoever is fed from now on gets all events.
 
         `passed_over`: lines were passed over without a look at their time, or came and went while no job wanted them;
         none was newer than now.
@@ -74,10 +76,10 @@ class EventTime:
         seen_ms = self.seen_ms
         if seen_ms is None or passed_over:
             seen_ms = max(seen_ms or 0, now_ms)
-        return seen_ms // interval_ms + 1
+        return versions.number(seen_ms) + 1
 
-    def unread(self, interval_ms: int, *, passed_over: bool, now_ms: int) -> int:
-        """Return the first interval of which no event was read; lines that were passed over are no newer than that."""
+    def unread(self, versions: Versions, *, passed_over: bool, now_ms: int) -> int:
+        """Return a job's first interval of which no event was read; lines passed over are no newer than that."""
         return self.partial_before(
-            interval_ms, passed_over=passed_over, now_ms=now_ms if self.read_ms is None else self.read_ms
+            versions, passed_over=passed_over, now_ms=now_ms if self.read_ms is None else self.read_ms
         )

@@ -178,9 +178,9 @@ class Pump:
         attached = [worker for worker in workers if worker.tree not in self.workers]
         for worker in attached:
             if worker.new:
-                worker.begin(self._partial_before(worker.plan.interval_ms))
+                worker.begin(self._partial_before(worker.versions))
             else:
-                worker.adopt(worker.versions, self._unread(worker.plan.interval_ms))
+                worker.adopt(worker.versions, self._unread(worker.versions))
         for worker in attached:
             self._feed(worker)
 
@@ -188,12 +188,12 @@ class Pump:
         """Let a worker go on with other versions of its job, from the next line on."""
         worker = self.workers.get(tree)
         if worker is not None and worker.versions.newest.version.number < versions.newest.version.number:
-            worker.adopt(versions, self._unread(worker.plan.interval_ms))
+            worker.adopt(versions, self._unread(versions))
 
     def _feed(self, worker: Worker) -> None:
         if worker.progress.sealed is not None:
             # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
-            closed_ms = (worker.progress.sealed + 1) * worker.plan.interval_ms
+            closed_ms = worker.versions.end_ms(worker.progress.sealed)
             self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
         self._doubtful_until_ms = None
         worker.resume(self._now_ms())
@@ -358,18 +358,18 @@ class Pump:
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
         return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
 
-    def _partial_before(self, interval_ms: int) -> int | None:
+    def _partial_before(self, versions: Versions) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
         if self.counters.read == 0 and not self.from_end:
             return None
         passed_over = bool(self.counters.filtered) or not self.workers
-        return self._time.partial_before(interval_ms, passed_over=passed_over, now_ms=self._now_ms())
+        return self._time.partial_before(versions, passed_over=passed_over, now_ms=self._now_ms())
 
-    def _unread(self, interval_ms: int) -> int | None:
-        """Return the first interval of which no event was read; None when no line was."""
-        if self.counters.read == 0:
+    def _unread(self, versions: Versions) -> int | None:
+        """Return the first interval of which no event was read; None when no line was, of all there ever were."""
+        if self.counters.read == 0 and not self.from_end:
             return None
-        return self._time.unread(interval_ms, passed_over=bool(self.counters.filtered), now_ms=self._now_ms())
+        return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self._now_ms())
 
     def _apply_verdicts(self) -> None:
         while self._verdicts:

@@ -39,6 +39,9 @@ FEEDBACK_ROWS_MAX = 10_000
 #: A duration in a definition from another agent; files are held to the same (`parse_duration_ms`).
 Duration: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=DURATION_MS_MAX)]
 
+#: Intervals of a millisecond since 1970, and far beyond.
+SHIFT_MAX = 1 << 53
+
 _FIELDS = ("name", "creator", "source", "query", "options", "columns", "functions", "signed")
 _DURATIONS = {
     "lateness": "lateness_ms",
@@ -115,6 +118,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         part: which of the job's trees this is about, 0 <= part < options.trees; 0 is what people name.
         joined: what the master makes of other jobs' results; None for a job over a source.
         functions: those that it brings along, by name.
+        shift: what is added to the numbers of its intervals (`agents.jobs.intervals.Numbering`): other than 0 once a
+            version has made them longer or shorter.
     """
 
     name: str
@@ -127,6 +132,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     part: int = 0
     joined: Joined | None = None
     functions: tuple[OwnFunction, ...] = ()
+    shift: Annotated[int, msgspec.Meta(ge=-SHIFT_MAX, le=SHIFT_MAX)] = 0
 
     @property
     def text(self) -> str:

@@ -1,13 +1,14 @@
-"""How long a job's intervals are, and which options its query can keep."""
+"""How long a job's intervals are, how they are numbered, and which options its query can keep."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, Options
 from agents.jobs.dialect import refused
-from agents.jobs.query import Query, Window
+from agents.jobs.query import Query, Window, parse_query
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
@@ -18,6 +19,37 @@ RETAIN_MS = 86_400_000
 SLIDES_RETAINED, SLIDES_RETAINED_MAX = 64, 512
 #: Slides in a window of such a job: as many results follow from each that is lost.
 SLIDES_MAX = 512
+
+
+class Numbering(NamedTuple):
+    """Intervals of `length_ms`, each the one from `length_ms * (number - shift)` on, in ms since 1970.
+
+    A job's numbers go on where a version makes its intervals longer or shorter (`followed_by`), so that no number
+    stands for two of them.
+    """
+
+    length_ms: int
+    shift: int = 0
+
+    def number(self, at_ms: int) -> int:
+        """Return the interval that an event time lies in."""
+        return at_ms // self.length_ms + self.shift
+
+    def start_ms(self, interval: int) -> int:
+        """Return the event time that an interval begins at."""
+        return (interval - self.shift) * self.length_ms
+
+    def followed_by(self, length_ms: int, interval: int) -> tuple[int, int]:
+        """Return where intervals of another length may take over, at `interval` or after it, and their shift.
+
+        Intervals of both lengths begin there, so that none is cut in two.
+        """
+        if length_ms == self.length_ms:
+            return interval, self.shift
+        common_ms = math.lcm(length_ms, self.length_ms)
+        at_ms = -(-self.start_ms(interval) // common_ms) * common_ms
+        since = self.number(at_ms)
+        return since, since - at_ms // length_ms
 
 
 def check_options(definition: Definition, window: Window | None) -> None:
@@ -86,6 +118,15 @@ def interval_ms_of(definition: Definition, window: Window | None) -> int:
         what = "the window's size and slide" + ("" if every is None else " and emit_every")
         raise _does_not_divide(chosen, what, natural)
     return chosen
+
+
+def numbering_of(definition: Definition) -> Numbering:
+    """Return how a job's intervals are numbered.
+
+    Raises:
+        JobSpecError: its query is none, or its options ask for intervals that do not divide its window.
+    """
+    return Numbering(interval_ms_of(definition, parse_query(definition.query).window), definition.shift)
 
 
 def _does_not_divide(interval_ms: int, what: str, natural_ms: int) -> JobSpecError:

@@ -23,7 +23,7 @@ from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
 from agents.jobs.growth import check_growth
-from agents.jobs.intervals import check_iterating, check_options, interval_ms_of, retain_ms_of
+from agents.jobs.intervals import Numbering, check_iterating, check_options, interval_ms_of, retain_ms_of
 from agents.jobs.iterating import Iterating, compile_iterating
 from agents.jobs.operators import condition
 from agents.jobs.own import Admits, bound
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         source: the source it reads.
         columns: the raw columns it reads, without `ts`.
         literals: texts each of which every wanted event contains in its raw line; for skipping lines unparsed.
-        interval_ms: length of an interval.
+        numbering: of its intervals: how long they are.
         window: the window, None for a result since the job's start.
         schema: the shape of its PAOs.
         output: name and type of each output column.
@@ -76,7 +76,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     source: str
     columns: dict[str, SqlType]
     literals: tuple[str, ...]
-    interval_ms: int
+    numbering: Numbering
     window: Window | None
     schema: PaoSchema
     output: tuple[tuple[str, SqlType | ArrayType], ...]
@@ -94,6 +94,11 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     joined: Combining | None = None
     #: How the master joins PAOs with the job's last result; None for a job that does not read that.
     iterating: Iterating | None = None
+
+    @property
+    def interval_ms(self) -> int:
+        """Length of an interval."""
+        return self.numbering.length_ms
 
     @property
     def grouped(self) -> PaoSchema:
@@ -253,8 +258,8 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     check_options(definition, query.window)
     if query.last is not None:
         check_iterating(query, options)
-    interval_ms = interval_ms_of(definition, query.window)
-    inputs = [(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64) // interval_ms).alias(INTERVAL)]
+    numbering = Numbering(interval_ms_of(definition, query.window), definition.shift)
+    inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]
     inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
     schema = schema_of(query, mapped.keys, mapped.aggregates)
@@ -264,7 +269,7 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         source=query.source,
         columns=dict(rows.read),
         literals=literals_of(mapped.where, rows),
-        interval_ms=interval_ms,
+        numbering=numbering,
         window=query.window,
         schema=schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
@@ -280,6 +285,12 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         _limit=query.limit,
         iterating=iterating,
     )
+
+
+def interval_of(at_ms: pl.Expr, numbering: Numbering) -> pl.Expr:
+    """Return the number of the interval that event times lie in, whole numbers of ms."""
+    number = at_ms // numbering.length_ms
+    return number + numbering.shift if numbering.shift else number
 
 
 def _understood(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[str, str], Iterating | None]:

@@ -3,23 +3,26 @@
 A change of a running job is effective at the boundary of an interval, the same one on all agents, so no interval ever
 mixes two versions (DESIGN section 7; OVERLAY 6.3, "Spec/reset"). PAOs of two versions are the same where only what the
 master does with them differs: HAVING, ORDER BY, LIMIT, the window, how long one waits. Else windows begin anew with the
-version, for there is nothing that both kinds of PAOs add up to: `states` tells them apart.
+version, for there is nothing that both kinds of PAOs add up to: `states` tells them apart. A version may also have
+longer or shorter intervals; where it begins, one of either length does, and numbers go on.
 """
 
 from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 import msgspec
+import polars as pl
 from msgspec.structs import replace
 
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
 from agents.jobs.own import Admits
-from agents.jobs.plan import Plan, compile_job
+from agents.jobs.plan import Plan, compile_job, interval_of
 from overlay.contract import NEVER
 
 #: What made a version; the first one was published.
@@ -28,6 +31,8 @@ What = Literal["publish", "update", "rollback", "reset", "pause", "resume", "sto
 VERSIONS_MAX = 32
 #: Why a job was stopped, in a sentence.
 WHY_CHARS_MAX = 500
+#: Intervals of one length follow those of another where both begin: at least so often, or as often as the longer ones.
+COMMON_MS_MAX = 600_000
 #: After every interval.
 ALWAYS = -NEVER
 #: The last second of the year 9999: a later one has no date.
@@ -124,6 +129,13 @@ class Reign(NamedTuple):
     version: Version
     plan: Plan
 
+    @property
+    def span_ms(self) -> tuple[int, int]:
+        """The event time of its intervals, half-open."""
+        numbering = self.plan.numbering
+        start_ms = NEVER if self.first == NEVER else numbering.start_ms(self.first)
+        return start_ms, ALWAYS if self.last == ALWAYS - 1 else numbering.start_ms(self.last + 1)
+
 
 class Versions:
     """The versions of one publication, compiled; at least one, ascending by number and first interval."""
@@ -131,6 +143,10 @@ class Versions:
     def __init__(self, compiled: Sequence[Compiled]) -> None:
         self.all = tuple(compiled)
         self._since = [each.version.since for each in self.all]
+        #: The event times at which they begin.
+        self._since_ms = [
+            NEVER if version.since == NEVER else plan.numbering.start_ms(version.since) for version, plan in self.all
+        ]
         self._plans = {each.version.states: each.plan for each in reversed(self.all)}
 
     @classmethod
@@ -148,6 +164,46 @@ class Versions:
     def at(self, interval: int) -> Compiled:
         """Return the version that counts an interval; of one before all that are remembered, the oldest of these."""
         return self.all[max(0, bisect.bisect_right(self._since, interval) - 1)]
+
+    def number(self, at_ms: int) -> int:
+        """Return the interval that an event time lies in."""
+        return self.all[max(0, bisect.bisect_right(self._since_ms, at_ms) - 1)].plan.numbering.number(at_ms)
+
+    def within(self, start_ms: int, end_ms: int) -> tuple[int, int]:
+        """Return the first and the last interval of a window, half-open."""
+        return self.number(start_ms), self.number(end_ms - 1)
+
+    def start_ms(self, interval: int) -> int:
+        """Return the event time that an interval begins at."""
+        return self.at(interval).plan.numbering.start_ms(interval)
+
+    def end_ms(self, interval: int) -> int:
+        """Return the event time that an interval ends at."""
+        return self.at(interval).plan.numbering.start_ms(interval + 1)
+
+    def renumbered(self, after: int) -> int:
+        """Return the first interval that a version later than number `after` numbers otherwise than that; else never.
+
+        If that one is forgotten, nobody knows how it numbered them: all that are remembered.
+        """
+        known = self.numbered(after)
+        later = (each for each in self.all if each.version.number > after)
+        others = (version.since for version, plan in later if known is None or plan.numbering != known.plan.numbering)
+        return next(others, ALWAYS)
+
+    def retained(self, newest: int, plan: Plan) -> int:
+        """Return the first interval that is retained for as long as `plan` says before another one."""
+        return self.number(self.start_ms(newest) - plan.retained * plan.interval_ms)
+
+    def counts_of(self, times: pl.Series) -> dict[int, int]:
+        """Return how many of some event times, in ms, lie in each interval."""
+        counts: dict[int, int] = {}
+        for reign in self.reigns():
+            first_ms, until_ms = reign.span_ms
+            inside = times.filter((times >= first_ms) & (times < until_ms))
+            found = interval_of(pl.col("at"), reign.plan.numbering)
+            counts.update(inside.alias("at").to_frame().group_by(found).len().iter_rows())
+        return counts
 
     def beginning(self, interval: int) -> Versions:
         """Return the same versions with windows that have nothing of before an interval."""
@@ -175,7 +231,7 @@ class Versions:
         Args:
             sealed: the last interval that is sealed, if there is one: of older ones than the master retains none count.
         """
-        oldest = NEVER if sealed is None or sealed == NEVER else sealed - self.newest.plan.retained
+        oldest = NEVER if sealed is None or sealed == NEVER else self.retained(sealed, self.newest.plan)
         return tuple(each for each in self.reigns() if not each.version.is_paused and each.last >= oldest)
 
     def closed(self, watermark_ms: int) -> int:
@@ -185,7 +241,7 @@ class Versions:
             if reign.first >= self.rests_from:
                 break
             lateness_ms = reign.plan.definition.options.lateness_ms
-            closed = max(closed, min((watermark_ms - lateness_ms) // reign.plan.interval_ms - 1, reign.last))
+            closed = max(closed, min(reign.plan.numbering.number(watermark_ms - lateness_ms) - 1, reign.last))
             if closed < reign.last:
                 break
         return closed
@@ -195,7 +251,7 @@ class Versions:
         if interval >= self.rests_from:
             return ALWAYS
         plan = self.at(interval).plan
-        return (interval + 1) * plan.interval_ms + plan.definition.options.lateness_ms
+        return plan.numbering.start_ms(interval + 1) + plan.definition.options.lateness_ms
 
     def numbered(self, number: int) -> Compiled | None:
         """Return a version by its number, if it is remembered."""
@@ -238,11 +294,16 @@ def compile_versions(
 
 def _check_successor(before: Compiled, version: Version, plan: Plan) -> None:
     """Refuse a version whose intervals, or PAOs, are not what it says: no event would fit in what is open."""
-    if plan.interval_ms != before.plan.interval_ms or (plan.window is None) != (before.plan.window is None):
-        raise JobSpecError(f"version {version.number} has other intervals than the version before")
+    old, new = before.plan.numbering, plan.numbering
+    if (plan.window is None) != (before.plan.window is None):
+        raise JobSpecError(f"version {version.number} has a window where the version before has none, or the reverse")
+    if new.start_ms(version.since) != old.start_ms(version.since):
+        raise JobSpecError(
+            f"version {version.number} has other intervals than the version before, which it cuts in two"
+        )
     if _iterates(plan) != _iterates(before.plan):
         raise JobSpecError(f"version {version.number} reads its last result otherwise than the version before")
-    if version.states == before.version.states and plan.schema.columns != before.plan.schema.columns:
+    if version.states == before.version.states and (old, before.plan.schema.columns) != (new, plan.schema.columns):
         raise JobSpecError(f"version {version.number} says it has the PAOs of the version before, and has others")
 
 
@@ -253,7 +314,7 @@ def _iterates(plan: Plan) -> str | None:
 
 def has_same_states(old: Plan, new: Plan) -> bool:
     """Tell whether two plans make the same PAOs of the same events, in intervals of one length."""
-    return old.map_key == new.map_key
+    return (old.map_key, old.interval_ms) == (new.map_key, new.interval_ms)
 
 
 def check_change(old: Plan, new: Plan) -> None:
@@ -269,12 +330,26 @@ def check_change(old: Plan, new: Plan) -> None:
         raise _refused("it has a window, and the new query has none" if old.window else "it has no window")
     if _iterates(old) != _iterates(new):
         raise _refused("it reads its last result" if old.iterating else "the new query reads its last result")
-    if new.interval_ms != old.interval_ms:
-        raise _refused(f"its intervals are {old.interval_ms} ms long, and would be {new.interval_ms} ms")
+    _check_lengths(old, new)
     for option in ("trees", "semantics", "availability", "replicas", "application"):
         was, would_be = getattr(before.options, option), getattr(after.options, option)
         if was != would_be:
             raise _refused(f"{option} is {_said(was)}, and would be {_said(would_be)}")
+
+
+def _check_lengths(old: Plan, new: Plan) -> None:
+    """Refuse intervals of another length where nothing can begin anew with them, or not soon."""
+    was_ms, would_be_ms = old.interval_ms, new.interval_ms
+    if was_ms == would_be_ms:
+        return
+    change = f"its intervals are {was_ms} ms long, and would be {would_be_ms} ms"
+    if new.window is None:
+        raise _refused(f"{change}; without a window nothing begins anew with them")
+    if new.definition.options.trees > 1:
+        raise _refused(f"{change}, which only jobs of one tree can have changed")
+    common_ms = math.lcm(was_ms, would_be_ms)
+    if common_ms > max(was_ms, would_be_ms, COMMON_MS_MAX):
+        raise _refused(f"{change}; both begin together only every {common_ms} ms")
 
 
 def _said(value: str | int | None) -> str:

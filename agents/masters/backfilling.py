@@ -54,7 +54,7 @@ def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
     if plan.window is None or committed == NEVER:
         return None
     newest = committed if state.newest == NEVER else state.newest
-    first = max(state.expired + 1, newest - plan.retained, 0, version.begins)
+    first = max(state.expired + 1, versions.retained(newest, plan), versions.number(0), version.begins)
     lacking = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
     # Agents that heard of a version too late, and have said since when they count by it.
     uptakes = begun(state.since, dict.fromkeys(state.rollup.roster, NEVER_YET), versions, first, committed)
@@ -101,16 +101,16 @@ def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
 
 def describe(job: Plan | Versions, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
     """Describe what may be backfilled of a publication, what is, and how far each agent was counted, in ms."""
-    version, plan = counting(job, state)
-    interval_ms, reach = plan.interval_ms, reach_of(job, state)
-    ends = {agent: None if last is None else (last + 1) * interval_ms for agent, last in _counted(state).items()}
+    versions, (version, plan), reach = Versions.of(job), counting(job, state), reach_of(job, state)
+    ends = {agent: None if last is None else versions.end_ms(last) for agent, last in _counted(state).items()}
     return {
         "instance": instance,
         "version": version.number,
-        "first_ms": None if reach is None else reach.first * interval_ms,
-        "until_ms": None if reach is None else reach.until * interval_ms,
+        "shift": plan.numbering.shift,
+        "first_ms": None if reach is None else versions.start_ms(reach.first),
+        "until_ms": None if reach is None else versions.start_ms(reach.until),
         "agents": [{"agent": agent, "name": names(agent), "through_ms": ends[agent]} for agent in sorted(ends)],
-        "backfilled": [[first * interval_ms, (last + 1) * interval_ms] for first, last in state.backfilled],
+        "backfilled": [[versions.start_ms(first), versions.end_ms(last)] for first, last in state.backfilled],
     }
 
 

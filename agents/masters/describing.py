@@ -50,6 +50,6 @@ def describe(
         "panes": describe_panes(master),
         "control": control,
         "group": {"members": members, "quorate": group is not None and group.quorate},
-        "versions": describe_history(job, plan, master.state.begins),
+        "versions": describe_history(job, master.versions, master.state.begins),
         "backfill": backfilling.describe(master.versions, master.state, job.instance, names),
     }

@@ -67,6 +67,18 @@ def revised(window: Window, runs: Iterable[tuple[int, int]], since_ms: int, unti
     return Batch(spans, rest, sum(last - first + 1 for first, last in ends))
 
 
+def joined(batches: Sequence[Batch], most: int) -> Batch:
+    """Return batches of which each ends before the next one begins to as one of the `most` newest windows."""
+    if len(batches) == 1:
+        return batches[0]
+    spans = [span for batch in batches for span in batch.spans]
+    left = spans[: max(0, len(spans) - most)]
+    rests = [*(batch.rest for batch in batches if batch.rest is not None), *left]
+    count = len(left) + sum(batch.rest_count for batch in batches)
+    rest = Span(min(each.start_ms for each in rests), max(each.end_ms for each in rests)) if rests else None
+    return Batch(spans[len(left) :], rest, count)
+
+
 def still_open(window: Window, through_ms: int) -> Span | None:
     """Return the window that closes next, if some of it is committed."""
     span = _numbered(window, _number(window, through_ms) + 1)

@@ -32,6 +32,7 @@ from agents.masters.chain import Chain
 from agents.masters.chaining import advance, in_chain
 from agents.masters.contents import bounded, content_of, expired, known_only_now, with_commit
 from agents.masters.emission import Batch
+from agents.masters.epochs import Epoch, check_whole, epochs, latest
 from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
 from agents.masters.owing import settled
@@ -45,8 +46,6 @@ from cbt import INTERVAL, PaoDecodeError, decode
 from overlay.contract import NEVER, Commit
 from overlay.group.messages import Place, Seat
 
-#: Before any event time.
-_ALWAYS_MS = -(2**62)
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
 
@@ -86,7 +85,7 @@ class Master:
         self._chain = Chain(self.versions, self._history, self.state.base, store) if self.plan.iterating else None
         self._lock = threading.Lock()
         self._cache: dict[Span | None, tuple[pl.DataFrame, Label, bool]] = {}
-        self._news = News(self.plan, self._history.labels, self.state.edition)
+        self._news = News(self.versions, self._history.labels, self.state.edition)
 
     @property
     def plan(self) -> Plan:
@@ -99,7 +98,7 @@ class Master:
             self._use(versions.beginning(self.state.begins))
 
     def _use(self, versions: Versions) -> None:
-        self.versions = versions
+        self.versions = self._news.versions = versions
         self._history.adopt(versions)
         if self._chain is not None:
             self._chain.adopt(versions)
@@ -114,7 +113,7 @@ class Master:
     def through_ms(self) -> int | None:
         """End of the last committed interval; None before the first commit."""
         committed = self.state.rollup.committed
-        return None if committed == NEVER else (committed + 1) * self.plan.interval_ms
+        return None if committed == NEVER else self.versions.end_ms(committed)
 
     @property
     def labels(self) -> Labels:
@@ -181,8 +180,8 @@ class Master:
         before_ms, self.state = self.through_ms, state
         if self._chain is not None and chained is not None:
             self._chain.settle(*chained)
-        self._news.plan = self.plan
-        self._news.committed(change, state.edition, before_ms, (commit.through + 1) * self.plan.interval_ms)
+        every_ms = self.plan.definition.options.emit_every_ms
+        self._news.committed(change, state.edition, every_ms, before_ms, self.versions.end_ms(commit.through))
         self._cache.clear()
 
     def load(self, load: Load, place: Place) -> None:
@@ -222,7 +221,7 @@ class Master:
     def doubt(self, until_ms: int) -> None:
         """Label all windows up to a time as lacking something: commits that were made before it may be lost."""
         with self._lock:
-            gap = (max(self.state.expired + 1, 0), until_ms // self.plan.interval_ms)
+            gap = (max(self.state.expired + 1, 0), self.versions.number(until_ms))
             if gap not in self.state.gaps:
                 self.state = replace(self.state, gaps=bounded((*self.state.gaps, gap)))
                 self._history.write(msgspec.msgpack.encode(self.state), Change())
@@ -281,10 +280,12 @@ class Master:
 
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
-            JobError: the job reads its last result, and has none of such a window.
+            JobError: it is not made of whole intervals, or the job reads its last result and has none of it.
         """
-        if span is not None and span.start_ms // self.plan.interval_ms <= self.expired:
-            oldest_ms = (self.expired + 1) * self.plan.interval_ms
+        if span is not None:
+            check_whole(self.versions, span)
+        if span is not None and self.versions.number(span.start_ms) <= self.expired:
+            oldest_ms = self.versions.end_ms(self.expired)
             raise ExpiredError(
                 f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains"
             )
@@ -308,7 +309,7 @@ class Master:
         """Return the version that counts a window's last interval; without window, the last that was committed."""
         if span is None:
             return self.versions.at(self.state.rollup.committed)
-        return self.versions.at(span.end_ms // self.plan.interval_ms - 1)
+        return self.versions.at(self.versions.within(span.start_ms, span.end_ms)[1])
 
     @property
     def _forgotten(self) -> int:
@@ -324,28 +325,28 @@ class Master:
 
     def latest(self, other: Window | None = None) -> Span | None:
         """Return the last closed window (or the one now open, before any has closed); None for a cumulative job."""
-        window = other or self.plan.window
-        if window is None:
-            return None
-        end_ms = window.ended_by(self.through_ms or 0)
-        return Span(end_ms - window.size_ms, end_ms)
+        return latest(self._epochs, self.through_ms or 0, other)
+
+    @property
+    def _epochs(self) -> list[Epoch]:
+        return epochs(self.versions, self.state.rollup.committed + 1)
 
     def news(
         self, edition: int, after_ms: int, most: int, other: Window | None = None
     ) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent; see `agents.masters.news`."""
         with self._lock:
-            latest, through_ms = self.latest(other), self.through_ms
+            newest, through_ms = self.latest(other), self.through_ms
             if through_ms is None:
-                return [latest], Batch([]), Batch([])
-            since_ms = _ALWAYS_MS if self.expired == NEVER else (self.expired + 1) * self.plan.interval_ms
+                return [newest], Batch([]), Batch([])
+            since_ms = NEVER if self.expired == NEVER else self.versions.end_ms(self.expired)
             known = edition if 0 <= edition <= self.state.edition else None
-            return self._news.of(known, after_ms, most, latest, (since_ms, through_ms), other)
+            return self._news.of(known, after_ms, most, newest, (since_ms, through_ms), self._epochs, other)
 
     def _gaps_in(self, span: Span | None) -> int:
         if span is None:
             return len(self.state.gaps)
-        first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        first, last = self.versions.within(span.start_ms, span.end_ms)
         if self._chain is not None:
             first = self._counted_by(span).version.begins
         return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
@@ -365,7 +366,7 @@ class Master:
             labels = [history.labels[TOTAL]] if history.labels else []
             label = self._label(labels, version, 0, None)
             return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
-        first, last = span.start_ms // self.plan.interval_ms, span.end_ms // self.plan.interval_ms - 1
+        first, last = self.versions.within(span.start_ms, span.end_ms)
         paos = history.window(max(first, version.begins), last) if chain is None else chain.regrouped(first, last)
         # Last: reading a damaged pane changes its label.
         labels = history.labels.joined(max(first, version.begins), last)
@@ -396,4 +397,4 @@ class Master:
         """Return the last interval whose panes need not be retained; None where all are."""
         if self.plan.window is None or newest == NEVER:
             return None
-        return max(newest - self.plan.retained - 1, self._forgotten)
+        return max(self.versions.retained(newest, self.plan) - 1, self._forgotten)

@@ -223,7 +223,7 @@ class Masters:
                 raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
             await self.decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
         counted = counted_through(accounts[agent], rollup.committed)
-        since_ms = None if counted is None else (counted + 1) * master.plan.interval_ms
+        since_ms = None if counted is None else master.versions.end_ms(counted)
         return {"agent": agent, "name": name, "address": address, "missing_since_ms": since_ms}
 
     async def _answers(self, agent: str, address: str) -> bool:

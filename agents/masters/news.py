@@ -6,13 +6,16 @@ starts again, or a copy of it, tells followers the same (`agents.masters.emissio
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sortedcontainers import SortedSet
 
 from agents.history.labels import Labels
 from agents.history.past import Change
-from agents.jobs.plan import Plan
 from agents.jobs.query import Window
-from agents.masters.emission import Batch, closed, is_due, revised, still_open
+from agents.jobs.versions import Versions
+from agents.masters.emission import Batch, closed, is_due, joined, revised, still_open
+from agents.masters.epochs import Epoch
 from agents.masters.results import Span
 from overlay.contract import NEVER
 
@@ -24,13 +27,13 @@ class News:
     """What is new of one job.
 
     Args:
-        plan: the compiled job.
+        versions: of the job.
         labels: of its panes.
         edition: the job's now.
     """
 
-    def __init__(self, plan: Plan, labels: Labels, edition: int) -> None:
-        self.plan, self._labels = plan, labels
+    def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
+        self.versions, self._labels = versions, labels
         #: (edition, key) of panes that changed after their commit.
         self._changed = SortedSet((label.changed, label.through) for label in labels.all() if label.changed)
         #: The edition in which what is open was last due.
@@ -54,10 +57,12 @@ class News:
         for key in keys.difference(change.gone):
             change.labels[key] = (change.labels.get(key) or self._labels[key]).changed_by(edition)
 
-    def committed(self, change: Change, edition: int, before_ms: int | None, through_ms: int) -> None:
-        """Note a change that has become durable; the job came from one event time to another."""
+    def committed(
+        self, change: Change, edition: int, every_ms: int | None, before_ms: int | None, through_ms: int
+    ) -> None:
+        """Note a change that has become durable; the job, with its `emit_every`, came from a time to another."""
         self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
-        if is_due(self.plan.definition.options.emit_every_ms, before_ms, through_ms):
+        if is_due(every_ms, before_ms, through_ms):
             self._early = edition
 
     def loaded(self, change: Change, edition: int) -> None:
@@ -71,6 +76,7 @@ class News:
         most: int,
         latest: Span | None,
         known_ms: tuple[int, int],
+        epochs: Sequence[Epoch],
         other: Window | None = None,
     ) -> tuple[list[Span | None], Batch, Batch]:
         """Return what a follower is to be sent.
@@ -81,42 +87,47 @@ class News:
             most: of windows that closed and of windows that changed.
             latest: the newest window that has closed.
             known_ms: the event time from which on windows are retained, and that of the last commit's end.
+            epochs: of the job, up to the next interval.
             other: the windows of a job that reads this one, which are told of instead of its own, and not while open.
 
         Returns:
             Windows, those that changed first; then, of these and of those that closed, what is not sent.
         """
-        window, every_ms = other or self.plan.window, self.plan.definition.options.emit_every_ms
-        every_ms = every_ms if other is None else None
-        none = Batch([])
+        plan, none = epochs[-1].plan, Batch([])
+        every_ms = plan.definition.options.emit_every_ms if other is None else None
         is_early = every_ms is not None and (edition is None or self._early > edition)
-        if window is None:
+        if other is None and plan.window is None:
             return ([None] if every_ms is None or is_early or edition is None else []), none, none
         since_ms, through_ms = known_ms
         oldest = self._labels[self._labels.oldest()] if self._labels else None
-        start_ms = after_ms if oldest is None else max(after_ms, oldest.through * self.plan.interval_ms)
-        changed, ended = none, closed(window, start_ms, through_ms, most)
-        spans: list[Span | None] = [*ended.spans]
-        if edition is not None:
-            changed = revised(window, self._runs_since(edition, through_ms), since_ms, min(after_ms, through_ms), most)
-            spans = [*changed.spans, *spans]
-        else:
-            spans, ended = spans or [latest], none
-        if is_early and (span := still_open(window, through_ms)) is not None:
+        start_ms = after_ms if oldest is None else max(after_ms, self.versions.start_ms(oldest.through))
+        runs = [] if edition is None else self._runs_since(edition, through_ms, iterates=plan.iterating is not None)
+        changes, ends = [], []
+        for epoch in epochs:
+            window, (from_ms, until_ms) = other or epoch.plan.window, (epoch.start_ms, min(epoch.until_ms, through_ms))
+            assert window is not None
+            ends.append(closed(window, max(start_ms, from_ms), until_ms, most))
+            first_ms = max(since_ms, from_ms - window.size_ms + 1)
+            changes.append(revised(window, runs, first_ms, min(after_ms, until_ms), most))
+        changed, ended = joined(changes, most), joined(ends, most)
+        spans: list[Span | None] = [*changed.spans, *ended.spans]
+        if edition is None:
+            spans, changed, ended = [*ended.spans] or [latest], none, none
+        if is_early and plan.window is not None and (span := still_open(plan.window, through_ms)) is not None:
             spans.append(span)
         return spans, changed, ended
 
-    def _runs_since(self, edition: int, through_ms: int) -> list[tuple[int, int]]:
+    def _runs_since(self, edition: int, through_ms: int, *, iterates: bool) -> list[tuple[int, int]]:
         """Return runs of event time, in ms, whose panes changed after this edition.
 
-        Where each result follows from the one before, all later ones have changed, too.
+        Where each result follows from the one before (`iterates`), all later ones have changed, too.
         """
         runs: list[tuple[int, int]] = []
         for changed, key in self._changed.irange((edition + 1, NEVER)):
             label = self._labels.get(key)
             if label is not None and label.changed == changed:
                 first = label.through if label.previous == NEVER else label.previous + 1
-                end_ms = (label.through + 1) * self.plan.interval_ms
-                end_ms = max(end_ms, through_ms) if self.plan.iterating is not None else end_ms
-                runs.append((first * self.plan.interval_ms, end_ms))
+                end_ms = self.versions.end_ms(label.through)
+                end_ms = max(end_ms, through_ms) if iterates else end_ms
+                runs.append((self.versions.start_ms(first), end_ms))
         return runs

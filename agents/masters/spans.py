@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agents.errors import JobError
-from agents.jobs.steps import duration
+from agents.masters.epochs import check_whole
 from agents.masters.master import Master
 from agents.masters.results import Json, Span
 from agents.masters.windows import Last, Latest, parse_window
@@ -24,17 +24,12 @@ def resolve(master: Master, window: str) -> Span | None:
         return master.latest()
     if master.plan.window is None:
         raise JobError("this job has no window: it counts since it began; ask for `latest`")
-    interval_ms = master.plan.interval_ms
     if isinstance(asked, Last):
         end_ms = master.through_ms or 0
         span = Span(end_ms - asked.length_ms, end_ms)
     else:
         span = Span(asked.start_ms, asked.end_ms)
-    if span.start_ms % interval_ms or span.end_ms % interval_ms:
-        raise JobError(
-            f"a window of this job is made of whole intervals of {duration(interval_ms)}, "
-            f"aligned to 1970-01-01T00:00Z; [{span.start_ms}, {span.end_ms}) is not"
-        )
+    check_whole(master.versions, span)
     return span
 
 
@@ -43,7 +38,7 @@ def oldest_ms(master: Master) -> int | None:
     if not master.labels or master.plan.window is None:
         return None
     oldest = master.labels[master.labels.oldest()]
-    return (oldest.through if oldest.previous == NEVER else oldest.previous + 1) * master.plan.interval_ms
+    return master.versions.start_ms(oldest.through if oldest.previous == NEVER else oldest.previous + 1)
 
 
 def describe_panes(master: Master) -> Json:
@@ -54,4 +49,4 @@ def describe_panes(master: Master) -> Json:
 
 def expired_ms(master: Master) -> int | None:
     """Return the time before which no window may begin, for its panes have expired; None if none has."""
-    return None if master.expired == NEVER else (master.expired + 1) * master.plan.interval_ms
+    return None if master.expired == NEVER else master.versions.end_ms(master.expired)

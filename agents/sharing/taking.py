@@ -88,7 +88,7 @@ def take_together(
         except FAILURES as error:
             log.error("job %s cannot take events in: %s", named([worker for worker, _ in takers]), error)
             for worker, _ in takers:
-                at_ms = interval * worker.plan.interval_ms
+                at_ms = worker.versions.start_ms(interval)
                 worker.note_gap(at_ms, at_ms)
 
 

@@ -59,7 +59,7 @@ def mapped_as(plan: Plan) -> object:
     """
     definition = plan.definition
     own = (definition.creator, definition.name, definition.functions) if definition.functions else ()
-    return plan.map_key, plan.interval_ms, own
+    return plan.map_key, plan.numbering, own
 
 
 class Filtered:

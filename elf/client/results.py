@@ -70,6 +70,7 @@ class Version(msgspec.Struct, frozen=True):
         since_ms: what begins then or later is counted by it; None: all before the next version.
         until_ms: ... and before this; None: it is the newest.
         begins_ms: its windows have nothing of before; None: they have all there is.
+        interval_ms: how long its intervals are; None: an agent that does not tell.
         columns: types of the columns it reads.
         options: how it runs.
         functions: those that it brings along.
@@ -84,6 +85,7 @@ class Version(msgspec.Struct, frozen=True):
     since_ms: int | None = None
     until_ms: int | None = None
     begins_ms: int | None = None
+    interval_ms: int | None = None
     columns: dict[str, str] = {}
     options: dict[str, Any] = {}
     functions: list[Function] = []

@@ -45,6 +45,8 @@ class Reach(msgspec.Struct, frozen=True):
     agents: list[CountedAgent]
     #: The version of the job that the intervals are of; None from an agent that knows of none.
     version: int | None = None
+    #: What is added to the numbers of its intervals (`agents.jobs.intervals.Numbering`).
+    shift: int = 0
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -73,8 +73,11 @@ class ChangedMachine(LabelMachine):
     def _adopt(self) -> None:
         if self.worker is not None:
             read = [ts_ms for ts_ms, _ in self.log[: self.read]]
-            unread = max(read) // self.world.plan.interval_ms + 1 if read else None
+            unread = self.interval_of(max(read)) + 1 if read else None
             self.worker.adopt(self.versions, unread)
+
+    def interval_of(self, ts_ms: int) -> int:
+        return self.versions.number(ts_ms)
 
     def insert(self, lines: Sequence[tuple[int, str]]) -> None:
         assert self.worker is not None
@@ -103,8 +106,9 @@ class ChangedWorld(LabelWorld):
         )
         self.versions = Versions.of(plan)
         super().__init__(plan, store, count, seed)
-        #: How often the job was changed, and how often an agent was named because it had learnt of it too late.
-        self.changes = self.late = 0
+        #: How often the job was changed, of these how often to intervals of another length, and how often an agent was
+        #: named because it had learnt of it too late.
+        self.changes = self.renumbered = self.late = 0
 
     def new_machine(self, index: int) -> Machine:
         return ChangedMachine(self, index)
@@ -119,7 +123,9 @@ class ChangedWorld(LabelWorld):
         changed = with_version(self.job, replace(version, since=sooner), self.master.state.rollup.committed)
         assert changed is not None
         self.job, self.changes = changed, self.changes + 1
+        before = self.versions.newest.plan.numbering
         self.versions = compile_versions(changed.history, self.versions)
+        self.renumbered += self.versions.newest.plan.numbering != before
         self.master.adopt(self.versions)
 
     def take(self, commit: Commit) -> None:
@@ -135,8 +141,10 @@ class ChangedWorld(LabelWorld):
                 self._hold_window(first, last, commit)
 
     def _hold_window(self, first: int, last: int, commit: Commit) -> None:
-        interval_ms = self.plan.interval_ms
-        found = self.master.find(Span(first * interval_ms, (last + 1) * interval_ms), None)
+        versions = self.versions
+        start_ms, interval_ms = versions.start_ms(first), versions.at(last).plan.interval_ms
+        # One that begins among intervals of another length holds nothing of these.
+        found = self.master.find(Span(start_ms - start_ms % interval_ms, versions.end_ms(last)), None)
         version = found.by.version
         rows = dict(found.paos.select("k0", "a0_n").rows())
         if set(rows.values()) - {1}:
@@ -145,7 +153,7 @@ class ChangedWorld(LabelWorld):
         for machine in self.machines:
             assert isinstance(machine, ChangedMachine)
             mine = {name for name in rows if name.startswith(f"{machine.name}#")}
-            logged = [(ts_ms // interval_ms, name) for ts_ms, name in machine.log]
+            logged = [(versions.number(ts_ms), name) for ts_ms, name in machine.log]
             right = {name for interval, name in logged if interval in inside and counts(version.definition, name)}
             if not mine <= right:
                 self.wrong.append(f"[{first}, {last}] by version {version.number} has {sorted(mine - right)}")

@@ -77,6 +77,10 @@ class LabelMachine(MovingMachine):
         worker.begin(None)
         return worker
 
+    def interval_of(self, ts_ms: int) -> int:
+        """The interval of an event, as this agent numbers them."""
+        return ts_ms // self.world.plan.interval_ms
+
     def insert(self, lines: Sequence[Line]) -> None:
         """Feed the worker."""
         assert self.worker is not None
@@ -144,7 +148,7 @@ class LabelMachine(MovingMachine):
         self.disk = Disk(self.read, state, {through: each for through, each in held.items() if through > settled})
         through = max([self.sealed, *(each.through for each in sealed)])
         for ts_ms, name in self.log[: self.read]:
-            interval = ts_ms // self.world.plan.interval_ms
+            interval = self.interval_of(ts_ms)
             if self.sealed < interval <= through:
                 self.due.setdefault(interval, set()).add(name)
         self.sealed = through

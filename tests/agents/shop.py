@@ -56,17 +56,20 @@ class Shop:
                 await Service(agent).ingest("orders", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def expected(self, start_ms: int, version: dict[str, Any]) -> dict[str, int]:
-        """What was sold in an interval, as a version counts it."""
+        """What was sold in an interval of a version, as that counts it."""
         kind, counts = ("a", True) if "'a'" in version["query"] else ("b", False)
         found: collections.Counter[str] = collections.Counter()
         for line in self.sold:
-            if line["kind"] == kind and start_ms <= line["ts"] < start_ms + self.interval_ms:
+            if line["kind"] == kind and start_ms <= line["ts"] < start_ms + version["interval_ms"]:
                 found[line["product"]] += 1 if counts else line["cents"]
         return {product: n for product, n in found.items() if "HAVING" not in version["query"] or n > 5}
 
-    async def settled(self, agent: Agent, start_ms: int, history: list[dict[str, Any]]) -> dict[str, Any]:
+    async def settled(
+        self, agent: Agent, start_ms: int, history: list[dict[str, Any]], interval_ms: int | None = None
+    ) -> dict[str, Any]:
         """Return an interval's result once it is what was sold, as far as it claims to be: some events come late."""
-        window, deadline = f"{start_ms}/{start_ms + self.interval_ms}", time.monotonic() + 60
+        end_ms, deadline = start_ms + (interval_ms or self.interval_ms), time.monotonic() + 60
+        window = f"{start_ms}/{end_ms}"
         while True:
             result: dict[str, Any] = await Service(agent).result("shop", "sold", window, None, None)
             version = next(row for row in history if row["version"] == result["version"])

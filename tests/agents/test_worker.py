@@ -5,16 +5,17 @@ import collections
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from agents.jobs.plan import Plan
+from agents.jobs.plan import Plan, compile_job
 from agents.jobs.versions import Compiled, Version, Versions
-from agents.payload import Notes
+from agents.payload import Notes, unpack
 from agents.runs import DROPPED_MAX
 from agents.store.checkpoints import Progress, Snapshot
 from agents.worker import Worker
 from cbt import INTERVAL, BufferTree
 from overlay.contract import NEVER, Verdict
-from tests.agents.plans import events, opened, plan_of
+from tests.agents.plans import COLUMNS, WINDOWED, events, opened, plan_of
 
 PLAN = plan_of()
 
@@ -294,6 +295,44 @@ def test_a_stopped_job_costs_nothing_and_keeps_what_came_late_until_it_is_resume
     assert rows_of(sealed) == {(0, "late"): 1, (6, "c"): 1}
     notes = opened(sealed[0].payload or b"", PLAN)[0]
     assert (sealed[0].through, notes.since) == (3, {"w1": {3: 50}}), "events up to interval 49 were left out"
+
+
+def renumbered(length: str) -> Versions:
+    """The job with intervals of 2 s, and from the sixth on, at 12 s, of another length."""
+    query = WINDOWED.replace("'4 seconds', '2 seconds'", length)
+    since, shift = PLAN.numbering.followed_by(plan_of(query).interval_ms, 6)
+    assert since == 6
+    plan = compile_job(replace(plan_of(query).definition, shift=shift, version=2), COLUMNS)
+    version = Version(number=2, definition=plan.definition, what="update", since=6, begins=6, states=2)
+    return Versions([*Versions.of(PLAN).all, Compiled(version, plan)])
+
+
+def test_who_hears_too_late_of_longer_intervals_says_so_of_all_that_it_has_sealed() -> None:
+    """They are not over by the new count: what comes in them yet is late, and no label may call them complete."""
+    worker = Worker(PLAN, "w1", new=True)
+    worker.begin(None)
+    worker.insert(events([(1_000 * at, "a", 1) for at in (1, 13, 23)]))
+    assert [each.through for each in worker.seal(24_000)] == [0, 6, 11]
+    worker.adopt(renumbered("'6 seconds'"), 6 + 2)
+    worker.insert(events([(25_000, "b", 1), (45_000, "c", 1)]))
+    assert worker.seal(47_000) == [], "interval 11 ends at 48 s now"
+    (sealed,) = worker.seal(54_000)
+    notes, paos = unpack(sealed.payload or b"", worker.versions)
+    assert sealed.through == 12 and paos.by_states()[2].select(INTERVAL, "k0").rows() == [(8, "b"), (11, "c")]
+    assert notes.since == {"w1": {2: 12}} and notes.late == 2
+
+
+def test_who_hears_too_late_of_shorter_intervals_has_all_events_from_later_ones_on() -> None:
+    worker = Worker(PLAN, "w1", new=True)
+    worker.begin(8)  # from 16 s on, which begins the tenth interval by the new count
+    worker.insert(events([(19_000, "a", 1)]))
+    assert [each.through for each in worker.seal(20_000)] == [9]
+    worker.adopt(renumbered("'1 second'"), 14)
+    assert (worker.progress.since, worker.progress.partial_before) == ({2: 14}, 14)
+    early = Worker(PLAN, "w1", new=True)
+    early.begin(3)
+    early.adopt(renumbered("'1 second'"), 5)
+    assert (early.progress.since, early.progress.partial_before) == ({2: 6}, 3), "who hears in time lacks nothing more"
 
 
 @given(

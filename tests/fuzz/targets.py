@@ -291,7 +291,9 @@ def _agent_targets(rng: random.Random) -> list[Target]:
     jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
     decisions: list[Command] = [draw(kind, rng) for kind in kinds(Command) for _ in range(EACH)]
     members = [draw(requests.Member, rng) for _ in jobs]
-    answers = [draw(replies.Reply, rng) for _ in range(EACH)]
+    drawn = [draw(replies.Reply, rng) for _ in range(EACH)]
+    # A failure is raised, as the declared error.
+    answers = [*drawn, *(msgspec.structs.replace(each, failure=None) for each in drawn)]
     long = [replies.encode_reply(replies.Reply(value=["é" * 1_000] * size)) for size in (200, 1_000)]
     records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
     return [

@@ -21,6 +21,8 @@ STEP_MS = 500
 COUNTED = """SELECT product, count(*) AS n FROM orders WHERE kind = 'a'
 GROUP BY product, window(ts, '1 second', '500 milliseconds') ORDER BY product"""
 SUMMED = COUNTED.replace("count(*)", "sum(cents)").replace("'a'", "'b'")
+#: Intervals of 200 ms follow those of 500 ms where both begin.
+FINER = SUMMED.replace("'1 second', '500 milliseconds'", "'600 milliseconds', '200 milliseconds'")
 JOB = f'name = "sold"\ncreator = "shop"\nquery = """\n{COUNTED}\n"""\n[options]\nlateness = "300ms"\n'
 
 
@@ -64,20 +66,29 @@ def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: l
         lambda: clients[1].pause("shop/sold"),
         lambda: client.resume("shop/sold"),
     ]
+    whats = ["publish", "update", "pause", "resume"]
+    if trees == 1:
+        changes.append(lambda: client.update("shop/sold", query=FINER))
+        whats.append("update")
     for change in changes:
-        sell_through((change().since_ms or 0) + STEP_MS)
+        sell_through((change().since_ms or 0) + 2 * STEP_MS)
     last_ms = sell()
     wait_until(lambda: through_ms() > last_ms + STEP_MS, "all is counted")
     archives = [agent.archive for agent in agents]
     report = run_verify(client, "shop/sold", archives=archives, since="1h")
     assert report.passes, report.text(width=300)
-    assert [each.what for each in report.versions if each.windows] == ["publish", "update", "pause", "resume"]
+    assert [each.what for each in report.versions if each.windows] == whats
     assert sum(each.rows_online for each in report.windows) > 10 and report.archive_events > 50
     history = client.versions("shop/sold")
-    begins_ms = history[1].since_ms
-    assert begins_ms is not None and [each.begins_ms for each in history] == [None, *[begins_ms] * 3]
+    first_ms, begins_ms = history[1].since_ms, history[4 if trees == 1 else 1].since_ms
+    assert first_ms is not None and begins_ms is not None
+    assert [each.begins_ms for each in history] == [None, *[first_ms] * 3, *[begins_ms] * (trees == 1)]
+    assert [each.interval_ms for each in history] == [STEP_MS] * 4 + [200] * (trees == 1)
+    assert trees > 1 or begins_ms % 1_000 == 0, "where intervals of either length begin"
     done = run_backfill(client, "shop/sold", begins_ms - 2_000, archives)
-    assert done.notes[0].startswith("the job was changed, and the windows of its version 4 begin at ")
+    assert done.notes[0].startswith(f"the job was changed, and the windows of its version {len(history)} begin at ")
     assert done.start_ms >= begins_ms
+    report = run_verify(client, "shop/sold", archives=archives, since="1h")
+    assert report.passes, report.text(width=300)
     for each in clients:
         each.close()

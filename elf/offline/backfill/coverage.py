@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from agents.archive.layout import ArchivedFile
 from agents.archive.removed import join_spans
+from agents.jobs.intervals import Numbering
 from elf.offline.asking import Reach
 
 
@@ -19,12 +20,16 @@ class Coverage:
     Args:
         files: of the archives.
         reaches: of all parts of the job.
-        interval_ms: of the job.
+        numbering: of the job's intervals.
         columns: that its query reads.
     """
 
     def __init__(
-        self, files: Sequence[ArchivedFile], reaches: Sequence[Reach], interval_ms: int, columns: Collection[str] = ()
+        self,
+        files: Sequence[ArchivedFile],
+        reaches: Sequence[Reach],
+        numbering: Numbering,
+        columns: Collection[str] = (),
     ) -> None:
         oldest: dict[str, int] = {}
         narrow: dict[str, list[tuple[int, int]]] = {}
@@ -32,7 +37,7 @@ class Coverage:
             entry = file.entry
             oldest[entry.agent] = min(entry.first_ms, oldest.get(entry.agent, entry.first_ms))
             if not has_columns(file, columns):
-                span = entry.first_ms // interval_ms, entry.last_ms // interval_ms + 1
+                span = numbering.number(entry.first_ms), numbering.number(entry.last_ms) + 1
                 narrow.setdefault(entry.agent, []).append(span)
         #: Agent -> runs of intervals, half-open, in which its archive lacks columns.
         self._narrow = {agent: join_spans(spans) for agent, spans in narrow.items()}
@@ -43,7 +48,7 @@ class Coverage:
             throughs = [each.through_ms for reach in reaches for each in reach.agents if each.agent == agent]
             if agent in oldest and None not in throughs:
                 last_ms = min(through for through in throughs if through is not None)
-                self._runs[agent] = oldest[agent] // interval_ms + 1, last_ms // interval_ms - 1
+                self._runs[agent] = numbering.number(oldest[agent]) + 1, numbering.number(last_ms) - 1
         self.unseen = sorted(name for agent, name in self.names.items() if agent not in oldest)
 
     @property

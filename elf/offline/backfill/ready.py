@@ -34,7 +34,7 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
             raise JobError(f"{name} has no window: it counts since it began, and has no intervals to backfill")
         reaches = reaches_of(job)
         job = _as_counted(job, reaches)
-        plan = _plan_of(job)
+        plan = _plan_of(job, max((reach.shift for reach in reaches), default=0))
         if plan.iterating is not None:
             raise JobError(f"{name} reads its last result, so what is past cannot be loaded into it")
         is_one = len({reach.version for reach in reaches}) == 1
@@ -92,7 +92,7 @@ def _is_settled(reach: Reach) -> bool:
     return reach.until_ms is not None and all(each.through_ms is not None for each in reach.agents)
 
 
-def _plan_of(job: JobText) -> Plan:
+def _plan_of(job: JobText, shift: int) -> Plan:
     definition = Definition(
         name=job.name,
         creator=job.creator,
@@ -100,6 +100,7 @@ def _plan_of(job: JobText) -> Plan:
         query=job.query,
         columns=job.columns,
         options=job.options,
+        shift=shift,
     )
     check_definition(definition)
     return compile_job(definition, definition.types)

@@ -17,6 +17,7 @@ import polars as pl
 
 from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
+from agents.jobs.intervals import Numbering
 from agents.jobs.plan import Plan
 from cbt.aggregates import Slotted
 from elf.client.results import Version
@@ -96,10 +97,9 @@ def run_backfill(
     """
     steps = steps or Steps()
     job, plan = wait_ready(client, name, say)
-    interval_ms = plan.interval_ms
-    reaches = reaches_of(job)
+    numbering, reaches = plan.numbering, reaches_of(job)
     files = [file for file in find_files(archives, job.source) if file.entry.rows]
-    coverage = Coverage(files, reaches, interval_ms, plan.columns)
+    coverage = Coverage(files, reaches, numbering, plan.columns)
     if coverage.unseen and not incomplete:
         raise OfflineError(
             f"no archive of {', '.join(coverage.unseen)} is among the folders given, or it has no event yet; add it "
@@ -117,7 +117,7 @@ def run_backfill(
     with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
         passes = (each for run in work.runs for each in _passes(work.files, *run, plan))
         for number, (begin, end) in enumerate(passes):
-            span = begin * interval_ms, end * interval_ms
+            span = numbering.start_ms(begin), numbering.start_ms(end)
             within = [file for file in work.files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
             # A file that reaches into several passes is counted with the first.
             fresh = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
@@ -127,7 +127,7 @@ def run_backfill(
             events, rows = events + fresh, rows + computed.height
             steps.done(end - begin, f"{rows:,} rows loaded")
     missing = tuple(sorted(loader.missing))
-    start_ms = work.runs[0][0] * interval_ms
+    start_ms = numbering.start_ms(work.runs[0][0])
     return Backfill(job.key, start_ms, work.until_ms, count, rows, events, missing, work.notes)
 
 
@@ -146,8 +146,8 @@ def _work(files: Sequence[ArchivedFile], job: JobText, plan: Plan, reaches: Sequ
     if len(whole) < len(files):
         names = sorted({name for file in files for name in plan.columns if name not in file.entry.columns})
         notes = (*notes, f"the archives have events without {', '.join(names)}, which nobody read then: left out")
-    first, until = first_ms // plan.interval_ms, until_ms // plan.interval_ms
-    runs = without_pauses(job.versions, plan.interval_ms, first, until)
+    first, until = plan.numbering.number(first_ms), plan.numbering.number(until_ms)
+    runs = without_pauses(job.versions, plan.numbering, first, until)
     paused = max(0, until - first) - sum(end - begin for begin, end in runs)
     if paused:
         notes = (*notes, f"the job was paused for {paused} intervals, which count nothing")
@@ -177,14 +177,14 @@ def _span(
     return max(first_ms, since_ms, oldest_ms), until_ms, notes
 
 
-def without_pauses(versions: Sequence[Version], interval_ms: int, first: int, until: int) -> list[tuple[int, int]]:
+def without_pauses(versions: Sequence[Version], numbering: Numbering, first: int, until: int) -> list[tuple[int, int]]:
     """Return what of the intervals [first, until) a job counts, as runs of the same kind, ascending."""
     runs, begin = list[tuple[int, int]](), first
     for each in versions:
         if not each.is_paused:
             continue
-        since = first if each.since_ms is None else each.since_ms // interval_ms
-        end = until if each.until_ms is None else each.until_ms // interval_ms
+        since = first if each.since_ms is None else numbering.number(each.since_ms)
+        end = until if each.until_ms is None else numbering.number(each.until_ms)
         if since < end and begin < until:
             runs.append((begin, min(since, until)))
             begin = max(begin, end)
@@ -194,10 +194,10 @@ def without_pauses(versions: Sequence[Version], interval_ms: int, first: int, un
 def _passes(files: Sequence[ArchivedFile], first: int, until: int, plan: Plan) -> Iterator[tuple[int, int]]:
     """Cut [first, until) into runs of intervals of about as many bytes of archive, as far as their hours tell."""
     slotted = any(isinstance(aggregate, Slotted) for _, aggregate in plan.schema.aggregates)
-    most, interval_ms = SLOTTED_PASS_BYTES if slotted else PASS_BYTES, plan.interval_ms
+    most = SLOTTED_PASS_BYTES if slotted else PASS_BYTES
     begin, size = first, 0
     for file in sorted(files, key=lambda file: file.entry.last_ms):
-        end = min(file.entry.last_ms // interval_ms + 1, until)
+        end = min(plan.numbering.number(file.entry.last_ms) + 1, until)
         if end <= first:
             continue
         size += file.entry.bytes

@@ -61,7 +61,8 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
             wanted = wanted.filter(to_column(where, scope))
         wanted = without_failing(wanted, [*groups, *found.values()], scope)
         at_ms = F.unix_millis("ts")
-        interval = ((at_ms - F.pmod(at_ms, F.lit(plan.interval_ms))) / F.lit(plan.interval_ms)).cast("bigint")
+        length, shift = F.lit(plan.numbering.length_ms), F.lit(plan.numbering.shift)
+        interval = ((at_ms - F.pmod(at_ms, length)) / length).cast("bigint") + shift
         keys = [
             _typed(to_column(node, scope), dtype).alias(name)
             for node, (name, dtype) in zip(groups, plan.schema.keys, strict=True)

@@ -283,7 +283,8 @@ class _Verification:
                 return counting.relieved(labels(start_ms, end_ms), (start_ms, end_ms))
 
             # What lies before is not in it, whatever labels of another version say of that.
-            lacks = lacks_of(counted, label if counted == window else ask(*counted), ask, labels.interval_ms)
+            interval_ms = counting.interval_ms or labels.interval_ms
+            lacks = lacks_of(counted, label if counted == window else ask(*counted), ask, interval_ms)
         else:
             lacks = []
         return Case(window, result, compared.rows, compared.differences, lacks, repeats)

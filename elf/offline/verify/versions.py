@@ -72,7 +72,7 @@ class Counting:
         version: as the job's history has it; None of a job that was never changed.
         begins_ms: its windows have nothing of before; None: they have all there is.
         pauses: ascending runs of event time, half-open, that count nothing.
-        interval_ms: of the job; None where nobody has told it.
+        interval_ms: how long its intervals are; None where nobody has told it.
         functions: those that it brings along, as the job's master tells of them.
     """
 
@@ -129,7 +129,7 @@ class Countings:
     Args:
         job: its definition; all there is to say of one that was never changed.
         versions: its history, ascending; empty where nobody has told it.
-        interval_ms: the length of its intervals, where somebody has told it.
+        interval_ms: the length of its intervals, where somebody has told it, and no version tells its own.
         again: asks for the history once more: the job may have been changed since.
         trusted: whose functions may run on Spark.
     """
@@ -159,7 +159,13 @@ class Countings:
         )
         self._known = {
             each.version: Counting(
-                each.query, each.columns, each, each.begins_ms, pauses, self._interval_ms, tuple(each.functions)
+                each.query,
+                each.columns,
+                each,
+                each.begins_ms,
+                pauses,
+                each.interval_ms or self._interval_ms,
+                tuple(each.functions),
             )
             for each in versions
         }

@@ -13,7 +13,7 @@ import pytest
 
 from agents.agent import Agent
 from agents.config import AgentConfig, SourceConfig
-from agents.errors import JobConflictError, UnavailableError
+from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.service import Service
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running, through_ms
 from tests.agents.test_control import configure
@@ -75,6 +75,50 @@ async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path, 
             else:
                 seen.add(result["version"])
         assert {1, 2, 4, 5, 7} <= seen, "3 and 6 may not have had an interval"
+
+
+async def test_intervals_become_shorter_and_longer_while_agents_sell(tmp_path: pathlib.Path) -> None:
+    """Each takes over where one of either length begins; windows of before stay as they were."""
+    async with running(tmp_path, 3) as agents:
+        shop, service = Shop(agents), Service(agents[2])
+        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
+        shop.open()
+        begun_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + 2 * INTERVAL_MS
+        await counted_through(agents[1], begun_ms + INTERVAL_MS)
+        lengths = {1: 500, 2: 300, 3: 300, 4: 800, 5: 500}
+        versions = [await change(agents[1], "update", query=JOB.split("'''")[1].replace("500", "300"))]
+        await counted_through(agents[1], versions[-1]["since_ms"] + 600)
+        # What is made of such intervals goes on with them; what is not, does not.
+        versions.append(await change(agents[2], "update", query=JOB.split("'''")[1].replace("500", "600")))
+        await counted_through(agents[1], versions[-1]["since_ms"] + 600)
+        versions.append(await change(agents[2], "update", query=SUMS.replace("500", "800")))
+        await counted_through(agents[1], versions[-1]["since_ms"] + 800)
+        versions.append(await change(agents[0], "rollback", version=1))
+        await counted_through(agents[1], versions[-1]["since_ms"] + 1_000)
+        await shop.close()
+        last_ms = max(line["ts"] for line in shop.sold)
+        await counted_through(agents[0], last_ms + INTERVAL_MS)
+        history = (await service.job("shop", "sold"))["versions"]
+        assert {row["version"]: row["interval_ms"] for row in history} == lengths
+        assert [row["begins_ms"] for row in history[2:]] == [history[at]["since_ms"] for at in (1, 3, 4)]
+        seen = set()
+        for row in history:
+            length_ms = row["interval_ms"]
+            first_ms, until_ms = row["since_ms"] or begun_ms, row["until_ms"] or last_ms // length_ms * length_ms
+            assert first_ms % length_ms == until_ms % length_ms == 0
+            for start_ms in range(first_ms, until_ms, length_ms):
+                result = await shop.settled(agents[2], start_ms, history, length_ms)
+                known = result["completeness"]
+                assert known["status"] == "final" or known["missing"] or known["gaps"], "somebody was too late"
+                seen |= {result["version"]} if known["status"] != "final_incomplete" else set()
+        assert seen == set(lengths)
+        with pytest.raises(JobSpecError, match="would be 600001 ms; both begin together only every"):
+            await change(agents[0], "update", query=SUMS.replace("500 milliseconds", "600001 milliseconds"))
+        with pytest.raises(JobError, match="made of whole intervals of 300 ms"):
+            await service.result(
+                "shop", "sold", f"{versions[0]['since_ms']}/{versions[0]['since_ms'] + 500}", None, None
+            )
 
 
 async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time(tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -26,6 +27,8 @@ APP = DEFINITION.app_id
 JOB = JobRecord(definition=DEFINITION, master_host="127.0.0.1", master_port=9, published_ms=7, instance="i", stamp_ms=7)
 FILTERED = replace(DEFINITION, query=WINDOWED.replace("FROM clicks", "FROM clicks WHERE cents > 1"))
 NOW_MS = 2_000 * 1_000 + 1
+#: Intervals of 3, 2, 1 and 7 s.
+WINDOWS = ("'3 seconds'", "'4 seconds', '2 seconds'", "'1 second'", "'7 seconds'")
 
 
 def compiled(job: JobRecord) -> Versions:
@@ -198,7 +201,7 @@ def test_the_oldest_versions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_history_says_which_events_each_version_counts() -> None:
     job = changed(JOB, Amend(APP, "update", "t", FILTERED))
-    first, second = describe_history(job, plan_of())
+    first, second = describe_history(job, compiled(job))
     boundary_ms = (1_000 + AHEAD) * 2_000
     assert (first["version"], first["what"], first["since_ms"], first["until_ms"]) == (1, "publish", None, boundary_ms)
     assert (second["since_ms"], second["begins_ms"], second["until_ms"]) == (boundary_ms, boundary_ms, None)
@@ -208,17 +211,52 @@ def test_the_history_has_the_functions_of_each_version_with_their_sources() -> N
     function = OwnFunction(name="f", args=("STRING",), returns="STRING", strict=True, source="def f(x): ...", key="k")
     job = replace(JOB, definition=replace(JOB.definition, functions=(function,)))
     job = changed(job, Amend(APP, "update", "t", FILTERED))
-    first, second = describe_history(job, plan_of())
+    first, second = describe_history(job, compiled(job))
     assert (msgspec.convert(first["functions"], list[OwnFunction]), list(second["functions"])) == ([function], [])
 
 
 def test_the_history_says_where_a_job_on_a_source_that_was_being_read_begins() -> None:
     job = changed(changed(JOB, Amend(APP, "pause", "t")), Amend(APP, "resume", "t"), NOW_MS + 60_000)
-    first, paused, resumed = describe_history(job, plan_of(), 1_000 + AHEAD + 1)
+    first, paused, resumed = describe_history(job, compiled(job), 1_000 + AHEAD + 1)
     begins_ms = (1_000 + AHEAD + 1) * 2_000
     assert (first["since_ms"], first["begins_ms"], first["until_ms"]) == (begins_ms, begins_ms, begins_ms)
     assert (paused["since_ms"], paused["begins_ms"], paused["until_ms"]) == (begins_ms, begins_ms, resumed["since_ms"])
     assert resumed["since_ms"] > begins_ms == resumed["begins_ms"]
+
+
+@given(
+    committed=st.integers(990, 1_060),
+    windows=st.lists(st.sampled_from(WINDOWS), min_size=1, max_size=5),
+)
+def test_intervals_of_another_length_take_over_where_both_begin(committed: int, windows: list[str]) -> None:
+    job, now_ms = JOB, NOW_MS
+    for window in windows:
+        before, old = job.history[-1], compiled(job).newest.plan.numbering
+        query = WINDOWED.replace("'4 seconds', '2 seconds'", window)
+        job = changed(job, Amend(APP, "update", "t", replace(DEFINITION, query=query)), now_ms, committed)
+        version, numbering = job.history[-1], compiled(job).newest.plan.numbering
+        at_ms = numbering.start_ms(version.since)
+        assert at_ms == old.start_ms(version.since) and at_ms % numbering.length_ms == at_ms % old.length_ms == 0
+        assert version.since > committed and version.since >= before.since
+        # No later than needed: it is the first such time.
+        needed = max(old.number(now_ms) + AHEAD, before.since, committed + 1)
+        assert at_ms - math.lcm(numbering.length_ms, old.length_ms) < old.start_ms(needed)
+        if numbering.length_ms != old.length_ms:
+            assert version.states == version.number and version.begins == version.since, "windows begin anew"
+        now_ms, committed = now_ms + 1_700, max(committed, version.since - 1)
+    assert JobRecord.decode(job.encode()) == job
+    rows = describe_history(job, compiled(job))
+    assert [row["until_ms"] for row in rows[:-1]] == [row["since_ms"] for row in rows[1:]]
+    if len({row["interval_ms"] for row in rows}) > 1:
+        assert len({version.definition.shift for version in job.history}) > 1
+
+
+def test_a_rollback_brings_earlier_intervals_back() -> None:
+    finer = replace(DEFINITION, query=WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"))
+    job = changed(changed(JOB, Amend(APP, "update", "t", finer)), Amend(APP, "rollback", "t"), NOW_MS + 60_000)
+    first, second, third = (plan.interval_ms for _, plan in compiled(job).all)
+    assert (first, second, third) == (2_000, 3_000, 2_000)
+    assert job.history[-1].states == 3, "windows begin anew, for they lie in intervals of two lengths"
 
 
 @pytest.mark.parametrize("wrong", ["number", "order", "definition", "begins"])

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import agents.clock
 from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
+from agents.jobs.versions import Compiled, Version, Versions
 from agents.sources.counters import Counters
 from agents.sources.format import make_format
 from agents.sources.rejected import RejectedLines
@@ -227,6 +229,20 @@ def test_a_worker_attached_in_the_middle_knows_from_where_on_it_has_everything(s
     site.pump.attach(other)
     assert other.progress.partial_before == BASE_MS // 2_000 + 3
     assert site.pump.saved_offset(str(site.folder / "a.log")) == (site.folder / "a.log").stat().st_size
+
+
+def test_who_begins_at_the_end_of_a_log_lacks_what_was_written_before_by_any_version(site: Site) -> None:
+    """Though no line was read: intervals may have become others since it began."""
+    version = Version(number=2, definition=PLAN.definition, what="reset", since=1, begins=1, states=2)
+    versions = Versions([*Versions.of(PLAN).all, Compiled(version, PLAN)])
+    site.pump.change(PLAN.definition.app_id, versions)
+    (worker,) = site.pump.workers.values()
+    assert worker.progress.since == {2: 1}, "nothing was ever there"
+    site.pump.from_end = True
+    site.pump.change(
+        PLAN.definition.app_id, Versions([*versions.all, Compiled(replace(version, number=3, states=3), PLAN)])
+    )
+    assert worker.progress.since[3] == (BASE_MS + NOW_MS) // 2_000 + 1
 
 
 def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from agents.errors import JobSpecError
-from agents.jobs.plan import Plan
+from agents.jobs.intervals import Numbering
+from agents.jobs.plan import Plan, interval_of
 from agents.jobs.versions import ALWAYS, Compiled, Version, Versions, check_change, compile_versions, has_same_states
 from overlay.contract import NEVER
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
@@ -78,6 +81,43 @@ def test_the_watermark_that_closes_the_next_interval_is_known(later: list[tuple[
     assert stopped.closing_ms(closed + 1) == ALWAYS > stopped.closing_ms(closed)
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from((1_000, 2_000, 3_000, 7_000)), st.integers(0, 30)), max_size=5),
+    st.lists(st.integers(-50_000, 300_000), min_size=1, max_size=30),
+)
+def test_numbers_go_on_where_intervals_become_longer_or_shorter(
+    changes: list[tuple[int, int]], times: list[int]
+) -> None:
+    """Each time is in the interval that begins last before it, and the numbers are those of a count."""
+    made, numbering, since = [Compiled(Version(number=1, definition=PLAN.definition), PLAN)], PLAN.numbering, 0
+    for number, (length_ms, later) in enumerate(changes, start=2):
+        since, shift = numbering.followed_by(length_ms, since + later)
+        definition = replace(PLAN.definition, shift=shift, version=number)
+        version = Version(number=number, definition=definition, since=since, begins=since, states=number)
+        numbering = Numbering(length_ms, shift)
+        made.append(Compiled(version, replace(PLAN, numbering=numbering)))
+    versions = Versions(made)
+    starts = [versions.start_ms(each) for each in range(-30, 400)]
+    assert all(start < end for start, end in itertools.pairwise(starts)), "each begins after the one before"
+    assert all(versions.end_ms(each) == end for each, end in zip(range(-30, 399), starts[1:], strict=True))
+    for at_ms in times:
+        interval = versions.number(at_ms)
+        assert versions.start_ms(interval) <= at_ms < versions.end_ms(interval)
+        assert versions.at(interval).plan.interval_ms == versions.end_ms(interval) - versions.start_ms(interval)
+        first_ms, until_ms = next(each.span_ms for each in versions.reigns() if each.first <= interval <= each.last)
+        assert first_ms <= at_ms < until_ms
+        frame = pl.DataFrame({"at": [at_ms]})
+        assert frame.select(interval_of(pl.col("at"), versions.at(interval).plan.numbering)).item() == interval
+        assert versions.within(at_ms, at_ms + 1) == (interval, interval)
+        back = versions.retained(interval, PLAN)
+        assert versions.start_ms(interval) - versions.end_ms(back) < PLAN.retained * PLAN.interval_ms
+        assert versions.start_ms(back) <= versions.start_ms(interval) - PLAN.retained * PLAN.interval_ms
+    assert versions.counts_of(pl.Series(times)) == Counter(map(versions.number, times))
+    assert versions.renumbered(1) == next(
+        (version.since for version, plan in versions.all if plan.numbering != PLAN.numbering), ALWAYS
+    )
+
+
 def test_pauses_count_nothing() -> None:
     version = Version(number=2, definition=PLAN.definition, what="pause", since=5)
     versions = Versions([*Versions.of(PLAN).all, Compiled(version, PLAN)])
@@ -110,7 +150,11 @@ def test_paos_are_the_same_where_only_the_master_works_otherwise(change: tuple[s
     ("query", "options", "why"),
     [
         (CUMULATIVE, 'interval = "2s"', "it has a window, and the new query has none"),
-        (WINDOWED.replace("'2 seconds'", "'1 second'"), "", "its intervals are 2000 ms long, and would be 1000 ms"),
+        (
+            WINDOWED.replace("'4 seconds', '2 seconds'", "'601 seconds'"),
+            "",
+            "its intervals are 2000 ms long, and would be 601000 ms; both begin together only every 1202000 ms",
+        ),
         (WINDOWED, "trees = 2", "trees is 1, and would be 2"),
         (WINDOWED, 'semantics = "at-most-once"', "semantics is exactly-once, and would be at-most-once"),
         (WINDOWED, "replicas = 2", "replicas is not set, and would be 2"),
@@ -122,12 +166,23 @@ def test_what_agents_cannot_follow_is_refused(query: str, options: str, why: str
     check_change(PLAN, plan_of(WINDOWED, lateness_ms=500, options='straggler = "drop"'))
 
 
+def test_intervals_become_longer_or_shorter_where_windows_can_begin_anew() -> None:
+    for window in ("'4 seconds', '1 second'", "'300 seconds'", "'7 seconds'"):
+        check_change(PLAN, plan_of(WINDOWED.replace("'4 seconds', '2 seconds'", window)))
+    with pytest.raises(JobSpecError, match="long, and would be 2000 ms; without a window nothing begins anew with"):
+        check_change(plan_of(CUMULATIVE), plan_of(CUMULATIVE, options='interval = "2s"'))
+    finer = WINDOWED.replace("'2 seconds'", "'1 second'")
+    with pytest.raises(JobSpecError, match="and would be 1000 ms, which only jobs of one tree can have changed"):
+        check_change(plan_of(WINDOWED, options="trees = 2"), plan_of(finer, options="trees = 2"))
+
+
 @pytest.mark.parametrize(
     ("query", "states", "why"),
     [
         (WINDOWED.replace("sum(cents)", "max(cents)"), 0, "says it has the PAOs"),
         (WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"), 2, "has other intervals"),
-        (CUMULATIVE, 2, "has other intervals"),
+        (CUMULATIVE, 2, "has a window where"),
+        (WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"), 0, "has other intervals"),
     ],
 )
 def test_versions_that_disagree_are_refused(query: str, states: int, why: str) -> None:

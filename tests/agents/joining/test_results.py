@@ -14,7 +14,7 @@ from agents.agent import Agent
 from agents.changing.changing import Wanted
 from agents.errors import JobError, JobSpecError, UnavailableError
 from agents.service import Service
-from tests.agents.shop import INTERVAL_MS, Shop, running
+from tests.agents.shop import INTERVAL_MS, Shop, counted_through, running
 from tests.overlay.cluster import wait_until
 
 SOLD = """
@@ -135,6 +135,23 @@ async def test_a_job_that_reads_others_since_is_no_empty_result_to_those_that_re
         await service.publish("SELECT product, n FROM job('shop/other')", "sold.sql", None, "shop")
         with pytest.raises(JobError, match="shop/view reads shop/sold: shop/sold reads other jobs"):
             await service.result("shop", "view", "latest", None, None)
+
+
+async def test_a_job_whose_intervals_make_up_no_such_windows_any_more_is_an_error(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        service = Service(agent)
+        await service.publish(SOLD, "job.toml", None, None)
+        await service.publish("SELECT product, n FROM job('shop/sold')", "view.sql", None, "shop")
+        made = await service.change(
+            "shop", "sold", Wanted(change="update", query=SOLD.split('"')[5].replace("500", "750"))
+        )
+        since_ms = made["since_ms"]
+        await counted_through(agent, since_ms + 1_500)
+        before = await service.result("shop", "view", f"{since_ms - 500}/{since_ms}", None, None)
+        assert before["completeness"]["status"] == "final"
+        why = "shop/view reads shop/sold: a window of this job is made of whole intervals of 750 ms"
+        with pytest.raises(JobError, match=why):
+            await service.result("shop", "view", f"{since_ms}/{since_ms + 500}", None, None)
 
 
 async def test_what_cannot_be_joined_is_refused_at_publish(tmp_path: pathlib.Path) -> None:

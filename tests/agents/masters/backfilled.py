@@ -75,7 +75,7 @@ class Job:
 
     def frame(self, rows: Rows) -> pl.DataFrame:
         plan = self.versions.at(rows[0][0]).plan if rows else self.master.plan
-        return plan.reduce(events([(2_000 * interval, product, 3) for interval, product in rows]))
+        return plan.reduce(events([(self.versions.start_ms(interval), product, 3) for interval, product in rows]))
 
     def next_place(self) -> Place:
         return Place(1, self.master.state.applied.index + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.jobs.intervals import Numbering
 from elf.offline.asking import CountedAgent, Reach
 from elf.offline.backfill.coverage import Coverage, whole_runs
 from tests.elf.offline.backfill.asked import archived
@@ -14,7 +15,7 @@ def reach(*through_ms: int | None, until_ms: int | None = 100_000) -> Reach:
 
 def test_an_archive_has_all_events_after_the_interval_it_begins_in_and_up_to_what_was_counted() -> None:
     files = [archived("id0", 12_000, 90_000), archived("id0", 55_000, 60_000), archived("id1", 0, 90_000)]
-    coverage = Coverage(files, [reach(100_000, 50_000, None, 100_000)], 10_000)
+    coverage = Coverage(files, [reach(100_000, 50_000, None, 100_000)], Numbering(10_000))
     assert [coverage.missing(interval) for interval in (1, 2, 4, 5)] == [
         ["id0", "id2", "id3"], ["id2", "id3"], ["id2", "id3"], ["id1", "id2", "id3"],
     ]  # fmt: skip
@@ -29,13 +30,13 @@ def test_an_archive_lacks_what_was_read_without_a_column_that_the_query_reads() 
         archived("id0", 25_000, 34_000, 1, "event"),
         archived("id1", 0, 90_000, 1, "event", "product"),
     ]
-    coverage = Coverage(files, [reach(100_000, 100_000)], 10_000, ["product"])
+    coverage = Coverage(files, [reach(100_000, 100_000)], Numbering(10_000), ["product"])
     assert [coverage.missing(interval) for interval in range(1, 5)] == [[], ["id0"], ["id0"], []]
     assert {2, 4} <= set(coverage.bounds) and coverage.unseen == []
 
 
 def test_of_several_parts_an_agent_was_counted_up_to_the_last_that_all_have() -> None:
-    coverage = Coverage([archived("id0", 0, 90_000)], [reach(100_000), reach(30_000)], 10_000)
+    coverage = Coverage([archived("id0", 0, 90_000)], [reach(100_000), reach(30_000)], Numbering(10_000))
     assert [coverage.missing(interval) for interval in (2, 3)] == [[], ["id0"]]
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.jobs.intervals import Numbering
 from elf.client.results import Version
 from elf.offline.backfill import run
 from elf.offline.backfill.run import PASS_BYTES, SLOTTED_PASS_BYTES, _passes, run_backfill, without_pauses
@@ -101,11 +102,11 @@ def test_intervals_of_pauses_are_not_computed(first: int, until: int, drawn: lis
     ends = sorted((since, since if end is None else max(since, end)) for since, end in drawn)
     runs = [(since, end) for at, (since, end) in enumerate(ends) if at == 0 or since >= ends[at - 1][1]]
     versions = [Version(at, "pause", "", 0, since * 10, end * 10) for at, (since, end) in enumerate(runs)]
-    found = without_pauses([Version(99, "publish", "", 0), *versions], 10, first, until)
+    found = without_pauses([Version(99, "publish", "", 0), *versions], Numbering(10), first, until)
     counted = [at for begin, end in found for at in range(begin, end)]
     assert counted == [at for at in range(first, until) if not any(since <= at < end for since, end in runs)]
     last = Version(100, "pause", "", 0, 30)
-    assert without_pauses([last], 10, 0, 9) == [(0, 3)], "it is paused still"
+    assert without_pauses([last], Numbering(10), 0, 9) == [(0, 3)], "it is paused still"
 
 
 def test_what_fails_inside_spark_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,15 @@ BOUGHT = """SELECT category, count(*) AS n, max(price_cents) AS most FROM clicks
 GROUP BY category, window(ts, '20 seconds', '10 seconds') ORDER BY category"""
 
 
-def version(number: int, what: Any, query: str, since: int | None, begins: int | None, states: int) -> Version:
-    """Make a version; intervals are counted from `FIRST`."""
+def version(
+    number: int, what: Any, query: str, since: int | None, begins: int | None, states: int, shift: int = 0
+) -> Version:
+    """Make a version; intervals are counted from `FIRST`, `shift` is its definition's."""
     types = {"event": "STRING", "category": "STRING", "product": "STRING", "rating": "DOUBLE", "price_cents": "BIGINT"}
     columns = {name: kind for name, kind in types.items() if name in query}
-    definition = Definition(name="top", creator="shop", source="clicks", query=query, columns=columns, version=number)
+    definition = Definition(
+        name="top", creator="shop", source="clicks", query=query, columns=columns, version=number, shift=shift
+    )
     at = (NEVER if each is None else FIRST + each for each in (since, begins))
     return Version(number=number, definition=definition, what=what, since=next(at), begins=next(at), states=states)
 
@@ -104,7 +108,8 @@ class Changed:
                 for each in self.known
                 if each.is_told and each.since <= interval
             }
-            inside = events.filter(pl.col("ts").dt.epoch("ms") // STEP_MS == interval)
+            span_ms = self.versions.start_ms(interval), self.versions.end_ms(interval) - 1
+            inside = events.filter(pl.col("ts").dt.epoch("ms").is_between(*span_ms))
             if told.get(by.number, NEVER) > interval:
                 inside = inside.filter(pl.col("price_cents") % 3 == 0)
             frames.append(plan.reduce(inside.head(0) if by.is_paused else inside))
@@ -135,7 +140,8 @@ class Changed:
             "options": msgspec.to_builtins(newest.options),
             "backfill": describe(self.versions, self.master.state, "i", str),
             "versions": [
-                described(each, until, plan.interval_ms) for each, until in zip(self.known, untils, strict=True)
+                described(each, until, by.numbering)
+                for (each, by), until in zip(self.versions.all, untils, strict=True)
             ],
         }
 
