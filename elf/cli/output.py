@@ -125,9 +125,11 @@ def describe_completeness(known: Completeness) -> str:
     parts = [known.status.replace("_", ", ").replace("incomplete", "but incomplete")]
     if not isinstance(known.side, msgspec.UnsetType):
         parts.append(f"side of {printable(known.side)}, term {known.term}")
-    parts.append(f"{known.reported} of {known.expected} agents")
+    counted = f"{known.reported} of {known.expected} agents"
+    # Who is named may lack little of it: a window that begins before the job does names all, beside what they counted.
+    parts.append(f"whole from {counted}" if known.missing else counted)
     if known.missing:
-        parts.append("missing " + ", ".join(map(printable, known.missing)))
+        parts.append("some or all missing of " + ", ".join(map(printable, known.missing)))
     counts = (
         ("late events", known.late),
         ("shed events", known.shed),

@@ -12,11 +12,11 @@ from elf.cli.output import describe_completeness, describe_time
         (Completeness(expected=3, reported=3, status="final"), "final · 3 of 3 agents"),
         (
             Completeness(expected=3, reported=2, missing=["web3"], status="final_incomplete"),
-            "final, but incomplete · 2 of 3 agents · missing web3",
+            "final, but incomplete · whole from 2 of 3 agents · some or all missing of web3",
         ),
         (
             Completeness(expected=3, reported=1, missing=["web2", "web3"], status="partial", side="web1", term=4),
-            "partial · side of web1, term 4 · 1 of 3 agents · missing web2, web3",
+            "partial · side of web1, term 4 · whole from 1 of 3 agents · some or all missing of web2, web3",
         ),
     ],
 )
