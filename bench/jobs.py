@@ -1,7 +1,8 @@
 """Very many jobs at once: what they cost each agent, and whether any of them has to wait for the others.
 
-Starts agents as processes, each with ten logs that get lines all the time, and publishes jobs of all kinds through all
-of them: tumbling and sliding windows, intervals of 1 to 30 s, some over several trees, equal prefixes and others.
+Starts agents as processes, each with up to ten logs that get lines all the time, and publishes jobs of all kinds
+through all of them: tumbling and sliding windows, intervals of 1 to 30 s, some over several trees, equal prefixes and
+others.
 Follows some jobs and times each window: from its end until its result is here, lateness included. Then asks every job
 for windows that have closed, and compares each row with what was written.
 """
@@ -79,9 +80,10 @@ def draw_jobs(count: int, rng: random.Random) -> list[Job]:
 class Writer(threading.Thread):
     """Writes lines to all logs until told to end, and remembers them."""
 
-    def __init__(self, folder: pathlib.Path, agents: int, rate: float) -> None:
+    def __init__(self, folder: pathlib.Path, agents: int, sources: int, rate: float) -> None:
         super().__init__()
-        self._folder, self._agents, self._rate = folder, agents, rate
+        self._logs = [log_of(folder, agent, source) for agent in range(agents) for source in read_by(agent, sources)]
+        self._sources, self._rate = sources, rate
         self.over = threading.Event()
         #: By source: (time in ms, product, cents).
         self.lines: list[list[tuple[int, int, int]]] = [[] for _ in range(SOURCES)]
@@ -92,19 +94,15 @@ class Writer(threading.Thread):
         """Write."""
         rng = random.Random(7)
         with contextlib.ExitStack() as stack:
-            logs = [
-                [stack.enter_context(log_of(self._folder, agent, source).open("ab", 0)) for source in range(SOURCES)]
-                for agent in range(self._agents)
-            ]
+            logs = [(source_of(log), stack.enter_context(log.open("ab", 0))) for log in self._logs]
             while not self.over.wait(WRITE_S):
-                for of_agent in logs:
-                    for source, log in enumerate(of_agent):
-                        log.write(self._draw(rng, source))
+                for source, log in logs:
+                    log.write(self._draw(rng, source))
                 self.ended_ms = time.time_ns() // 1_000_000
 
     def _draw(self, rng: random.Random, source: int) -> bytes:
         at_ms = time.time_ns() // 1_000_000
-        count = int(self._rate * WRITE_S / SOURCES + rng.random()) if self._rate else 0
+        count = int(self._rate * WRITE_S / self._sources + rng.random()) if self._rate else 0
         lines = [(at_ms, rng.randrange(PRODUCTS), rng.randrange(10)) for _ in range(count)]
         self.lines[source] += lines
         return b"".join(
@@ -116,6 +114,16 @@ class Writer(threading.Thread):
 def log_of(folder: pathlib.Path, agent: int, source: int) -> pathlib.Path:
     """Return an agent's log of a source."""
     return folder / f"a{agent}-s{source}.log"
+
+
+def source_of(log: pathlib.Path) -> int:
+    """Return the number of a log's source."""
+    return int(log.stem.rpartition("-s")[2])
+
+
+def read_by(agent: int, sources: int) -> list[int]:
+    """Return the sources that an agent reads, of which each one is read by as many agents."""
+    return [(agent + number) % SOURCES for number in range(sources)]
 
 
 def truth(lines: np.ndarray, job: Job, start_ms: int, end_ms: int) -> dict[str, tuple[int, int]]:
@@ -254,9 +262,9 @@ def _p99(ascending: Sequence[float]) -> float:
 
 
 @contextlib.contextmanager
-def writing(folder: pathlib.Path, agents: int, rate: float) -> Iterator[Writer]:
+def writing(folder: pathlib.Path, args: argparse.Namespace) -> Iterator[Writer]:
     """Write logs."""
-    writer = Writer(folder, agents, rate)
+    writer = Writer(folder, args.agents, args.sources, args.rate)
     writer.start()
     try:
         yield writer
@@ -271,6 +279,9 @@ def main() -> int:
     parser.add_argument("--agents", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument(
+        "--sources", type=int, default=SOURCES, choices=range(1, SOURCES + 1), metavar="N", help="that an agent reads"
+    )
+    parser.add_argument(
         "--rate", type=float, default=100, help="events per second and agent, over all sources; 0: idle"
     )
     parser.add_argument("--follow", type=int, default=64, help="jobs whose results are timed")
@@ -280,13 +291,13 @@ def main() -> int:
         folder = pathlib.Path(name)
 
         def sources(agent: int) -> dict[str, dict[str, object]]:
-            logs = [log_of(folder, agent, source) for source in range(SOURCES)]
+            logs = [log_of(folder, agent, source) for source in read_by(agent, args.sources)]
             for log in logs:
                 log.touch()
             types = {"product": "STRING", "cents": "BIGINT"}
-            return {f"s{number}": {"path": str(log), "columns": types} for number, log in enumerate(logs)}
+            return {f"s{source_of(log)}": {"path": str(log), "columns": types} for log in logs}
 
-        with fleet(folder, args.agents, sources) as agents, writing(folder, args.agents, args.rate) as writer:
+        with fleet(folder, args.agents, sources) as agents, writing(folder, args) as writer:
             return 0 if asyncio.run(measure(agents, writer, args)) else 1
 
 

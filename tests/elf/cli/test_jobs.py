@@ -65,7 +65,10 @@ def test_tables_for_people(agent: Agent, tmp_path: Path) -> None:
     result = run(agent, "query", "top")
     assert "1970-01-01 00:00:30 to 00:01:00 UTC" in result.stdout
     assert "tetris" in result.stdout
-    assert "final, but incomplete · whole from 4 of 5 agents · some or all missing of web5 · 3 late events" in result.stdout
+    assert (
+        "final, but incomplete · whole from 4 of 5 agents · some or all missing of web5 · 3 late events"
+        in result.stdout
+    )
     assert result.stderr == "asked 127.0.0.1:4251 > 127.0.0.1:4250\n"
     assert "shop/top" in run(agent, "jobs").stdout
     assert "this one" in run(agent, "members").stdout
