@@ -123,9 +123,11 @@ def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord 
     is_next = version.number > newest.number if job.definition.part else version.number == newest.number + 1
     if not is_next or job.stopped:
         return None
-    since = max(version.since, newest.since, committed + 1 if committed != NEVER else NEVER)
-    length_ms = numbering_of(version.definition).length_ms
-    since, shift = numbering_of(newest.definition).followed_by(length_ms, since)
+    now, then = numbering_of(newest.definition), numbering_of(version.definition)
+    # By the time that it was to begin at: another part may number its intervals otherwise by now.
+    wanted = now.number(then.start_ms(version.since) - 1) + 1
+    since = max(wanted, newest.since, committed + 1 if committed != NEVER else NEVER)
+    since, shift = now.followed_by(then.length_ms, since)
     definition = replace(version.definition, shift=shift)
     begins = since if version.states == version.number else newest.begins
     history = (*job.history, replace(version, definition=definition, since=since, begins=begins))

@@ -345,8 +345,6 @@ def _check_lengths(old: Plan, new: Plan) -> None:
     change = f"its intervals are {was_ms} ms long, and would be {would_be_ms} ms"
     if new.window is None:
         raise _refused(f"{change}; without a window nothing begins anew with them")
-    if new.definition.options.trees > 1:
-        raise _refused(f"{change}, which only jobs of one tree can have changed")
     common_ms = math.lcm(was_ms, would_be_ms)
     if common_ms > max(was_ms, would_be_ms, COMMON_MS_MAX):
         raise _refused(f"{change}; both begin together only every {common_ms} ms")

@@ -34,7 +34,7 @@ def wait_ready(client: DescribingClient, name: str, say: Callable[[str], None]) 
             raise JobError(f"{name} has no window: it counts since it began, and has no intervals to backfill")
         reaches = reaches_of(job)
         job = _as_counted(job, reaches)
-        plan = _plan_of(job, max((reach.shift for reach in reaches), default=0))
+        plan = _plan_of(job, reaches[0].shift)
         if plan.iterating is not None:
             raise JobError(f"{name} reads its last result, so what is past cannot be loaded into it")
         is_one = len({reach.version for reach in reaches}) == 1

@@ -77,11 +77,12 @@ async def test_every_interval_is_counted_by_one_version(tmp_path: pathlib.Path, 
         assert {1, 2, 4, 5, 7} <= seen, "3 and 6 may not have had an interval"
 
 
-async def test_intervals_become_shorter_and_longer_while_agents_sell(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("trees", [1, 3])
+async def test_intervals_become_shorter_and_longer_while_agents_sell(tmp_path: pathlib.Path, trees: int) -> None:
     """Each takes over where one of either length begins; windows of before stay as they were."""
     async with running(tmp_path, 3) as agents:
         shop, service = Shop(agents), Service(agents[2])
-        await Service(agents[0]).publish(JOB, "sold.toml", None, None)
+        await Service(agents[0]).publish(f"{JOB}trees = {trees}\n", "sold.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
         shop.open()
         begun_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + 2 * INTERVAL_MS

@@ -171,9 +171,6 @@ def test_intervals_become_longer_or_shorter_where_windows_can_begin_anew() -> No
         check_change(PLAN, plan_of(WINDOWED.replace("'4 seconds', '2 seconds'", window)))
     with pytest.raises(JobSpecError, match="long, and would be 2000 ms; without a window nothing begins anew with"):
         check_change(plan_of(CUMULATIVE), plan_of(CUMULATIVE, options='interval = "2s"'))
-    finer = WINDOWED.replace("'2 seconds'", "'1 second'")
-    with pytest.raises(JobSpecError, match="and would be 1000 ms, which only jobs of one tree can have changed"):
-        check_change(plan_of(WINDOWED, options="trees = 2"), plan_of(finer, options="trees = 2"))
 
 
 @pytest.mark.parametrize(
