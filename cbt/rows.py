@@ -216,32 +216,36 @@ def _joined_states(parts: Sequence[State]) -> State:
 
 def _reduced(words: Columns, packed: Words, states: list[State], reduce: Reduce) -> Rows:
     """Bring the rows of one sorted range together."""
-    rows = (packed & _NUMBER).view(np.int64)
+    numbers = (packed & _NUMBER).view(np.int64)
     order = packed & ORDER_MASK
-    starts = _starts(words, order, rows)
-    taken = [_taken(state, rows) for state in states]
-    if starts.size == rows.size:
-        return Rows([columns.take(word, rows) for word in words], order, taken)
-    first = rows[starts]
-    return Rows([columns.take(word, first) for word in words], order[starts], reduce(taken, starts))
+    own = [columns.take(word, numbers) for word in words]
+    close = order[1:] == order[:-1]
+    same = _same(own, close)
+    if (close != same).any():
+        _untangle(words, order, numbers, np.flatnonzero(close != same))
+        own = [columns.take(word, numbers) for word in words]
+        same = _same(own, close)
+    taken = [_taken(state, numbers) for state in states]
+    if not same.any():
+        return Rows(own, order, taken)
+    first = np.ones(order.size, dtype=bool)
+    np.logical_not(same, out=first[1:])
+    starts = np.flatnonzero(first)
+    return Rows([columns.take(word, starts) for word in own], order[starts], reduce(taken, starts))
 
 
 def _taken(state: State, rows: Index) -> State:
     return state.gather(rows) if isinstance(state, pl.Series) else state.take(rows)
 
 
-def _starts(words: Columns, order: Words, rows: Index) -> Index:
-    """Find where each run of equal keys begins; brings rows of equal order but unequal keys into an order first."""
-    candidates = np.flatnonzero(order[1:] == order[:-1])
-    if not candidates.size:
-        return np.arange(order.size)
-    equal = columns.equal(words, rows[candidates], rows[candidates + 1])
-    if not equal.all():
-        _untangle(words, order, rows, candidates[~equal])
-        equal = columns.equal(words, rows[candidates], rows[candidates + 1])
-    first = np.ones(order.size, dtype=bool)
-    first[candidates[equal] + 1] = False
-    return np.flatnonzero(first)
+def _same(words: Columns, close: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Of sorted rows whose order is that of the row before, tell which have its key, too."""
+    same = close
+    for word in words if close.any() else ():
+        if not columns.is_constant(word):
+            equal = word[1:] == word[:-1]
+            same = same & (equal.all(axis=1) if columns.is_wide(word) else equal)
+    return same
 
 
 def _untangle(words: Columns, order: Words, rows: Index, clashes: Index) -> None:

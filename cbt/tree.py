@@ -120,7 +120,8 @@ class BufferTree:
         self.schema.format.validate(frame)
         with self._sound():
             for part in frame.iter_slices(SLICE_ROWS):
-                for rows in self.schema.format.to_rows(part):
+                # All of them first: what they are made from is gone before anything is pushed down.
+                for rows in list(self.schema.format.to_rows(part)):
                     self._add(rows)
 
     def flush(self) -> Iterator[pl.DataFrame]:
