@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -141,10 +142,13 @@ async def answer_of(*command: str) -> tuple[int | None, str, str]:
     except asyncio.CancelledError:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGINT)
-        with contextlib.suppress(TimeoutError):
+        try:
             await asyncio.wait_for(process.communicate(), ENDING_S)
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        except TimeoutError:
+            # What it started, too: Spark's Java holds the pipes, and the loop must not end before these do.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
         raise
     return process.returncode, out.decode(errors="replace"), messages.decode(errors="replace")
 
