@@ -49,8 +49,10 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fi
             results are without, or whatever belongs to intervals that are sealed already.
         sealed_now: how many of the rows are sealed now.
     """
-    intervals = rows.intervals
     count = rows.height
+    if not count and not notes and not owed:
+        return Fitted(None, rows, (), ())  # most intervals of most jobs, and they should cost nearly nothing
+    intervals = rows.intervals
     while True:
         waiting = intervals[count:].unique().sort().to_list()
         settled, left = _parted(owed, waiting[0] - 1) if waiting else (owed, ())

@@ -49,6 +49,8 @@ class OpenIntervals:
     def insert(self, paos: Paos) -> None:
         """Insert PAOs that are for nobody else, as far as they are what their intervals are counted by."""
         for states, frame in paos.parts:
+            if not frame.height:
+                continue
             plan = self.versions.plan_of(states)
             for interval, part in by_interval(frame):
                 if plan is not None and self.versions.counts(states, interval):

@@ -380,7 +380,8 @@ class Worker:
         lost = {agent: progress.lost} if progress.lost else {}
         since = {agent: progress.since} if progress.since else {}
         notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost, since=since)
-        fitted = fit(notes, agent, progress.owed, rows, int((rows.intervals > floor).sum()))
+        sealed_now = int((rows.intervals > floor).sum()) if due else 0
+        fitted = fit(notes, agent, progress.owed, rows, sealed_now)
         self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True

@@ -59,7 +59,7 @@ class PaoSchema:
         """The columns that tell a row from others: `interval`, keys and slots."""
         return (INTERVAL, *self.key_names, *self.slots)
 
-    @property
+    @functools.cached_property
     def invertible(self) -> bool:
         """Whether PAOs can be taken out again: there are states, and all of them add up."""
         return bool(self.states) and all(aggregate.invertible for _, aggregate in self.aggregates)

@@ -42,8 +42,9 @@ from agents.requests import JobRecord
 from agents.store.controls import Controls, decided_key
 from agents.store.groups import GroupLogs
 from agents.store.panes import Panes
+from agents.store.together import Desk
 from cbt import PaoDecodeError
-from overlay.contract import ControlEntry, Mark
+from overlay.contract import Commit, ControlEntry, Mark
 from overlay.errors import NotJoinedError
 from overlay.group.effects import Save
 from overlay.group.messages import Kind, Place, Seat, decode_seats
@@ -53,6 +54,9 @@ from overlay.ids import Contact
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
+
+#: Commits with larger payloads take a thread each, so that small ones of other jobs need not wait for them.
+TOGETHER_BYTES_MAX = 16 << 10
 
 
 class Copy:
@@ -92,6 +96,7 @@ class Copies:
         self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
         #: Told when a copy was taken from another agent.
         self.opened: Callable[[bytes], None] = lambda app: None
+        self._desk = Desk(store.carry_out)
         self._copies: dict[bytes, Copy] = {}
         self._lives: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         #: Tree -> job.
@@ -265,7 +270,7 @@ class Copies:
     async def on_save(self, tree: bytes, save: Save) -> None:
         """Make term, vote and entries durable."""
         applied = self._copies[self.apps[tree]].master.state.applied
-        await asyncio.to_thread(self._logs.save, tree, save, applied.index)
+        await self._desk.carry_out(self._logs.saving(tree, save, applied.index))
 
     async def on_apply(self, tree: bytes, place: Place, kind: Kind, body: bytes) -> None:
         """Apply a decided entry durably; what every copy would refuse changes nothing on any."""
@@ -275,13 +280,13 @@ class Copies:
             return
         if kind is not Kind.COMMAND:
             seats = decode_seats(body) if kind is Kind.SEATS else None
-            await asyncio.to_thread(copy.master.note, place, seats)
+            await self._desk.carry_out(copy.master.noting(place, seats))
             return
         try:
             command = decode_command(body)
         except msgspec.DecodeError as error:
             log.error("job %s: a decision is not readable and counts nothing: %s", copy.job.definition.key, error)
-            await asyncio.to_thread(copy.master.note, place)
+            await self._desk.carry_out(copy.master.noting(place))
             return
         await self._apply(copy, command, place)
         self.changed(app, command)
@@ -291,17 +296,17 @@ class Copies:
         match command:
             case Count(commit=commit):
                 try:
-                    await asyncio.to_thread(master.commit, commit, place)
+                    await self._commit(master, commit, place)
                 except PaoDecodeError as error:
                     # Every copy refuses the same, and the agents will hear that it was counted: say what is missing.
                     log.error("job %s: a commit holds nothing readable: %s", copy.job.definition.key, error)
-                    await asyncio.to_thread(master.commit, master.emptied(commit), place)
+                    await self._commit(master, master.emptied(commit), place)
             case Load():
                 try:
                     await asyncio.to_thread(master.load, command, place)
                 except PaoDecodeError as error:
                     log.error("job %s: what was to be loaded is not readable: %s", copy.job.definition.key, error)
-                    await asyncio.to_thread(master.note, place)
+                    await self._desk.carry_out(master.noting(place))
             case Enrol(agent=agent, entry=entry, lost=lost):
                 await asyncio.to_thread(master.enlist, agent, entry, lost, place)
             case Dismiss(agent=agent, last=last):
@@ -313,7 +318,7 @@ class Copies:
                     stopped = job.stopped or copy.job.stopped
                     known = {"definition": copy.job.definition, "versions": copy.job.versions, "stopped": stopped}
                     await self._rename(copy, msgspec.structs.replace(job, **known))
-                await asyncio.to_thread(master.note, place)
+                await self._desk.carry_out(master.noting(place))
             case Turn(version=version):
                 try:
                     changed = with_version(copy.job, version, master.state.rollup.committed)
@@ -325,19 +330,26 @@ class Copies:
                     versions = await asyncio.to_thread(self.compile, changed.history, master.versions)
                     await self._rename(copy, changed)
                     await asyncio.to_thread(master.adopt, versions)
-                await asyncio.to_thread(master.note, place)
+                await self._desk.carry_out(master.noting(place))
             case Say(entry=entry, retain_above=retain_above):
                 said = ControlEntry(entry.mark, entry.body, retain_above=retain_above)
                 # Apart from what this agent has heeded itself, which comes to it by the tree like to every other one.
                 await asyncio.to_thread(self._controls.put, decided_key(copy.job.tree), said)
-                await asyncio.to_thread(master.note, place)
+                await self._desk.carry_out(master.noting(place))
             case Remember(body=body):
-                await asyncio.to_thread(master.note, place, kept=body)
+                await self._desk.carry_out(master.noting(place, kept=body))
             case End(tombstone=tombstone):
                 copy.job = tombstone
                 self._learn(tombstone)
                 # A start that comes before the copy is forgotten must not take it for a running job's.
-                await asyncio.to_thread(master.note, place, ended=True)
+                await self._desk.carry_out(master.noting(place, ended=True))
+
+    async def _commit(self, master: Master, commit: Commit, place: Place) -> None:
+        """Have a master take a commit, a small one together with what others have to write."""
+        if len(commit.payload or b"") > TOGETHER_BYTES_MAX:
+            await asyncio.to_thread(master.commit, commit, place)
+        else:
+            await self._desk.carry_out(master.committing(commit, place))
 
     async def _rename(self, copy: Copy, job: JobRecord) -> None:
         await asyncio.to_thread(self._store.rename, copy.master.app, job.encode())

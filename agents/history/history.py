@@ -18,6 +18,7 @@ from agents.history.summing import Summing
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.store.panes import MADE, Kind, Panes, Place
+from agents.store.together import Steps
 from cbt import encode
 from cbt.merging import Merging
 from cbt.schema import without_interval
@@ -95,11 +96,19 @@ class History:
 
     def write(self, state: bytes, change: Change) -> None:
         """Write a change durably with the master's state, then remember it."""
+        self.finish(self.writing(state, change))
+
+    def finish(self, work: Steps) -> None:
+        """Do work that writes changes of this past, durably."""
+        self._past.store.finish(work)
+
+    def writing(self, state: bytes, change: Change) -> Steps:
+        """Do what `write` does, together with other work."""
         past, before = self._past, (self._past.current, self._summing, self._premerging)
         try:
             if change.turn is not None:
                 self._turn(change.turn, change)
-            self._write(state, change)
+            yield from self._write(state, change)
         except BaseException:
             past.current, self._summing, self._premerging = before
             raise
@@ -114,7 +123,7 @@ class History:
         past.current = turn
         self._serve(fresh=True)
 
-    def _write(self, state: bytes, change: Change) -> None:
+    def _write(self, state: bytes, change: Change) -> Steps:
         past, serving = self._past, self._summing or self._premerging
         if serving is not None and change.frames:
             (serving.prepare if change.replaced is None else serving.replace)(change)
@@ -123,7 +132,7 @@ class History:
         changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
         changed |= {place: block_of(made) for place, made in change.made.items()}
         gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
-        past.store.commit(past.app, state, changed, [*gone, *sorted(change.dropped)])
+        yield past.store.committing(past.app, state, changed, [*gone, *sorted(change.dropped)])
         past.changed(change, entries)
         if serving is not None and change.frames:
             serving.changed(change)

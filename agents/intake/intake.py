@@ -119,8 +119,8 @@ class Intake:
         a commit had us need not be durable: after a crash the root says so again.
         """
         done = self.pump.settle(tree, verdict)
-        self._wake.set()
         if verdict.missing:
+            self._wake.set()
             await asyncio.wrap_future(done)
 
     async def ingest(self, ndjson: bytes) -> int:

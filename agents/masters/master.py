@@ -42,6 +42,7 @@ from agents.masters.uptake import begun, taking_part
 from agents.paos import Paos
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
+from agents.store.together import Steps
 from cbt import INTERVAL, PaoDecodeError, decode
 from overlay.contract import NEVER, Commit
 from overlay.group.messages import Place, Seat
@@ -126,12 +127,16 @@ class Master:
             return self._history.newest_rows(most)
 
     def commit(self, commit: Commit, place: Place) -> None:
+        """Do what `committing` does, alone."""
+        self._history.finish(self.committing(commit, place))
+
+    def committing(self, commit: Commit, place: Place) -> Steps:
         """Take one commit into the panes, durably; nothing changes if another one overtook it.
 
         Raises PaoDecodeError on bytes that are not this job's.
         """
         if commit.previous != self.state.rollup.committed or commit.through <= commit.previous:
-            self.note(place)
+            yield from self.noting(place)
             return
         with self._lock:
             notes, rows = content_of(commit, self.versions)
@@ -140,17 +145,16 @@ class Master:
                 begins = first_interval(begins, commit, notes.partial_before, before)
                 # No window has anything of before.
                 rows = rows if rows is None or begins == NEVER else rows.filter(pl.col(INTERVAL) >= begins)
-            if begins == self.state.begins:
-                self._take(commit, place, begins, notes, rows)
-                return
-            self._use(before.beginning(begins))
+            if begins != self.state.begins:
+                self._use(before.beginning(begins))
             try:
-                self._take(commit, place, begins, notes, rows)
+                yield from self._take(commit, place, begins, notes, rows)
             except BaseException:
-                self._use(before)
+                if self.versions is not before:
+                    self._use(before)
                 raise
 
-    def _take(self, commit: Commit, place: Place, begins: int, notes: Notes, rows: Paos | None) -> None:
+    def _take(self, commit: Commit, place: Place, begins: int, notes: Notes, rows: Paos | None) -> Steps:
         """Take a commit's notes and rows into the panes; windows begin with interval `begins`."""
         state = replace(with_commit(self.state, commit, notes, self.versions), applied=place, begins=begins)
         filling = Filling(self._history, self.versions, commit, notes)
@@ -176,7 +180,7 @@ class Master:
             state = state if chained is None else replace(state, base=chained.base)
         state = expired(change, state, oldest)
         self._news.stamp(change, state.edition, known_only_now(notes, self.state, state))
-        self._history.write(msgspec.msgpack.encode(state), change)
+        yield from self._history.writing(msgspec.msgpack.encode(state), change)
         before_ms, self.state = self.through_ms, state
         if self._chain is not None and chained is not None:
             self._chain.settle(*chained)
@@ -192,8 +196,7 @@ class Master:
         try:
             check_load(self.versions, self.state, load)
         except JobError:
-            self.note(place)
-            return
+            return self._history.finish(self.noting(place))
         with self._lock:
             before, schema = self.state, self.plan.schema
             rows = decode(load.block, schema)
@@ -223,37 +226,34 @@ class Master:
         with self._lock:
             gap = (max(self.state.expired + 1, 0), self.versions.number(until_ms))
             if gap not in self.state.gaps:
-                self.state = replace(self.state, gaps=bounded((*self.state.gaps, gap)))
-                self._history.write(msgspec.msgpack.encode(self.state), Change())
+                self._history.finish(self._keeping(replace(self.state, gaps=bounded((*self.state.gaps, gap)))))
 
-    def note(
+    def noting(
         self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False, kept: bytes | None = None
-    ) -> None:
+    ) -> Steps:
         """Remember durably how far the group's log is applied, and its members, and what is kept, if it has changed."""
         with self._lock:
             seats = self.state.seats if seats is None else seats
             kept = self.state.kept if kept is None else kept
-            state = replace(self.state, applied=place, seats=seats, ended=ended, kept=kept)
-            self._history.write(msgspec.msgpack.encode(state), Change())
-            self.state = state
+            yield from self._keeping(replace(self.state, applied=place, seats=seats, ended=ended, kept=kept))
+
+    def _keeping(self, state: MasterState) -> Steps:
+        yield from self._history.writing(msgspec.msgpack.encode(state), Change())
+        self.state = state
 
     def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str], place: Place) -> None:
         """Remember durably that an agent begins, and which ones it takes the place of."""
         with self._lock:
             known = {old: replace(was, lost=was.lost or old in lost) for old, was in self.state.enlisted.items()}
-            state = replace(self.state, applied=place, enlisted={**known, agent: entry})
-            self._history.write(msgspec.msgpack.encode(state), Change())
-            self.state = state
+            self._history.finish(self._keeping(replace(self.state, applied=place, enlisted={**known, agent: entry})))
 
     def retire(self, agent: str, last: int, place: Place) -> None:
         """Remember durably that an agent leaves the roster with the first commit after interval `last`."""
         if self.state.rollup.committed > last:
-            self.note(place)
-            return
+            return self._history.finish(self.noting(place))
         with self._lock:
             state = replace(self.state, applied=place, retiring={**self.state.retiring, agent: last})
-            self._history.write(msgspec.msgpack.encode(state), Change())
-            self.state = state
+            self._history.finish(self._keeping(state))
 
     def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
         """Answer one window, or the whole job so far for a query without window.

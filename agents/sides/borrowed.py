@@ -5,11 +5,12 @@ What a provisional master makes of the snapshots of its side is thrown away with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.store.checksums import DamagedError
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes, Place
+from agents.store.together import Write
 
 
 class BorrowedPanes(Panes):
@@ -29,6 +30,10 @@ class BorrowedPanes(Panes):
     def commit(self, app: bytes, state: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
         """Keep what a commit changes in memory; the state is the provisional master's own to remember."""
         self.replace(app, changed, gone)
+
+    def committing(self, app: bytes, state: bytes, changed: Mapping[Place, bytes], gone: Sequence[Place]) -> Write:
+        """Return what keeps a commit as `commit` does; nothing is written."""
+        return lambda sql: self.commit(app, state, changed, gone)
 
     def replace(self, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
         """Keep blocks in memory in the place of others."""

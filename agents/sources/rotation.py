@@ -7,6 +7,7 @@ the place we have read to: inodes are used again, and two logs may begin with th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable
@@ -19,6 +20,8 @@ HEAD_BYTES = 256
 BEFORE_BYTES = 1024
 #: Files that are gone but may come back compressed; older ones are forgotten.
 GONE_MAX = 64
+#: Names of live files whose rotated names are remembered.
+LIVE_NAMES_MAX = 1 << 10
 
 _SUFFIX = r"(?:[.\-_]\d[\dT:_.\-]*)?(?:\.(?:old|bak|\d+))?(?:\.gz)?"
 
@@ -73,16 +76,20 @@ def is_rotated_name(name: str, live: str) -> bool:
     >>> [is_rotated_name(n, "access.log") for n in ("access.log", "access-ssl.log", "access.log.tmp", "b.log.1")]
     [False, False, False, False]
     """
-    if name == live:
-        return False
-    if re.fullmatch(re.escape(live) + _SUFFIX, name):
-        return True
+    begins, rotated = _rotated_names(live)
+    # A folder may have thousands of other files, and is looked at several times a second.
+    return name.startswith(begins) and name != live and rotated.fullmatch(name) is not None
+
+
+@functools.lru_cache(LIVE_NAMES_MAX)
+def _rotated_names(live: str) -> tuple[str, re.Pattern[str]]:
+    """Return how all names that `live` is rotated to begin, and what they are."""
+    names = re.escape(live) + _SUFFIX
     stem, dot, ending = live.rpartition(".")
-    return bool(
-        dot
-        and stem
-        and re.fullmatch(re.escape(stem) + r"[.\-_]\d[\dT_.\-]*" + re.escape(dot + ending) + r"(?:\.gz)?", name)
-    )
+    if not dot or not stem:
+        return live, re.compile(names)
+    dated = re.escape(stem) + r"[.\-_]\d[\dT_.\-]*" + re.escape(dot + ending) + r"(?:\.gz)?"
+    return stem, re.compile(f"{names}|{dated}")
 
 
 def live_of(path: str, live_paths: Iterable[str]) -> str | None:

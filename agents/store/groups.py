@@ -5,8 +5,12 @@ What is applied is part of the master's own state (`agents.store.panes`), in one
 
 from __future__ import annotations
 
+import functools
+import sqlite3
+
 from agents.store.checksums import verified
 from agents.store.database import Database
+from agents.store.together import Steps
 from overlay.group.effects import Save
 from overlay.group.messages import Entry, Kind, Place, Seat
 from overlay.group.state import GroupState
@@ -22,16 +26,12 @@ class GroupLogs:
 
     def save(self, tree: bytes, save: Save, applied: int) -> None:
         """Store term, vote and entries, the entries in the place of all after `save.after`; let go of applied ones."""
-        rows = [(tree, entry.place.index, entry.place.term, entry.kind, entry.body) for entry in save.entries]
         with self._database.transaction() as sql:
-            sql.execute(
-                "INSERT OR REPLACE INTO root_groups VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))",
-                (tree, save.term, save.vote),
-            )
-            query = "DELETE FROM group_entries WHERE tree = ? AND (position > ? OR position <= ?)"
-            sql.execute(query, (tree, save.after, applied))
-            put = "INSERT INTO group_entries VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5))"
-            sql.executemany(put, rows)
+            _save(tree, save, applied, sql)
+
+    def saving(self, tree: bytes, save: Save, applied: int) -> Steps:
+        """Store what `save` stores, together with other work."""
+        yield functools.partial(_save, tree, save, applied)
 
     def state(self, tree: bytes, applied: Place, seats: tuple[Seat, ...]) -> GroupState:
         """Return what a group begins with after a restart; raises DamagedError for what is not as it was written."""
@@ -52,3 +52,15 @@ class GroupLogs:
             sql.execute("DELETE FROM group_entries WHERE tree = ?", (tree,))
             if vote:
                 sql.execute("DELETE FROM root_groups WHERE tree = ?", (tree,))
+
+
+def _save(tree: bytes, save: Save, applied: int, sql: sqlite3.Connection) -> None:
+    sql.execute(
+        "INSERT OR REPLACE INTO root_groups VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))",
+        (tree, save.term, save.vote),
+    )
+    query = "DELETE FROM group_entries WHERE tree = ? AND (position > ? OR position <= ?)"
+    sql.execute(query, (tree, save.after, applied))
+    put = "INSERT INTO group_entries VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5))"
+    rows = [(tree, entry.place.index, entry.place.term, entry.kind, entry.body) for entry in save.entries]
+    sql.executemany(put, rows)

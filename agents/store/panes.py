@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import enum
+import functools
 import sqlite3
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.store.checksums import DamagedError, is_whole, verified
 from agents.store.database import Database
+from agents.store.together import Steps, Write, carry_out
 
 _PUT_MASTER = "INSERT OR REPLACE INTO masters VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))"
+#: Of a row that is as it was written.
+_PUT_STATE = """UPDATE masters SET state = ?2, checksum = row_checksum(app, job, ?2)
+                WHERE app = ?1 AND checksum = row_checksum(app, job, state)"""
 _PUT_BLOCK = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))"
 _WHAT = "what a job's master knows"
 
@@ -71,9 +76,21 @@ class Panes:
     def commit(self, app: bytes, state: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
         """Write a commit: the new state, the blocks it changed, those no longer retained."""
         with self._database.transaction() as sql:
-            job, _ = self._master(sql, app)
-            sql.execute(_PUT_MASTER, (app, job, state))
-            self._write(sql, app, changed, gone)
+            self._commit(app, state, changed, gone, sql)
+
+    def committing(self, app: bytes, state: bytes, changed: Mapping[Place, bytes], gone: Sequence[Place]) -> Write:
+        """Return what writes a commit as `commit` does, in whatever transaction it is called."""
+        return functools.partial(self._commit, app, state, changed, gone)
+
+    def carry_out(self, works: Sequence[Steps]) -> list[Exception | None]:
+        """Do some work durably; see `agents.store.together`."""
+        return carry_out(self._database, works)
+
+    def finish(self, work: Steps) -> None:
+        """Do a single piece of work durably; raises what it raises."""
+        (error,) = self.carry_out([work])
+        if error is not None:
+            raise error
 
     def replace(self, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]) -> None:
         """Write blocks in the place of others."""
@@ -147,6 +164,18 @@ class Panes:
             raise DamagedError("there is no such master any more")
         _, job, state = verified(row, _WHAT)
         return job, state
+
+    def _commit(
+        self,
+        app: bytes,
+        state: bytes,
+        changed: Mapping[Place, bytes],
+        gone: Iterable[Place],
+        sql: sqlite3.Connection,
+    ) -> None:
+        if not sql.execute(_PUT_STATE, (app, state)).rowcount:
+            self._master(sql, app)  # says what is wrong with it
+        self._write(sql, app, changed, gone)
 
     def _write(
         self, sql: sqlite3.Connection, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]

@@ -221,7 +221,7 @@ def test_a_disk_that_fails_changes_nothing(store: Panes, monkeypatch: pytest.Mon
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "commit", full)
+        patch.setattr(store, "committing", lambda *_: full)
         with pytest.raises(OSError):
             fed.commit(1, [(2_000, "a", 1), (0, "b", 1)])
     fed.through -= 1

@@ -225,7 +225,7 @@ def test_a_commit_that_is_not_durable_has_not_begun_anything(root: Root, monkeyp
         raise OSError("no space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(History, "write", refuse)
+        patched.setattr(History, "writing", refuse)
         with pytest.raises(OSError, match="no space"):
             root.commit(9, [(9, "a", "b")], notes=Notes(partial_before={"w1": 11}))
     assert root.masters[0].versions.newest.version.begins == NEVER == root.masters[0].state.begins
