@@ -26,6 +26,8 @@ _KEY_BYTES = 32
 _SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OVERLAY_PORT = 4250
 API_PORT = 4260
+#: Shorter ones suspect every agent that collects garbage; longer ones leave windows waiting for who is gone.
+LEASE_MS_MIN, LEASE_MS_MAX = 200, 60_000
 #: Less would not hold the newest hour of a busy source, of which jobs are verified.
 ARCHIVE_BYTES_MIN = 16 << 20
 
@@ -143,6 +145,9 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_ca_file: str = ""
     #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn (OVERLAY 5).
     k: int = 20
+    #: A link silent for this long is lost, and says something four times as often; the same on all agents. Shorter
+    #: repairs sooner; longer suits machines on which agents wait for the processor, and links cost less.
+    lease_ms: int = 2_000
 
     def __post_init__(self) -> None:
         files = (self.tls_cert_file, self.tls_key_file, self.tls_ca_file)
@@ -150,6 +155,10 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             raise ConfigError(
                 "overlay.tls_cert_file, overlay.tls_key_file and overlay.tls_ca_file belong together; set all three "
                 "(`elf certgen` makes them) or none"
+            )
+        if not LEASE_MS_MIN <= self.lease_ms <= LEASE_MS_MAX:
+            raise ConfigError(
+                f"overlay.lease_ms = {self.lease_ms} is too short or too long; use {LEASE_MS_MIN} to {LEASE_MS_MAX}"
             )
         if _is_open("overlay.bind", self.bind) and not self.secret_file:
             why = " (certificates protect links, but not the datagrams of the DHT)" if any(files) else ""
@@ -280,5 +289,7 @@ def overlay_settings(config: AgentConfig, agent_id: str) -> OverlaySettings:
         tls_ca_file=overlay.tls_ca_file,
         contacts_file=str(pathlib.Path(config.agent.data) / "contacts.json"),
         k=overlay.k,
+        heartbeat_ms=overlay.lease_ms // 4,
+        lease_ms=overlay.lease_ms,
         agent_id=agent_id,
     )

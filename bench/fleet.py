@@ -20,7 +20,11 @@ START_S = 300.0
 
 @contextlib.contextmanager
 def fleet(
-    folder: pathlib.Path, count: int, sources: Callable[[int], dict[str, dict[str, Any]]], before: Sequence[str] = ()
+    folder: pathlib.Path,
+    count: int,
+    sources: Callable[[int], dict[str, dict[str, Any]]],
+    before: Sequence[str] = (),
+    overlay: dict[str, Any] | None = None,
 ) -> Iterator[list[AgentProcess]]:
     """Run agents without archives, and end them all whatever happens.
 
@@ -29,13 +33,15 @@ def fleet(
         count: how many.
         sources: settings of an agent's sources, by its number from 0 on.
         before: put in front of their command lines.
+        overlay: settings of theirs.
     """
     agents: list[AgentProcess] = []
     try:
         for number in range(count):
             join = [agents[0].overlay] if agents else []
             off = {"enabled": False}
-            agents.append(AgentProcess(folder, f"web{number + 1}", sources(number), join, before=before, archive=off))
+            name = f"web{number + 1}"
+            agents.append(AgentProcess(folder, name, sources(number), join, overlay, before=before, archive=off))
         agents[0].start()
         for first in range(1, count, AT_A_TIME):
             batch = agents[first : first + AT_A_TIME]

@@ -4,7 +4,8 @@ Starts agents as processes, each with up to ten logs that get lines all the time
 through all of them: tumbling and sliding windows, intervals of 1 to 30 s, some over several trees, equal prefixes and
 others.
 Follows some jobs and times each window: from its end until its result is here, lateness included. Then asks every job
-for windows that have closed, and compares each row with what was written.
+for windows that have closed, and compares each row with what was written. What is promised is judged at the end: all
+windows right, no job starved, little memory for a job, masters spread over all agents.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ WRITE_S = 0.5
 AT_A_TIME, PUBLISH_S = 4, 60.0
 #: After the last publication, before anything is measured; after the last line, before every job is asked.
 SETTLE_S, CLOSE_S = 20.0, 45.0
+#: Promised: the slowest job's p99 in medians of all; kB of a job at an agent that works on it; jobs that all but one
+#: agent in 200 are master of at most, over what each would be if they were spread evenly.
+STARVED, JOB_KB, ROOTS = 3.0, 50.0, (2.0, 3)
 #: Windows that each job is asked for, and labels that claim that nothing is missing.
 WINDOWS, COMPLETE = 3, ("final", "revised")
 
@@ -113,12 +117,12 @@ class Writer(threading.Thread):
 
 def log_of(folder: pathlib.Path, agent: int, source: int) -> pathlib.Path:
     """Return an agent's log of a source."""
-    return folder / f"a{agent}-s{source}.log"
+    return folder / f"logs{agent}" / f"s{source}.log"
 
 
 def source_of(log: pathlib.Path) -> int:
     """Return the number of a log's source."""
-    return int(log.stem.rpartition("-s")[2])
+    return int(log.stem[1:])
 
 
 def read_by(agent: int, sources: int) -> list[int]:
@@ -210,8 +214,16 @@ async def check(
     return found
 
 
+class Costs(NamedTuple):
+    """What jobs cost agents: each one's share of a core, kB a job that it works on, jobs that it is the master of."""
+
+    shares: list[float]
+    kb: list[float]
+    masters: list[int]
+
+
 async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse.Namespace) -> bool:
-    """Publish, follow and check; print the figures."""
+    """Publish, follow and check; print the figures; return whether what is promised is kept."""
     jobs = draw_jobs(args.jobs, random.Random(1))
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(elf.connect(agent.url)) for agent in agents]
@@ -219,10 +231,15 @@ async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse
         await publish(clients, first)
         await asyncio.sleep(SETTLE_S)
         _, before_mb = usage(agents)
+        begin_s = time.monotonic()
         took_s, again = await publish(clients, rest)
-        median_s, most_s = statistics.median(took_s), max(took_s)
-        print(f"{len(agents)} agents, {len(jobs)} jobs", flush=True)
-        print(f"publishing: {median_s:.2f} s (median), {most_s:.2f} s (most), asked again {again} times", flush=True)
+        seconds, median_s, most_s = time.monotonic() - begin_s, statistics.median(took_s), max(took_s)
+        print(f"{len(agents)} agents with {args.sources} of {SOURCES} sources, {len(jobs)} jobs", flush=True)
+        print(
+            f"publishing: {median_s:.2f} s (median), {most_s:.2f} s (most), asked again {again} times; "
+            f"{len(rest)} jobs, {AT_A_TIME} at a time, in {seconds:.0f} s",
+            flush=True,
+        )
         await asyncio.sleep(SETTLE_S)
         cpu_s, own_mb = usage(agents)
         begin_s = time.monotonic()
@@ -231,30 +248,59 @@ async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse
             *(follow(clients[number % len(clients)], job, args.seconds) for number, job in enumerate(followed))
         )
         spent = [now - then for now, then in zip(usage(agents)[0], cpu_s, strict=True)]
-        share = [each / (time.monotonic() - begin_s) for each in spent]
-        kb = [1_000 * (now - then) / len(rest) for now, then in zip(own_mb, before_mb, strict=True)]
-        masters = collections.Counter(each.master for each in await clients[0].jobs())
-        fewest, most = min(masters.values()), max(masters.values())
-        print(f"an agent: {statistics.mean(share):.2f} of a core, {statistics.mean(kb):.0f} kB a job")
-        print(f"it is the master of {fewest} to {most} jobs")
-        tell(delays)
+        roots = collections.Counter(each.master for each in await clients[0].jobs())
+        costs = Costs(
+            [each / (time.monotonic() - begin_s) for each in spent],
+            [
+                1_000 * (now - then) / max(1, sum(job.source in read_by(agent, args.sources) for job in rest))
+                for agent, (now, then) in enumerate(zip(own_mb, before_mb, strict=True))
+            ],
+            sorted([*roots.values(), *[0] * (len(agents) - len(roots))]),
+        )
+        kept = [tell_costs(costs, len(jobs)), tell(delays)]
         writer.over.set()
         writer.join()
         await asyncio.sleep(CLOSE_S)
         lines = [np.array(each, dtype=np.int64).reshape(-1, 3) for each in writer.lines]
         found = await check(clients, jobs, lines, writer.ended_ms)
         print("windows asked for:", ", ".join(f"{count} {what}" for what, count in sorted(found.items())))
-        return not any("WRONG" in what for what in found)
+        kept.append(judge("all windows are right", all(" " not in what for what in found)))
+        return all(kept)
 
 
-def tell(delays: Sequence[Sequence[float]]) -> None:
-    """Print how long results took, and those of the job that waited longest."""
+def judge(promise: str, is_kept: bool) -> bool:
+    """Say whether a promise is kept."""
+    print(f"{promise}: {'kept' if is_kept else 'NOT KEPT'}", flush=True)
+    return is_kept
+
+
+def tell_costs(costs: Costs, jobs: int) -> bool:
+    """Print what jobs cost agents; return whether that is as little as is promised."""
+    share, kb, masters = statistics.mean(costs.shares), statistics.mean(costs.kb), costs.masters
+    print(f"an agent: {share:.3f} of a core (most {max(costs.shares):.3f}), all agents {sum(costs.shares):.2f} cores")
+    print(
+        f"it has {kb:.0f} kB for a job that it works on (most {max(costs.kb):.0f}), copies of others' masters included"
+    )
+    median, far = statistics.median(masters), masters[min(int(0.995 * len(masters)), len(masters) - 1)]
+    print(f"it is the master of {masters[0]} to {masters[-1]} jobs, median {median:g}, p99.5 {far}")
+    times, more = ROOTS
+    return all(
+        [
+            judge(f"less than {JOB_KB:.0f} kB a job and agent", kb < JOB_KB),
+            judge(f"no more than {times:g} x the mean and {more} masters", far <= times * jobs / len(masters) + more),
+        ]
+    )
+
+
+def tell(delays: Sequence[Sequence[float]]) -> bool:
+    """Print how long results took, and those of the job that waited longest; return whether none is starved."""
     everyone = sorted(delay for each in delays for delay in each)
     some = [sorted(each) for each in delays if each]
     median, worst = statistics.median(everyone), max(_p99(each) for each in some)
     print(f"followed {len(some)} of {len(delays)} jobs, {len(everyone)} windows")
     print(f"from a window's end to its result: p50 {median:.2f} s, p99 {_p99(everyone):.2f} s, lateness {LATENESS_S} s")
     print(f"the job that waits longest: p99 {worst:.2f} s, {worst / median:.1f} x the median of all")
+    return judge(f"no job starves: every p99 within {STARVED:g} x the median", worst <= STARVED * median)
 
 
 def _p99(ascending: Sequence[float]) -> float:
@@ -284,6 +330,9 @@ def main() -> int:
     parser.add_argument(
         "--rate", type=float, default=100, help="events per second and agent, over all sources; 0: idle"
     )
+    parser.add_argument(
+        "--lease", type=int, default=2_000, help="ms of silence after which agents take each other for lost"
+    )
     parser.add_argument("--follow", type=int, default=64, help="jobs whose results are timed")
     parser.add_argument("--seconds", type=float, default=90, help="how long these are followed")
     args = parser.parse_args()
@@ -293,11 +342,13 @@ def main() -> int:
         def sources(agent: int) -> dict[str, dict[str, object]]:
             logs = [log_of(folder, agent, source) for source in read_by(agent, args.sources)]
             for log in logs:
+                log.parent.mkdir(exist_ok=True)
                 log.touch()
             types = {"product": "STRING", "cents": "BIGINT"}
             return {f"s{source_of(log)}": {"path": str(log), "columns": types} for log in logs}
 
-        with fleet(folder, args.agents, sources) as agents, writing(folder, args) as writer:
+        overlay = {"lease_ms": args.lease}
+        with fleet(folder, args.agents, sources, overlay=overlay) as agents, writing(folder, args) as writer:
             return 0 if asyncio.run(measure(agents, writer, args)) else 1
 
 

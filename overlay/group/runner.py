@@ -57,13 +57,20 @@ class GroupRunner:
         self._asking: set[asyncio.Future[None]] = set()
         #: Parts of a command that is not whole yet, with the term they are of.
         self._parts: tuple[int, list[bytes]] = 0, []
+        #: Whether the runtime is at work for us, which nothing interrupts, and whether we end with that.
+        self._working = self._stopping = False
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._wake(machine.deadline_ms)
 
     async def stop(self) -> None:
-        """End, once what the runtime was told to save or apply is done; who waits learns that nothing will come."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        """End, once what the runtime was told to save or apply is done; who waits learns that nothing will come.
+
+        Its thread would go on anyhow, and may not meet on the disk what comes in the place of a group that was closed.
+        """
+        self._stopping = True
+        if not self._working:
+            self._task.cancel()
+        await asyncio.wait([self._task])
         self._give_up()
         for done in self._asking:
             _fail(done, NotJoinedError("this agent has closed its part in the job's root group"))
@@ -202,11 +209,19 @@ class GroupRunner:
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         pause_s = RETRY_S_MIN
         while True:
+            self._working = True
             try:
-                await _to_its_end(attempt())
-                return
+                await attempt()
+                failed = False
             except Exception:
                 log.exception("%s an entry of a root group failed; trying again in %.1f s", what, pause_s)
+                failed = True
+            finally:
+                self._working = False
+            if self._stopping:
+                raise asyncio.CancelledError  # nobody may be told what comes of it any more
+            if not failed:
+                return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
@@ -219,18 +234,3 @@ class GroupRunner:
 def _fail(done: asyncio.Future[None], error: Exception) -> None:
     if not done.done():
         done.set_exception(error)
-
-
-async def _to_its_end(work: Awaitable[None]) -> None:
-    """Wait for work until it has ended, also when cancelled.
-
-    Its thread goes on anyhow, and may not meet on the disk what comes in the place of a group that was closed.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("what a closed root group was doing failed: %s", task.exception())
-        raise

@@ -43,6 +43,7 @@ CONFIG_CASES = [
     ('[overlay]\njoin = "web2:1"', "2:8", "expected array"),
     ('[overlay]\nbind = "0.0.0.0:4250"', "2:8", "elf keygen"),
     ('[overlay]\nbind = "4250"', "2:8", "HOST:PORT"),
+    ("[overlay]\nlease_ms = 100", "2:12", "overlay.lease_ms = 100 is too short or too long; use 200 to 60000"),
     ('[overlay]\nsecret_file = "s"\nbind = "4250"', "3:8", "overlay.bind = '4250' is not an address"),
     ('[api]\nbind = "10.0.0.1:4260"', "2:8", "api.token_file"),
     ('[api]\nbind = "127.0.0.1:4250"', "2:8", "a port of its own"),
