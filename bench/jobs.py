@@ -37,7 +37,7 @@ TWO_TREES = 0.05
 LATENESS_S = 2.0
 WRITE_S = 0.5
 #: Publishing at a time, and how long one may take.
-AT_A_TIME, PUBLISH_S = 4, 60.0
+AT_A_TIME, PUBLISH_S = 4, 300.0
 #: After the last publication, before anything is measured; after the last line, before every job is asked.
 SETTLE_S, CLOSE_S = 20.0, 45.0
 #: Promised: the slowest job's p99 in medians of all; kB of a job at an agent that works on it; jobs that all but one
@@ -300,7 +300,9 @@ def tell(delays: Sequence[Sequence[float]]) -> bool:
     print(f"followed {len(some)} of {len(delays)} jobs, {len(everyone)} windows")
     print(f"from a window's end to its result: p50 {median:.2f} s, p99 {_p99(everyone):.2f} s, lateness {LATENESS_S} s")
     print(f"the job that waits longest: p99 {worst:.2f} s, {worst / median:.1f} x the median of all")
-    return judge(f"no job starves: every p99 within {STARVED:g} x the median", worst <= STARVED * median)
+    # Who had no window at all while it was followed has waited longest.
+    fair = len(some) == len(delays) and worst <= STARVED * median
+    return judge(f"no job starves: every p99 within {STARVED:g} x the median", fair)
 
 
 def _p99(ascending: Sequence[float]) -> float:
