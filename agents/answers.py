@@ -247,12 +247,12 @@ class Answers:
         if request.app in self._masters or (self._sides.holds(request.app) and request.question is not None):
             job = self._catalogue.job(request.app) or self._masters.job(request.app)
             answer = None if request.question is None else await self._master(request.question)
-            return (msgspec.to_builtins(Located(job=job, answer=answer)),)
+            return (Located(job=job, answer=answer).plain(),)
         known = self._elsewhere(request.app)
         root = self._sides.root_of(request.app) if request.question is not None else None
         if known is not None and root is not None:
             known = msgspec.structs.replace(known, master_host=root.host, master_port=root.port)
-        return None if known is None else (msgspec.to_builtins(Located(job=known)),)
+        return None if known is None else (Located(job=known).plain(),)
 
     def _row(self, job: JobRecord) -> Json:
         trouble = self._applications.trouble(job)

@@ -271,6 +271,10 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
     #: None where nobody answered: no answer to a question that may ride along is None.
     answer: Any = None
 
+    def plain(self) -> Any:
+        """Return it as plain data; bytes in the answer stay bytes, for nobody could tell them from text later."""
+        return msgspec.to_builtins(self, builtin_types=(bytes,))
+
 
 class Spread(Request, frozen=True, tag="spread"):
     """Add a job record to its source's tree; asked of whoever is closest to the source's id."""

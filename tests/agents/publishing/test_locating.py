@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from agents.catalogue import Catalogue
 from agents.errors import JobError, UnavailableError, UnknownJobError
+from agents.parts.gathering import parted, parted_job
 from agents.publishing import locating
 from agents.publishing.locating import Found, Locator
 from agents.replies import Reply, encode_reply, reply_of_error
@@ -62,7 +62,7 @@ class Overlay:
         if request.question is None:
             said = replace(said, answer=None)
         way = (KNOWER.address,) if said.answer is None else (KNOWER.address, MASTER.address)
-        return Answer(encode_reply(Reply(value=msgspec.to_builtins(said))), way)
+        return Answer(encode_reply(Reply(value=said.plain())), way)
 
     async def closest(self, key: bytes, width: int) -> list[Contact]:
         if isinstance(self.near, Exception):
@@ -73,7 +73,7 @@ class Overlay:
         if isinstance(decode_request(body), Locate):
             if contact not in self.knowing:
                 raise NotFoundError("no")
-            return encode_reply(Reply(value=msgspec.to_builtins(Located(job=self.knowing[contact]))))
+            return encode_reply(Reply(value=Located(job=self.knowing[contact]).plain()))
         self.asked.append((contact, decode_request(body)))
         said = self.masters.get(contact, NotFoundError("no"))
         if isinstance(said, JobError):
@@ -118,6 +118,13 @@ async def test_the_master_answers_on_the_way_to_either_key(salt: int) -> None:
     site.overlay.ways[salt] = Located(job=JOB, answer="rows")
     assert await site.ask() == ("rows", [KNOWER.address, MASTER.address])
     assert site.overlay.asked == [], "no further way than before there were two keys"
+
+
+async def test_bytes_of_an_answer_that_comes_with_the_way_stay_bytes() -> None:
+    site = Site()
+    site.overlay.ways[0] = Located(job=JOB, answer=parted(JOB))
+    value, _ = await site.ask()
+    assert parted_job(value) == JOB
 
 
 @pytest.mark.parametrize("salt", [0, 1])
