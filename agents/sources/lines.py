@@ -22,8 +22,9 @@ LINE_BYTES_MAX = 1 << 20
 
 #: Flags are looked at as words of words: eight times eight.
 _WORDS_BYTES = 64
-#: Scanned at a time, so that what a scan writes stays in the processor's near memory; a multiple of the above.
-_SCAN_BYTES = 1 << 20
+#: Scanned at a time: so little that what a scan writes stays near the processor, and so much that calls do not show; a
+#: multiple of the above.
+_SCAN_BYTES = 2 << 20
 
 #: Polars looks at text in pieces of at least so many bytes: a column of one row would be copied again and again.
 PIECE_BYTES = 1 << 20
@@ -63,33 +64,24 @@ def clean(chunk: bytes, word: str = "") -> Lines:
     """
     if chunk and not chunk.endswith(b"\n"):
         chunk += b"\n"
-    lines = _with_word(chunk, word) if word and chunk else None
-    if lines is not None:
-        return lines
     ends = _places(chunk, _LAST_ODD, b"\n")
-    return Lines(chunk, ends) if ends is not None and _are_plain(chunk, ends) else _repaired(chunk)
+    if ends is None or not _are_plain(chunk, ends):
+        return _repaired(chunk)
+    return Lines(chunk, ends, having=_having(chunk, ends, word) if word and chunk else None)
 
 
-def _with_word(chunk: bytes, word: str) -> Lines | None:
-    """Find line ends and a word in one look; None if the lines may need repair."""
-    if 0 in chunk:
-        return None
-    bounds = [0]
-    while bounds[-1] < len(chunk):
-        bounds.append(chunk.index(b"\n", min(bounds[-1] + PIECE_BYTES, len(chunk)) - 1) + 1)
+def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
+    """Find the lines that have a word, each as often as it has it; None if the chunk is no valid UTF-8."""
+    # Each piece ends with the line in which the next `PIECE_BYTES` begin.
+    cuts = np.searchsorted(ends, np.arange(PIECE_BYTES, len(chunk), PIECE_BYTES))
+    bounds = np.concatenate([[0], ends[cuts] + 1, [len(chunk)]])
     try:
-        pieces = rows(chunk, np.array(bounds), pl.Binary()).cast(pl.String)
+        pieces = rows(chunk, bounds, pl.Binary()).cast(pl.String)
     except pl.exceptions.ComputeError:
         return None
-    # Polars looks for up to three bytes that texts begin with as fast as for one.
-    found = pieces.to_frame().select_seq(pl.col(pieces.name).str.find_many(["\n", "\r", word])).to_series()
-    places = np.concatenate([part.to_numpy() + np.int64(bound) for part, bound in zip(found, bounds, strict=False)])
-    begin = np.frombuffer(chunk, np.uint8)[places]
-    is_end = begin == 10
-    ends = places[is_end]
-    if (begin == 13).any() or not _are_plain(chunk, ends):
-        return None
-    return Lines(chunk, ends, having=np.cumsum(is_end)[~is_end])
+    found = pieces.to_frame().select_seq(pl.col(pieces.name).str.find_many([word])).to_series()
+    places = [part.to_numpy() + bound for part, bound in zip(found, bounds, strict=False)]
+    return np.searchsorted(ends, np.concatenate(places))
 
 
 def _are_plain(chunk: bytes, ends: Ends) -> bool:

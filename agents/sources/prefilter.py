@@ -16,7 +16,7 @@ import polars as pl
 from agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
 
 _BACKSLASHES_MAX = 4_096
-#: Texts of so many characters are looked for together with line ends. Shorter ones may be all over the lines.
+#: Texts of so many characters are looked for before lines are taken apart. Shorter ones may be all over the lines.
 _RARE_CHARS = 3
 
 
@@ -39,7 +39,7 @@ class Prefilter:
 
     @property
     def word(self) -> str:
-        """The text of every wanted line, to be looked for with the line ends; empty if there is none that is long."""
+        """The text of every wanted line, to be looked for before all else; empty if there is none that is long."""
         longest = max(self._jobs[0], key=len) if self.active and len(self._jobs) == 1 else ""
         return longest if len(longest) >= _RARE_CHARS and longest.isprintable() else ""
 
