@@ -7,6 +7,8 @@ null, never a guess. A time without offset is UTC, as everywhere in elf.
 from __future__ import annotations
 
 import calendar
+import functools
+import operator
 from collections.abc import Sequence
 from typing import cast
 
@@ -30,6 +32,9 @@ _MONTHS = np.array([-1, *(int.from_bytes(name.encode(), "big") for name in calen
 #: Value of two digits by their bytes read as one little-endian number; -1 where they are no digits.
 _PAIRS = np.full(1 << 16, -1, dtype=np.int64)
 _PAIRS[[ord(f"{tens}") | ord(f"{ones}") << 8 for tens in range(10) for ones in range(10)]] = range(100)
+
+#: Bytes of a time without fraction and offset.
+_SHORTEST = 19
 
 Bytes2 = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -108,9 +113,24 @@ def fixed(text: Bytes2, unit: int = 1_000) -> Ints:
         text: one row a text, with one more byte at its end, which is not looked at.
         unit: parts of a second.
     """
-    times = np.full(len(text), NONE)
-    _parse_length(times, slice(None), text, unit)
-    return times
+    if text.shape[1] < _SHORTEST + 1 or not len(text):
+        return np.full(len(text), NONE)
+    heads = _changes(text)
+    times = np.full(len(heads), NONE)
+    _parse_length(times, slice(None), text[heads], unit)
+    return np.repeat(times, np.diff(np.append(heads, len(text))))
+
+
+def _changes(text: Bytes2) -> npt.NDArray[np.int64]:
+    """Return which rows of a matrix differ from the one before, and the first: neighbours in a log often share a time.
+
+    Rows have at least eight bytes.
+    """
+    width = text.shape[1]
+    words = [text[:, place : place + 8].view("<u8")[:, 0] for place in (*range(0, width - 8, 8), width - 8)]
+    changed = np.ones(len(text), dtype=np.bool_)
+    changed[1:] = functools.reduce(operator.or_, (word[1:] != word[:-1] for word in words))
+    return np.flatnonzero(changed)
 
 
 def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
@@ -123,11 +143,7 @@ def web_server(values: Sequence[str], unit: int = 1_000) -> Ints:
         values = [text if fits else "-" * 26 for text, fits in zip(values, whole, strict=True)]
     joined = "\n".join(values)
     rows = np.frombuffer(f"{joined}\n".encode(), np.uint8).reshape(len(values), 27)
-    # Neighbours mostly share the second, so only changes are parsed.
-    words = [np.ndarray(len(rows), "<u8", rows, place, (27,)) for place in (0, 8, 16, 18)]
-    changed = np.ones(len(rows), dtype=np.bool_)
-    changed[1:] = np.any([word[1:] != word[:-1] for word in words], axis=0)
-    heads = np.flatnonzero(changed)
+    heads = _changes(rows)
     times = np.full(len(heads), NONE)
     _parse_length(times, slice(None), _as_iso(rows[heads]), unit)
     return np.repeat(times, np.diff(np.append(heads, len(rows))))
@@ -150,7 +166,7 @@ def _as_iso(text: Bytes2) -> Bytes2:
 def _parse_length(times: Ints, rows: slice | Ints, text: Bytes2, unit: int) -> None:
     """Parse texts of one length, each with a newline after it, into `times[rows]`, each kind of offset in a pass."""
     length = text.shape[1] - 1
-    if not 19 <= length <= 35:
+    if not _SHORTEST <= length <= 35:
         return
     zone = _zone_kind(text)
     for kind, size in ((0, 0), (1, 1), (2, 6), (3, 5), (4, 3)):
@@ -197,14 +213,14 @@ def _parse_part(text: Bytes2, local_length: int, kind: int, unit: int) -> Ints:
             _number(text, 20 + unit_digits, 20 + fraction_digits, valid)
     seconds = minute_start + second
     if kind >= 2:
-        seconds -= _offset_seconds(np.ascontiguousarray(text[:, local_length:-1]), kind, valid)
+        seconds -= _offset_seconds(text[:, local_length:-1], kind, valid)
     result: Ints = np.where(valid, seconds * unit + parts, NONE)
     return result
 
 
 def _minutes(text: Bytes2) -> tuple[Ints, Flags]:
     """Parse `YYYY-MM-DDThh:mm` to seconds; neighbours in a log mostly share it, so only changes are parsed."""
-    halves = [np.ndarray(len(text), "<u8", text, place, (text.shape[1],)) for place in (0, 8)]  # 16 bytes as two words
+    halves = [text[:, place : place + 8].view("<u8")[:, 0] for place in (0, 8)]  # 16 bytes as two words
     changed = np.ones(len(text), dtype=np.bool_)
     changed[1:] = (halves[0][1:] != halves[0][:-1]) | (halves[1][1:] != halves[1][:-1])
     heads = np.flatnonzero(changed)
@@ -234,8 +250,8 @@ def _number(text: Bytes2, begin: int, end: int, valid: Flags) -> Ints:
     value = np.zeros(len(text), dtype=np.int64)
     place = begin
     while place < end:
-        if end - place >= 2 and text.flags.c_contiguous:
-            pair = _PAIRS[np.ndarray(len(text), "<u2", text, place, (text.shape[1],))]
+        if end - place >= 2:
+            pair = _PAIRS[text[:, place : place + 2].view("<u2")[:, 0]]
             valid &= pair >= 0
             value = value * 100 + pair
             place += 2

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sources.event_time import NONE, epoch, from_values, iso, web_server
+from agents.sources.event_time import NONE, epoch, fixed, from_values, iso, web_server
 
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -45,6 +46,17 @@ def test_iso_reads_what_datetime_writes(times: list[tuple[str, int]]) -> None:
 def test_runs_of_equal_minutes(times: list[tuple[str, int]], repeats: int) -> None:
     repeated = [pair for pair in times for _ in range(repeats)]
     assert iso([text for text, _ in repeated]).tolist() == [at for _, at in repeated]
+
+
+@given(st.lists(written(), max_size=5), st.integers(1, 5), st.integers(0, 3))
+def test_rows_of_a_matrix(times: list[tuple[str, int]], repeats: int, before: int) -> None:
+    # Of each length apart, behind other columns, neighbours alike and different, and some that are no times.
+    for length in {0, 7, *(len(text) for text, _ in times)}:
+        same = [pair for pair in times if len(pair[0]) == length] + [("x" * length, NONE)]
+        repeated = [pair for pair in same for _ in range(repeats)]
+        text = "".join(f"{'y' * before}{text}," for text, _ in repeated).encode()
+        matrix = np.frombuffer(text, np.uint8).reshape(len(repeated), before + length + 1)
+        assert fixed(matrix[:, before:]).tolist() == [at for _, at in repeated]
 
 
 @given(written(), st.integers(0, 40), st.characters(codec="utf-8"))
