@@ -41,6 +41,8 @@ _DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # Else each call of pyspark's tells the JVM which line of ours made it, in three calls more; nobody is shown that.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Windows are small beside a cluster's default of 200 tasks a shuffle.
     "spark.sql.shuffle.partitions": "4",
     # An agent's checkpoint closes its files, so windows are made of many small ones: look at them here, not by a job

@@ -1,13 +1,15 @@
 """What Spark computed, as PAO frames: the columns and types of a job's panes (`cbt.schema`).
 
-Spark hands its rows over as Parquet files. The slot of a distinct value is the aggregate's own to say: a sketch that
-is merged with those of agents has to hash values, or cut buckets, as they do.
+Spark hands its rows over as Parquet files, which are read once and go: nothing is saved by making them small. The slot
+of a distinct value is the aggregate's own to say: a sketch that is merged with those of agents has to hash values, or
+cut buckets, as they do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,6 +20,11 @@ from elf.offline.backfill.states import TIMES, VALUE
 from elf.offline.session import OfflineError
 from overlay.messages import PAYLOAD_BYTES_MAX
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: How Spark writes them: a dictionary and a codec would take longer than a row's own bytes.
+_HANDED_OVER = {"compression": "none", "parquet.enable.dictionary": "false"}
 #: Bytes of a block that is loaded at once, and intervals with rows in it: what a master merges in about a second.
 BLOCK_BYTES = 4 << 20
 INTERVALS_MAX = 500
@@ -25,11 +32,16 @@ INTERVALS_MAX = 500
 _PACKED = 4
 
 
+def hand_over(frame: DataFrame, folder: Path, name: str) -> None:
+    """Have Spark write the frame of one aggregate, or under "" the plain rows, to where `read_frames` looks for it."""
+    frame.write.options(**_HANDED_OVER).parquet(str(folder / (name or "plain")))
+
+
 def read_frames(folder: Path, schema: PaoSchema) -> pl.DataFrame:
-    """Read what Spark wrote for one block of intervals: folder `name=plain` and `name=<aggregate>` of Parquet files.
+    """Read what `hand_over` wrote into a folder for one block of intervals.
 
     Returns:
-        PAO rows in the order of their intervals; several of one slot are not merged.
+        PAO rows in the order of their intervals, one for each (interval, keys, slots).
     """
     frames = [schema.empty()]
     plain = _read(folder / "plain")
@@ -63,10 +75,14 @@ def cut(rows: pl.DataFrame, schema: PaoSchema, first: int, last: int) -> Iterato
             begin, taken, count = begin + taken, 0, 0
         taken, count = taken + length, count + 1
     ends.append((last, rows.height))
-    begin = 0
+    begin, most = 0, PAYLOAD_BYTES_MAX - (64 << 10)
     for until, end in ends:
-        block = encode(schema.merge([rows[begin:end]]))
-        if len(block) > PAYLOAD_BYTES_MAX - (64 << 10):
+        # The master merges each interval into the order of its panes, and there is one row of each key already.
+        block = encode(rows[begin:end])
+        if len(block) > most:
+            # In the order of keys, equal beginnings of text lie side by side and take less.
+            block = encode(schema.merge([rows[begin:end]]))
+        if len(block) > most:
             raise OfflineError(
                 f"intervals {first} to {until} have {end - begin} rows in {len(block)} bytes, more than can be loaded "
                 "at once; publish the job with a shorter `interval`, or with more `trees`"

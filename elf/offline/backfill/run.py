@@ -8,6 +8,7 @@ begin again after an interruption, or twice at once, costs time and counts nothi
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from elf.client.results import Version
 from elf.offline.asking import JobText, Reach
 from elf.offline.backfill.coverage import Coverage, has_columns
 from elf.offline.backfill.loading import Loader, LoadingClient
-from elf.offline.backfill.panes import read_frames
+from elf.offline.backfill.panes import hand_over, read_frames
 from elf.offline.backfill.ready import reaches_of, wait_ready
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
@@ -220,5 +221,7 @@ def _compute(
         return plan.schema.empty()
     columns = {name: job.columns[name] for name in plan.columns}
     for name, frame in state_frames(plan, read_events(spark, files, columns), span):
-        frame.write.parquet(str(folder / (name or "plain")))
-    return read_frames(folder, plan.schema)
+        hand_over(frame, folder, name)
+    rows = read_frames(folder, plan.schema)
+    shutil.rmtree(folder)
+    return rows

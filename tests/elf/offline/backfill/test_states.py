@@ -14,7 +14,7 @@ from agents.jobs.definition import Definition
 from agents.jobs.plan import Plan, compile_job
 from cbt import INTERVAL
 from elf.demo.clicks import START_MS
-from elf.offline.backfill.panes import read_frames
+from elf.offline.backfill.panes import hand_over, read_frames
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
 
@@ -60,7 +60,7 @@ def computed(spark: SparkSession, shop: Shop, tmp_path_factory: pytest.TempPathF
         columns = {name: shop.columns[name] for name in plan.columns}
         events = read_events(spark, find_files(shop.folders, "clicks"), columns)
         for name, frame in state_frames(plan, events, SPAN):
-            frame.coalesce(1).write.parquet(str(folder / (name or "plain")))
+            hand_over(frame.coalesce(1), folder, name)
         return read_frames(folder, plan.schema)
 
     return rows_of
