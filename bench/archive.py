@@ -2,8 +2,9 @@
 
 One agent, as people run it, reads a click stream that lies there when the job is published, in turns with the archive
 and without; CPU seconds are those of the whole process, threads and checkpoints included, medians of the rounds count.
-The job takes part in each line, so none is skipped unparsed either way. It reads all columns, so that what differs is
-the writing; and once more only three of nine, so that the archive also has the other six parsed.
+Jobs take part in each line, so none is skipped unparsed either way: one that reads all columns, so that what differs is
+the writing; one that reads three of nine, so that the archive also has the other six parsed; and the three jobs of
+`scripts/proof` at once, over a million users, which read six.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import data  # noqa: E402
 import elf  # noqa: E402
 from elf.demo.clicks import COLUMNS  # noqa: E402
 from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
+from tests.system.proof.shop import JOBS  # noqa: E402
 
 DEADLINE_S = 600.0
 TEXT = """
@@ -34,24 +36,31 @@ SELECT product, event, count(*) AS n, sum(price_cents) AS cents FROM clicks WHER
 GROUP BY product, event, window(ts, '60 seconds')
 '''
 """
-#: What the job says of each line, always true.
+#: Jobs that are published together. What the first two say of each line is always true.
 READS = {
-    "all columns": " OR ".join(f"{name} IS NOT NULL" for name in COLUMNS),
-    "three columns": "event IS NOT NULL",
+    "a job that reads all columns": [TEXT.format(where=" OR ".join(f"{name} IS NOT NULL" for name in COLUMNS))],
+    "a job that reads three columns": [TEXT.format(where="event IS NOT NULL")],
+    # The first one takes all lines: of those that come before all jobs are there, none is skipped either.
+    "the three jobs of scripts/proof, of a million users": [job.text for job in reversed(JOBS)],
 }
+USERS = 1_000_000
 
 
-def read_once(folder: pathlib.Path, lines: int, where: str, *, archive: bool) -> tuple[float, float, int]:
+def read_once(
+    folder: pathlib.Path, log: pathlib.Path, lines: int, jobs: list[str], *, archive: bool
+) -> tuple[float, float, int]:
     """Let a new agent read the log; return wall and CPU seconds, and bytes of its archive."""
-    source = {"path": str(data.clicks(lines)), "format": "json", "columns": COLUMNS}
+    source = {"path": str(log), "format": "json", "columns": COLUMNS}
     agent = AgentProcess(folder, "web1", {"clicks": source}, [], archive={"enabled": archive})
     try:
         agent.start()
         assert agent.process is not None
         before_s = _cpu_s(agent.process.pid)
         with elf.connect(agent.url) as client:
-            client.publish(text=TEXT.format(where=where))
+            client.publish(text=jobs[0])
             began_s = time.monotonic()
+            for text in jobs[1:]:
+                client.publish(text=text)
             wait_until(lambda: agent.counters("clicks").get("read", 0) >= lines, "all is read", DEADLINE_S)
             taken_s = time.monotonic() - began_s
             spent_s = _cpu_s(agent.process.pid) - before_s
@@ -73,19 +82,20 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    for name, where in READS.items():
-        measure(name, where, args.lines, args.rounds)
+    for name, jobs in READS.items():
+        log = data.clicks(args.lines) if len(jobs) == 1 else data.clicks(args.lines, USERS)
+        measure(name, log, jobs, args.lines, args.rounds)
 
 
-def measure(name: str, where: str, lines: int, rounds: int) -> None:
-    """Measure one job, with and without the archive, and print."""
+def measure(name: str, log: pathlib.Path, jobs: list[str], lines: int, rounds: int) -> None:
+    """Measure some jobs, with and without the archive, and print."""
     found: dict[bool, list[tuple[float, float, int]]] = {True: [], False: []}
     for _ in range(rounds):
         for archive in (False, True):
             with tempfile.TemporaryDirectory(prefix="elf-archive-") as folder:
-                found[archive].append(read_once(pathlib.Path(folder), lines, where, archive=archive))
+                found[archive].append(read_once(pathlib.Path(folder), log, lines, jobs, archive=archive))
     wall_s, cpu_s = ({on: statistics.median(each[of] for each in all_) for on, all_ in found.items()} for of in (0, 1))
-    print(f"a job that reads {name}")
+    print(name)
     for on in (False, True):
         rate = f"{lines / wall_s[on] / 1e6:.2f} M lines/s, {lines / cpu_s[on] / 1e6:.2f} M lines per CPU second"
         print(f"  archive {'on ' if on else 'off'}  {rate}")

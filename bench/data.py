@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from elf.demo.clicks import START_MS, generate
+from elf.demo.clicks import START_MS, USERS, generate
 
 FOLDER = Path(__file__).resolve().parent.parent / ".bench"
 SEED = 7
@@ -23,9 +23,11 @@ _AGENTS = (
 )
 
 
-def clicks(lines: int) -> Path:
+def clicks(lines: int, users: int = USERS) -> Path:
     """Return an NDJSON file of the shop's click stream, some 320 bytes a line, 1 % of it out of order."""
-    return _made(f"clicks-{SEED}-{RATE_PER_S}-{lines}.ndjson", generate(SEED, lines, START_MS, RATE_PER_S))
+    of = "" if users == USERS else f"-{users}"
+    chunks = generate(SEED, lines, START_MS, RATE_PER_S, users=users)
+    return _made(f"clicks-{SEED}-{RATE_PER_S}-{lines}{of}.ndjson", chunks)
 
 
 def access(lines: int) -> Path:
