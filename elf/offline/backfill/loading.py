@@ -47,7 +47,7 @@ class Loader:
                 # A part may have taken up another length later than the first one, and number its intervals otherwise.
                 later = reach.shift - self._plan.numbering.shift
                 own = own.with_columns(pl.col(INTERVAL) + later) if later else own
-                for since, until, block in cut(own, self._plan.schema, begin + later, end + later):
+                for since, until, block in cut(own, begin + later, end + later):
                     intervals = Intervals(reach.instance, since, until, block, missing, part)
                     # Once more, where an answer was lost: what is loaded twice is there once.
                     patiently(partial(self._client.load, self._name, intervals))

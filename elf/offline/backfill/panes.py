@@ -56,7 +56,7 @@ def read_frames(folder: Path, schema: PaoSchema) -> pl.DataFrame:
     return pl.concat(frames).sort(INTERVAL, maintain_order=True)
 
 
-def cut(rows: pl.DataFrame, schema: PaoSchema, first: int, last: int) -> Iterator[tuple[int, int, bytes]]:
+def cut(rows: pl.DataFrame, first: int, last: int) -> Iterator[tuple[int, int, bytes]]:
     """Cut the rows of a run of intervals into blocks that can be loaded: first and last interval, and the bytes.
 
     The blocks cover the run without gaps; the rows of an interval are in one block.
@@ -75,14 +75,11 @@ def cut(rows: pl.DataFrame, schema: PaoSchema, first: int, last: int) -> Iterato
             begin, taken, count = begin + taken, 0, 0
         taken, count = taken + length, count + 1
     ends.append((last, rows.height))
-    begin, most = 0, PAYLOAD_BYTES_MAX - (64 << 10)
+    begin = 0
     for until, end in ends:
-        # The master merges each interval into the order of its panes, and there is one row of each key already.
+        # There is one row of each key already, and the master puts each interval into the order of its panes.
         block = encode(rows[begin:end])
-        if len(block) > most:
-            # In the order of keys, equal beginnings of text lie side by side and take less.
-            block = encode(schema.merge([rows[begin:end]]))
-        if len(block) > most:
+        if len(block) > PAYLOAD_BYTES_MAX - (64 << 10):
             raise OfflineError(
                 f"intervals {first} to {until} have {end - begin} rows in {len(block)} bytes, more than can be loaded "
                 "at once; publish the job with a shorter `interval`, or with more `trees`"
