@@ -35,6 +35,8 @@ OPTIONS = replace(DEFINITION.options, trees=3)
 FIRST = replace(record(), definition=replace(DEFINITION, options=OPTIONS))
 PART = replace(record(2), definition=replace(FIRST.definition, part=2))
 LENGTH_MS = 2_000
+#: Its windows are made of intervals that hardly ever begin when those of the others do.
+ELSEWHEN = DEFINITION.query.replace("'4 seconds', '2 seconds'", "'399999 milliseconds'")
 
 
 def followed(part: JobRecord, first: JobRecord, committed: int) -> JobRecord:
@@ -150,7 +152,7 @@ async def test_the_master_of_a_part_decides_what_it_lacks_once() -> None:
         (told(), PART, False, UnavailableError, "being stopped"),
         (told(query="SELECT nonsense FROM clicks"), PART, True, JobSpecError, "nonsense"),
         (told(name="other"), PART, True, JobError, "version 2 is none of shop/job#2: a version is of another job"),
-        (told(options=replace(OPTIONS, interval_ms=1_000)), PART, True, JobSpecError, "its intervals are 2000 ms long"),
+        (told(query=ELSEWHEN), PART, True, JobSpecError, "both begin together only every 799998000 ms"),
         (told(options=replace(OPTIONS, trees=4)), PART, True, JobSpecError, "trees is 3, and would be 4"),
     ],
     ids=["publication", "first", "stopped", "overtaken", "query", "another job", "intervals", "trees"],
