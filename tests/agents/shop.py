@@ -101,7 +101,7 @@ async def counted_through(agent: Agent, at_ms: int) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: pathlib.Path, count: int) -> Any:
+async def running(folder: pathlib.Path, count: int, lease_ms: int = 2_000) -> Any:
     ports = [free_port() for _ in range(count)]
     joins: list[list[str]] = [[], *[[f"127.0.0.1:{ports[0]}"]] * (count - 1)]
     agents: list[Agent] = []
@@ -113,6 +113,8 @@ async def running(folder: pathlib.Path, count: int) -> Any:
     async with contextlib.AsyncExitStack() as stack:
         for at in range(count):
             config = configure(folder, f"web{at}", ports[at], joins[at])
+            overlay = msgspec.structs.replace(config.overlay, lease_ms=lease_ms)
+            config = msgspec.structs.replace(config, overlay=overlay)
             config.sources["orders"] = SourceConfig(columns={"product": "STRING", "kind": "STRING", "cents": "BIGINT"})
             agent = Agent(config)
             await agent.start()

@@ -181,7 +181,8 @@ async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time
 
 @pytest.mark.parametrize("trees", [1, 3])
 async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_path: pathlib.Path, trees: int) -> None:
-    async with running(tmp_path, 3) as agents:
+    # Nobody waits by hand for an agent whose link is lost, as it is on a busy machine.
+    async with running(tmp_path, 3, lease_ms=20_000) as agents:
         shop = Shop(agents)
         job = JOB.replace('lateness = "200ms"', f'lateness = "200ms"\nleap_after = "1h"\ntrees = {trees}')
         await Service(agents[0]).publish(job, "sold.toml", None, None)
@@ -197,13 +198,16 @@ async def test_a_straggler_is_leapt_over_by_hand_and_corrects_the_result(tmp_pat
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(intake.pump, "watermark_ms", lambda: None)
             shop.open()
-            deadline, stood_ms = time.monotonic() + 60, await through_ms(agents[0])
+            deadline, stood_ms, said = time.monotonic() + 60, await through_ms(agents[0]), list[str]()
             while True:
-                assert time.monotonic() < deadline
-                with contextlib.suppress(JobConflictError):
+                assert time.monotonic() < deadline, f"{slow.introduce()} is not named: {said[-3:]}"
+                try:
                     leapt = await Service(agents[1]).leap("shop", "sold")
                     if slow.introduce().name in leapt["agents"]:
                         break
+                    said.append(str(leapt))
+                except JobConflictError as error:
+                    said.append(str(error))
                 await asyncio.sleep(0.1)
             assert leapt["through_ms"] > stood_ms
             await counted_through(agents[0], leapt["through_ms"])
