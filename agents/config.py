@@ -93,6 +93,9 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         ):
             if bits not in lengths:
                 raise ConfigError(f"{setting} = {bits}: use {', '.join(map(str, lengths[:-1]))} or {lengths[-1]}")
+            default = next(each.default for each in msgspec.structs.fields(type(self)) if each.name == setting)
+            if bits != default and self.ip == "keep":
+                raise ConfigError(f'{setting} = {bits} does nothing while addresses are kept; set ip = "prefix", too')
         if (self.ip == "hash") != bool(self.key_file):
             raise ConfigError(
                 f'ip = {self.ip!r} and key_file = {self.key_file!r}: "hash" needs a key, and nothing else does '

@@ -62,6 +62,8 @@ CONFIG_CASES = [
     ("[sources.a.privacy]\nip = 'prefxi'", "2:6", "ip = 'prefxi' is unknown; did you mean 'prefix'"),
     ("[sources.a.privacy]\nmsak = ['a']", "2:1", "[sources.a.privacy] has no setting 'msak'; did you mean 'mask'"),
     ("[sources.a.privacy]\nipv4_prefix = 20", "2:15", "ipv4_prefix = 20: use 8, 16 or 24"),
+    ("[sources.a.privacy]\nipv4_prefix = 16", "2:15", "ipv4_prefix = 16 does nothing while addresses are kept"),
+    ("[sources.a.privacy]\nip = 'keep'\nipv6_prefix = 32", "3:15", 'set ip = "prefix", too'),
     ("[sources.a.privacy]\nip = 'hash'", "2:6", "elf keygen"),
     ("[sources.a.privacy]\ndrop = ['ts']", "2:8", "the time of the event cannot be redacted"),
     ("[sources.a.privacy]\nsecret_keys = ['a b']", "2:15", "'a b': no key"),
