@@ -20,6 +20,8 @@ from overlay.contract import OverlaySettings
 
 #: Lengths of prefixes, in bits, that keep whole parts of a written address.
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
+#: Unless they are set.
+IPV4_PREFIX, IPV6_PREFIX = 24, 48
 _CREATOR = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 #: Of an Ed25519 key.
 _KEY_BYTES = 32
@@ -68,8 +70,8 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     #: IP addresses: "keep", "prefix" (what is beyond the prefixes becomes 0), or "hash" (under the key in `key_file`).
     ip: str = "keep"
     #: Bits that are kept of an address; less tells less of a visitor, and merges more of them.
-    ipv4_prefix: int = 24
-    ipv6_prefix: int = 48
+    ipv4_prefix: int = IPV4_PREFIX
+    ipv6_prefix: int = IPV6_PREFIX
     #: File with the key of "hash", the same at all agents, or their counts of distinct visitors do not fit together.
     key_file: str = ""
     #: Columns with addresses, besides those named so by custom (`remote_addr`, `client_ip`, `x_forwarded_for`, ...).
@@ -87,13 +89,12 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         if self.ip not in known:
             hint = did_you_mean(nearest(self.ip, known)) or f"; use one of {', '.join(known)}"
             raise ConfigError(f"ip = {self.ip!r} is unknown{hint}")
-        for setting, bits, lengths in (
-            ("ipv4_prefix", self.ipv4_prefix, IPV4_PREFIXES),
-            ("ipv6_prefix", self.ipv6_prefix, IPV6_PREFIXES),
+        for setting, bits, lengths, default in (
+            ("ipv4_prefix", self.ipv4_prefix, IPV4_PREFIXES, IPV4_PREFIX),
+            ("ipv6_prefix", self.ipv6_prefix, IPV6_PREFIXES, IPV6_PREFIX),
         ):
             if bits not in lengths:
                 raise ConfigError(f"{setting} = {bits}: use {', '.join(map(str, lengths[:-1]))} or {lengths[-1]}")
-            default = next(each.default for each in msgspec.structs.fields(type(self)) if each.name == setting)
             if bits != default and self.ip == "keep":
                 raise ConfigError(f'{setting} = {bits} does nothing while addresses are kept; set ip = "prefix", too')
         if (self.ip == "hash") != bool(self.key_file):

@@ -24,13 +24,8 @@ class GroupLogs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def save(self, tree: bytes, save: Save, applied: int) -> None:
-        """Store term, vote and entries, the entries in the place of all after `save.after`; let go of applied ones."""
-        with self._database.transaction() as sql:
-            _save(tree, save, applied, sql)
-
     def saving(self, tree: bytes, save: Save, applied: int) -> Steps:
-        """Store what `save` stores, together with other work."""
+        """Store term, vote and entries, the entries in the place of all after `save.after`; let go of applied ones."""
         yield functools.partial(_save, tree, save, applied)
 
     def state(self, tree: bytes, applied: Place, seats: tuple[Seat, ...]) -> GroupState:

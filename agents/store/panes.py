@@ -82,7 +82,7 @@ class Panes:
         """Return what writes a commit as `commit` does, in whatever transaction it is called."""
         return functools.partial(self._commit, app, state, changed, gone)
 
-    def carry_out(self, works: Sequence[Steps]) -> list[Exception | None]:
+    def carry_out(self, works: Sequence[Steps]) -> list[BaseException | None]:
         """Do some work durably; see `agents.store.together`."""
         return carry_out(self._database, works)
 

@@ -11,9 +11,13 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 
+import polars as pl
+
 from agents.store.batches import BLOCKS_MAX
 from agents.store.database import Database
 
+#: A panic in Polars does not derive from Exception, and is the fault of one piece of work like all else.
+_FAILURES = (Exception, pl.exceptions.PanicException)
 #: Writes a change; may be called again if the transaction is undone.
 Write = Callable[[sqlite3.Connection], None]
 #: Yields at most once. What it holds meanwhile, a lock, say, no other work at the same time may wait for.
@@ -26,34 +30,34 @@ class _Work:
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
         self.write: Write | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         try:
             self.write = next(steps)
         except StopIteration:
             pass  # there is nothing to write
-        except Exception as error:
+        except _FAILURES as error:
             self.error = error
 
-    def end(self, refused: Exception | None = None) -> None:
+    def end(self, refused: BaseException | None = None) -> None:
         """Go on: what it wanted written is durable, or was refused."""
         try:
             next(self._steps) if refused is None else self._steps.throw(refused)
         except StopIteration:
             self.error = refused
-        except Exception as error:
+        except _FAILURES as error:
             self.error = error
         else:
             self._steps.close()
             self.error = RuntimeError("work that is made durable together writes only once")
 
 
-def carry_out(database: Database, works: Sequence[Steps]) -> list[Exception | None]:
+def carry_out(database: Database, works: Sequence[Steps]) -> list[BaseException | None]:
     """Do some work, durably; return what each failed with, None where it did not. Called in a thread."""
     begun = [_Work(steps) for steps in works]
     writing = [(work, work.write) for work in begun if work.write is not None]
     try:
         _write(database, [write for _, write in writing])
-    except Exception as error:
+    except _FAILURES as error:
         # Of many it may be the fault of one only.
         for work, write in writing:
             _end_alone(database, work, write, error if len(writing) == 1 else None)
@@ -70,11 +74,11 @@ def _write(database: Database, writes: Sequence[Write]) -> None:
                 write(sql)
 
 
-def _end_alone(database: Database, work: _Work, write: Write, refused: Exception | None) -> None:
+def _end_alone(database: Database, work: _Work, write: Write, refused: BaseException | None) -> None:
     if refused is None:
         try:
             _write(database, [write])
-        except Exception as error:
+        except _FAILURES as error:
             refused = error
     work.end(refused)
 
@@ -86,7 +90,7 @@ class Desk:
         work: carries out some, in a thread: `carry_out` of a database.
     """
 
-    def __init__(self, work: Callable[[Sequence[Steps]], Sequence[Exception | None]]) -> None:
+    def __init__(self, work: Callable[[Sequence[Steps]], Sequence[BaseException | None]]) -> None:
         self._work = work
         self._waiting: list[tuple[Steps, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
@@ -104,6 +108,7 @@ class Desk:
             while self._waiting:
                 batch, self._waiting = self._waiting[:BLOCKS_MAX], self._waiting[BLOCKS_MAX:]
                 try:
+                    errors: Sequence[BaseException | None]
                     errors = await asyncio.to_thread(self._work, [steps for steps, _ in batch])
                 except Exception as error:
                     errors = [error] * len(batch)  # there are no threads any more

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +109,19 @@ def test_nothing_is_remembered_before_it_is_durable(database: Database, monkeypa
     assert [str(error) for error in errors] == ["disk is full"] * 2
     assert not any(row.remembered for row in rows) and all(row.refused for row in rows)
     assert numbers(database) == []
+
+
+def test_a_panic_ends_one_piece_of_work_only(database: Database) -> None:
+    """It is no Exception: all others would wait for ever."""
+
+    def panicking() -> Steps:
+        yield lambda sql: None
+        raise pl.exceptions.PanicException("index out of bounds")
+
+    rows = [Row(1), Row(2)]
+    errors = carry_out(database, [rows[0].steps(), panicking(), rows[1].steps()])
+    assert [type(error) for error in errors] == [type(None), pl.exceptions.PanicException, type(None)]
+    assert all(row.remembered for row in rows) and numbers(database) == [1, 2]
 
 
 def test_work_that_writes_twice_is_refused(database: Database) -> None:
