@@ -25,6 +25,7 @@ from agents.sources.counters import Counters
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
+from agents.sources.misfits import NO_OBJECTS, advice
 from agents.sources.readers import open_reader
 from cbt.schema import INTERVAL
 from cbt.tree import BufferTree
@@ -47,6 +48,8 @@ class Outcome:
     files: int
     #: The first rejected line, cut, and why; None when there was none.
     rejected: tuple[bytes, str] | None = None
+    #: What would be right, if all lines were rejected.
+    advice: str | None = None
     #: Events left out, because the job's expressions or functions fail on them.
     failed: int = 0
 
@@ -104,7 +107,8 @@ def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
             rejected = rejected or next(iter(parsed.rejects), None)
             if parsed.events.height:
                 failed += insert_whatever(taker, parsed.events)
-    return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, failed)
+    said = None if rejected is None or counters.parsed else advice(parser, *rejected)
+    return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
 
 
 class _Taker:
@@ -155,7 +159,7 @@ def _types(
     for name in missing:
         if name.lower() not in lowered:
             if parser.columns is None and not fields:
-                raise JobError("these lines are no JSON objects; say what they are with --format, such as combined")
+                raise JobError(f"{NO_OBJECTS} --format, such as combined")
             message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
             raise refused(read[name], message, "or declare its type with --columns or under [columns]")
     return known

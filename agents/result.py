@@ -56,6 +56,8 @@ class Completeness(msgspec.Struct, frozen=True):
     late: int = 0
     shed: int = 0
     gaps: int = 0
+    #: Lines that were no events, counted where the commit is that brought them.
+    rejected: int = 0
     #: Intervals that were dropped as a whole because an agent was missing (`straggler = "void"`).
     void: int = 0
     #: Grows whenever this window's result changed after it was first published.

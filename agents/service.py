@@ -209,6 +209,8 @@ class Service:
         for name, intake in self._agent.intakes.items():
             if intake.trouble is not None:
                 reasons.append(f"source {name}: {intake.trouble}")
+            elif intake.pump.rejecting.trouble is not None:
+                reasons.append(f"source {name}: {intake.pump.rejecting.trouble}")
             elif intake.pump.stalled_ms() > STALLED_MS:
                 why = " because a job's tree takes no more for now" if intake.resting else ""
                 reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms{why}")

@@ -201,8 +201,7 @@ class Worker:
         if not taken:
             return ()
         self.dirty = True
-        late = self._late(frame, states)
-        if late:
+        if late := self._late(frame, states):
             self.progress = replace(self.progress, late=self.progress.late + late)
         return [each for each in taken if self.versions.counts(states, each)]
 
@@ -235,8 +234,11 @@ class Worker:
         """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""
         since_ms = 0 if after_ms is None else after_ms - self.plan.definition.options.lateness_ms
         gap = (self.versions.number(since_ms), self.versions.number(before_ms))
-        self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
-        self.dirty = True
+        self.progress, self.dirty = replace(self.progress, gaps=(*self.progress.gaps, gap)), True
+
+    def note_rejected(self, lines: int) -> None:
+        """Remember, for the label, that so many lines were no events."""
+        self.progress, self.dirty = replace(self.progress, rejected=self.progress.rejected + lines), True
 
     def seal(self, watermark_ms: int, copies: Copies | None = None) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
@@ -318,15 +320,16 @@ class Worker:
             heeded = NEVER if progress.settled is None else progress.settled
             after = max(verdict.previous, heeded, NEVER if progress.counted is None else progress.counted)
             owed = (*owed, (after, verdict.through)) if after < verdict.through else owed
-        late, gaps = progress.late, progress.gaps
+        unsaid = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
                 notes, paos = unpack(snapshot.payload, self.versions)
                 self.open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
-                late, gaps = late + notes.late, (*gaps, *notes.gaps)
+                unsaid += notes
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
-        self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped, late=late, gaps=gaps)
+        progress = replace(progress, late=unsaid.late, rejected=unsaid.rejected, gaps=unsaid.gaps)
+        self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped)
 
     def unsettled(self, verdict: Verdict) -> list[Snapshot]:
         """Return the snapshots that a verdict is about, where the store may lack some, ascending."""
@@ -379,10 +382,11 @@ class Worker:
         partial = {} if progress.partial_before is None else {agent: progress.partial_before}
         lost = {agent: progress.lost} if progress.lost else {}
         since = {agent: progress.since} if progress.since else {}
-        notes = Notes(late=progress.late, gaps=progress.gaps, partial_before=partial, lost=lost, since=since)
+        notes = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
+        notes = replace(notes, partial_before=partial, lost=lost, since=since)
         sealed_now = int((rows.intervals > floor).sum()) if due else 0
         fitted = fit(notes, agent, progress.owed, rows, sealed_now)
-        self.progress = replace(progress, sealed=through, late=0, gaps=fitted.gaps, owed=fitted.owed)
+        self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True
         self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through

@@ -43,6 +43,7 @@ PURE = [
     "agents/applications/messages.py", "agents/applications/contract.py", "agents/applications/declaring.py",
     "agents/applications/instance.py", "agents/applications/simulated.py",
     "agents/jobs/*.py", "agents/jobs/functions/*.py", "agents/sources/rotation.py",
+    "agents/sources/misfits.py",
 ]  # fmt: skip
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}

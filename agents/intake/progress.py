@@ -29,6 +29,8 @@ class EventTime:
         self.read_ms: int | None = None
         #: Since when all files are at their end; None while lines wait.
         self.idle_since_ms: int | None = None
+        #: When all files were at their end last.
+        self.rested_ms = 0
         #: Logs read since the last time all were at their end: newest event, and when it was read.
         self._behind: dict[str, tuple[int, int]] = {}
         self._behind_since_ms = now_ms
@@ -36,6 +38,7 @@ class EventTime:
     def rest(self, at_end: bool, now_ms: int) -> None:
         """Nothing was read; `at_end`: because there is nothing more."""
         self.idle_since_ms = now_ms if at_end else None
+        self.rested_ms = now_ms if at_end else self.rested_ms
         self._behind.clear()
 
     def note(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:

@@ -21,6 +21,7 @@ from agents.archive.archive import Archive
 from agents.config import PrivacySection
 from agents.intake.poison import parse_whatever
 from agents.intake.progress import EventTime
+from agents.intake.rejecting import Rejecting
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
 from agents.privacy.redaction import Redactor
@@ -127,7 +128,7 @@ class Pump:
         self._read_through: set[str] = set()
         self.workers = Workers()
         self.progressed_ms = now_ms()
-        self._checkpoints, self._archive, self._rejected, self._now_ms = checkpoints, archive, rejected, now_ms
+        self._checkpoints, self._archive, self._now_ms = checkpoints, archive, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
         self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
         #: Up to here it is noted that the machine's clock was set back; None while it is right.
@@ -142,6 +143,8 @@ class Pump:
         #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.
         self._awaited = False
         self._restore()
+        had_events = self.counters.parsed > 0
+        self.rejecting = Rejecting(source, format, rejected, self._redactor, had_events=had_events)
 
     def _restore(self) -> None:
         state = self._checkpoints.source(self.source)
@@ -293,11 +296,8 @@ class Pump:
     def _take(self, parsed: Parsed, parsing: Parsing, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters
         self.oddities += parsed.oddities
-        try:
-            self._rejected.keep(self._redactor.rejects(parsed.rejects))
-        except OSError as error:
-            # A sample for people; the counters have every line. The chunk's events must not go with it.
-            log.error("source %s: rejected lines cannot be kept: %s", self.source, error)
+        gap = self.rejecting.take(parsed, stream, self._time, now_ms)
+        self.workers.note_rejected(parsed.counters.rejected, gap)
         if not parsed.events.height:
             return
         events = self._redactor.events(parsed.events)

@@ -8,13 +8,14 @@ from agents.masters.results import Json
 
 #: From worst to best.
 _STATUSES = ("open", "partial", "final_incomplete", "revised", "final")
+_COUNTS = ("late", "shed", "rejected", "gaps", "void", "revision")
 
 
 def joined_completeness(parts: Sequence[Json]) -> Json:
     """Join the labels of results of one window, at least one, as `masters.results.result_of` makes them.
 
-    Agents that any of them lacks are missing. Events that were late or shed, and revisions, are added up: each job
-    counts its own.
+    Agents that any of them lacks are missing. Events that were late or shed, rejected lines, and revisions, are added
+    up: each job counts its own.
     """
     missing = sorted({name for part in parts for name in part["missing"]})
     expected = max(part["expected"] for part in parts)
@@ -22,7 +23,7 @@ def joined_completeness(parts: Sequence[Json]) -> Json:
         "expected": expected,
         "reported": max(0, min(min(part["reported"] for part in parts), expected - len(missing))),
         "missing": missing,
-        **{count: sum(part[count] for part in parts) for count in ("late", "shed", "gaps", "void", "revision")},
+        **{count: sum(part.get(count, 0) for part in parts) for count in _COUNTS},
         "status": min((part["status"] for part in parts), key=_STATUSES.index),
         "semantics": " / ".join(sorted({part["semantics"] for part in parts})),
     }

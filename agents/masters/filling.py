@@ -71,6 +71,7 @@ class Filling:
             missing=commit.missing,
             late=self._notes.late,
             shed=self._notes.shed,
+            rejected=self._notes.rejected,
             void=self._voided(previous, through),
         )
         rows, history = plan.schema.empty(), self._history

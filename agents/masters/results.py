@@ -45,6 +45,8 @@ class Label(msgspec.Struct, frozen=True):
     changed: int = 0
     #: Of a window: its intervals that were computed from the agents' archives. Panes have none: the master knows them.
     backfilled: int = 0
+    #: Lines that were no events, as of the commit that brought them: nobody knows of which interval they are.
+    rejected: int = 0
 
     def revised(self) -> Label:
         """Count one more change after the commit."""
@@ -73,6 +75,7 @@ class Label(msgspec.Struct, frozen=True):
             shed=self.shed + later.shed,
             void=self.void + later.void,
             damaged=self.damaged + later.damaged,
+            rejected=self.rejected + later.rejected,
         )
 
 
@@ -102,6 +105,7 @@ def join(labels: Sequence[Label]) -> Label:
         revision=sum(label.revision for label in labels),
         void=sum(label.void for label in labels),
         damaged=sum(label.damaged for label in labels),
+        rejected=sum(label.rejected for label in labels),
     )
 
 
@@ -170,6 +174,7 @@ def result_of(
         "missing": [names(agent) for agent in label.missing],
         "late": label.late,
         "shed": label.shed,
+        "rejected": label.rejected,
         "gaps": gaps,
         "void": label.void,
         "revision": label.revision,
@@ -202,7 +207,9 @@ def require_complete(job: str, completeness: Json) -> None:
     facts = [states.get(status, "its window is closed"), reported]
     if completeness["missing"]:
         facts.append(f"missing: {', '.join(completeness['missing'])}")
-    facts += [f"{what}: {completeness[what]}" for what in ("shed", "gaps", "void") if completeness.get(what)]
+    facts += [
+        f"{what}: {completeness[what]}" for what in ("shed", "rejected", "gaps", "void") if completeness.get(what)
+    ]
     raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")
 
 

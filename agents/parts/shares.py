@@ -195,7 +195,8 @@ def common_span(shares: Sequence[Shared]) -> Span | None:
 def joined_label(labels: Sequence[Label]) -> Label:
     """Join the labels of all parts of one window.
 
-    Every part counts late and shed events of all keys, so the most that one counts are those that there are. Revisions,
+    Every part counts late and shed events of all keys, and rejected lines, so the most that one counts are those that
+    there are. Revisions,
     damages and void intervals are each part's own.
     """
     missing = tuple(sorted({agent for label in labels for agent in label.missing}))
@@ -206,6 +207,7 @@ def joined_label(labels: Sequence[Label]) -> Label:
         missing=missing,
         late=max(label.late for label in labels),
         shed=max(label.shed for label in labels),
+        rejected=max(label.rejected for label in labels),
         revision=sum(label.revision for label in labels),
         void=sum(label.void for label in labels),
         damaged=sum(label.damaged for label in labels),

@@ -45,6 +45,14 @@ class Workers(dict[bytes, Worker]):
         for worker in self.values():
             worker.note_gap(after_ms, before_ms)
 
+    def note_rejected(self, lines: int, gap: tuple[int | None, int] | None) -> None:
+        """Let all that count anything remember how many lines were no events, and when that were nearly all."""
+        for worker in self.values() if lines else ():
+            if not worker.counts_nothing:
+                worker.note_rejected(lines)
+                if gap is not None:
+                    worker.note_gap(*gap)
+
     def seal(self, watermark_ms: int | None) -> dict[bytes, list[Snapshot]]:
         """Seal what a watermark, if there is any, has closed; return the snapshots of each."""
         if watermark_ms is None:

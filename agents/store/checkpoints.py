@@ -52,8 +52,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     volatile: tuple[Interval, Interval] | None = None
     #: Such runs that a crash has lost, until the master knows it.
     lost: Runs = ()
-    #: Late events, and runs of intervals in which lines may be lost, not reported in a snapshot yet.
+    #: Late events, lines that were no events, and runs of intervals in which lines may be lost, not reported in a
+    #: snapshot yet.
     late: Count = 0
+    rejected: Count = 0
     gaps: Runs = ()
 
 

@@ -133,7 +133,8 @@ def describe_completeness(known: Completeness) -> str:
     counts = (
         ("late events", known.late),
         ("shed events", known.shed),
-        ("truncated logs", known.gaps),
+        ("rejected lines", known.rejected),
+        ("gaps", known.gaps),
         ("void intervals", known.void),
         ("intervals backfilled", known.backfilled or 0),
     )

@@ -58,6 +58,8 @@ def run(
     if outcome.rejected is not None:
         line, reason = outcome.rejected
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
+    if outcome.advice is not None:
+        say(outcome.advice)
     if lines.rejected and not lines.parsed:
         raise typer.Exit(NO_RESULT)
 

@@ -34,7 +34,7 @@ def label_words(result: Result) -> list[str]:
     completeness = result["completeness"]
     said = [
         f"{part} {completeness[part]}"
-        for part in ("late", "shed", "gaps", "void", "backfilled")
+        for part in ("late", "shed", "rejected", "gaps", "void", "backfilled")
         if completeness.get(part)
     ]
     semantics = completeness.get("semantics", "exactly-once")

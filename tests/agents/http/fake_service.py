@@ -41,6 +41,7 @@ def make_result(job: str = "shop/top", *, end_ms: int = 60_000, revision: int = 
             "missing": [],
             "late": 0,
             "shed": 0,
+            "rejected": 0,
             "gaps": 0,
             "void": 0,
             "revision": revision,

@@ -88,13 +88,23 @@ def test_a_missing_agent_is_named_until_its_data_comes(store: Panes) -> None:
     root.commit(0, [(0, "a")], missing=("w2",))
     root.commit(1, [(2_000, "a")])
     assert root.ask(Span(0, 4_000)) | {"rows": 0} == {
-        "rows": 0, "expected": 2, "reported": 1, "missing": ["W2"], "late": 0, "shed": 0, "gaps": 0, "void": 0,
-        "revision": 0, "status": "final_incomplete", "semantics": "exactly-once",
+        "rows": 0, "expected": 2, "reported": 1, "missing": ["W2"], "late": 0, "shed": 0, "rejected": 0,
+        "gaps": 0, "void": 0, "revision": 0, "status": "final_incomplete", "semantics": "exactly-once",
     }  # fmt: skip
     root.commit(2, [(500, "b")], notes=Notes(settles={"w2": ((NEVER, 0),)}))
     answer = root.ask(Span(0, 4_000))
     assert (answer["status"], answer["missing"], answer["revision"]) == ("revised", [], 2)
     assert {row["product"]: row["n"] for row in answer["rows"]} == {"a": 2, "b": 1}
+
+
+def test_rejected_lines_are_counted_where_the_commit_is_that_brings_them(store: Panes) -> None:
+    root = Root(store)
+    root.commit(0, [(0, "a")], notes=Notes(rejected=3))
+    root.commit(1, [(2_000, "a")], notes=Notes(rejected=1))
+    root.commit(2, [(4_000, "a")])
+    answers = [root.ask(Span(start_ms, start_ms + 4_000)) for start_ms in (0, 2_000)]
+    assert [answer["rejected"] for answer in answers] == [4, 1]
+    assert {answer["status"] for answer in answers} == {"final"}, "a bad line does not make results incomplete"
 
 
 def test_an_interval_that_lacks_anybody_is_void_for_everybody(store: Panes) -> None:

@@ -1,0 +1,81 @@
+"""What becomes of a source's rejected lines: a sample is kept, and that nearly all of them are rejected is said, once.
+
+Runs in the source's data thread; `trouble` may be read by others.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from agents.intake.progress import EventTime
+from agents.privacy.redaction import Redactor
+from agents.sources.counters import Parsed
+from agents.sources.format import Format
+from agents.sources.misfits import Misfits, advice
+from agents.sources.rejected import RejectedLines
+
+log = logging.getLogger(__name__)
+#: Of an example in the log; the whole line is kept in the file.
+_EXAMPLE_BYTES = 120
+#: How far ahead it is noted at a time that lines are missing: not for each chunk of a busy log.
+NOTED_MS = 1_000
+
+
+class Rejecting:
+    """Takes the rejected lines of one source.
+
+    Args:
+        source: its name.
+        format: what its lines were taken for.
+        kept: where the sample is kept.
+        redactor: what people may see of a line.
+        had_events: any line of the source was ever an event.
+    """
+
+    def __init__(
+        self, source: str, format: Format, kept: RejectedLines, redactor: Redactor, *, had_events: bool
+    ) -> None:
+        self._source, self._format, self._kept, self._redactor = source, format, kept, redactor
+        self._misfits = Misfits(had_events=had_events)
+        #: A rejected line and the reason, as they are and as people may see them.
+        self._example = self._shown = (b"", "")
+        #: Up to here it is noted that lines are missing.
+        self._noted_ms = 0
+        #: While nearly all lines are rejected: how many, why, and what would be right; for `/readyz`.
+        self.trouble: str | None = None
+
+    def take(self, parsed: Parsed, stream: str, time: EventTime, now_ms: int) -> tuple[int | None, int] | None:
+        """Take what was rejected of some lines of a log.
+
+        Returns:
+            While nearly all is, a run of time in which the source's events are missing and that was not returned yet,
+            for labels: since when, None for ever, and until when. Rejected lines have no time: these may be of any
+            since the last event, or later on since there was nothing more to read.
+        """
+        rejects = self._redactor.rejects(parsed.rejects)
+        if rejects:
+            self._example, self._shown = parsed.rejects[0], rejects[0]
+        try:
+            self._kept.keep(rejects)
+        except OSError as error:
+            # A sample for people; the counters have every line. The chunk's events must not go with it.
+            log.error("source %s: rejected lines cannot be kept: %s", self._source, error)
+        is_other = self._misfits.note(parsed.counters.parsed, parsed.counters.rejected)
+        if is_other and self._misfits.prevail:
+            self.trouble = self._described(stream)
+            log.warning("source %s: %s; results lack these lines, and say so", self._source, self.trouble)
+        elif is_other:
+            self.trouble, self._noted_ms = None, 0
+            log.warning("source %s: most of its lines are events again", self._source)
+        if self.trouble is None or not parsed.counters.rejected or now_ms < self._noted_ms:
+            return None
+        since_ms = max(self._noted_ms, time.rested_ms) if self._noted_ms else time.newest_ms
+        self._noted_ms = now_ms + NOTED_MS
+        return since_ms, self._noted_ms
+
+    def _described(self, stream: str) -> str:
+        lines, rejected = self._misfits.judged
+        (line, reason), shown = self._example, self._shown[0][:_EXAMPLE_BYTES].decode(errors="replace").strip()
+        right = advice(self._format, line, reason, f"sources.{self._source}")
+        as_what = f"{rejected} of {lines} lines of {stream}, read as {self._format.name!r}"
+        return f"{as_what}, are rejected: {right} (one of them: {shown!r}, reason: {reason})"

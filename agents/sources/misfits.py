@@ -1,0 +1,87 @@
+"""What a rejected line, or a source whose lines are nearly all rejected, tells people: what would be right. Pure.
+
+A wrong format looks like a web server that nobody visits: all is read, nothing waits, and results are empty. That is
+not to be told from one bad line in a thousand by a look at one chunk, so the judge looks at runs of lines.
+"""
+
+from __future__ import annotations
+
+from agents.errors import ConfigError
+from agents.sources.format import Format, make_format
+from agents.sources.json_lines import JsonLines
+
+#: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
+LINES_MIN = 20
+#: Formats that a rejected line is tried with, to say which one would be right.
+_NAMED = ("json", "combined", "common")
+NO_OBJECTS = "these lines are no JSON objects; say what they are with"
+
+
+class Misfits:
+    """Judges whether a source's lines are nearly all rejected: nine of ten; until again half of them are events.
+
+    Args:
+        had_events: any line of the source was ever an event. If none was, the first lines are judged however few.
+    """
+
+    def __init__(self, *, had_events: bool) -> None:
+        self.prevail = False
+        #: Lines of the run that the last judgement was made of, and how many were rejected.
+        self.judged = (0, 0)
+        self._had_events = had_events
+        self._lines = self._rejected = 0
+
+    def note(self, parsed: int, rejected: int) -> bool:
+        """Take note of lines that follow those before; return whether the judgement is another now."""
+        self._lines += parsed + rejected
+        self._rejected += rejected
+        if self._lines < self._enough():
+            return False
+        lines, bad = self.judged = self._lines, self._rejected
+        self._lines = self._rejected = 0
+        self._had_events = self._had_events or bad < lines
+        before = self.prevail
+        if bad * 10 >= lines * 9:
+            self.prevail = True
+        elif bad * 2 <= lines:
+            self.prevail = False
+        return self.prevail != before
+
+    def _enough(self) -> int:
+        if self.prevail:
+            return max(1, min(LINES_MIN, self.judged[0]))
+        return LINES_MIN if self._had_events else 1
+
+
+def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
+    """Say of a rejected line, given with the reason, what would be right.
+
+    Args:
+        format: what it was taken for.
+        line: the line, or its beginning.
+        reason: why it was rejected.
+        section: where a configuration has the source's settings; empty where there are options only.
+    """
+    format_option, time_option = (
+        f"--{word}" + (f" ({word} under [{section}])" if section else "") for word in ("format", "time")
+    )
+    if reason == "time":
+        if isinstance(format, JsonLines):
+            return f"their field {format.time!r} is no time; name the field that has it with {time_option}"
+        return "their time is none"
+    if reason == "line_too_long":
+        return "they are longer than 1 MiB"
+    fitting = [name for name in _NAMED if name != format.name and _fits(name, line)]
+    such = f", such as {fitting[0] if fitting else 'combined' if format.name == 'json' else 'json'}"
+    if isinstance(format, JsonLines):
+        return f"{NO_OBJECTS} {format_option}{such}"
+    return f"these lines do not have the format {format.name!r}; say what they are with {format_option}{such}"
+
+
+def _fits(name: str, line: bytes) -> bool:
+    """Tell whether a line would be an event in one of the named formats, or at least an object where it is JSON."""
+    try:
+        parsed = make_format(name).parse(line.rstrip(b"\n") + b"\n", {})
+    except ConfigError:
+        return False
+    return bool(parsed.events.height) or any(reason == "time" for _, reason in parsed.rejects)

@@ -1,0 +1,138 @@
+"""A source whose lines are nearly all rejected: said once, and never under the label of a complete result."""
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from agents.config import PrivacySection
+from agents.intake.pump import Pump, Sealed
+from agents.intake.rejecting import NOTED_MS
+from agents.payload import Notes
+from agents.privacy.redaction import Redactor
+from agents.sources.format import make_format
+from agents.sources.rejected import RejectedLines
+from agents.sources.tail import Tail
+from agents.store.checkpoints import Checkpoints
+from agents.store.database import Database
+from agents.worker import Worker
+from tests.agents.plans import COLUMNS, opened, plan_of
+
+PLAN = plan_of()
+#: A whole number of intervals after 1970.
+BASE_MS = 1_767_225_600_000
+INTERVAL = BASE_MS // 2_000
+WRONG = '192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET /?token=secret HTTP/1.1" 200 5 "-" "curl"\n'
+
+
+@dataclasses.dataclass
+class Site:
+    folder: pathlib.Path
+    now_ms: int = BASE_MS
+
+    def __post_init__(self) -> None:
+        self.database = Database(self.folder / "state" / "state.db")
+        tail = Tail(str(self.folder / "*.log"))
+        rejected = RejectedLines(self.folder / "rejected" / "s.txt")
+        self.pump = Pump(
+            "clicks", tail, make_format("json"), COLUMNS, Checkpoints(self.database), None, rejected,
+            lambda: self.now_ms, 1 << 16, 1_000, redactor=Redactor(PrivacySection()),
+        )  # fmt: skip
+        self.pump.attach(Worker(PLAN, "w1", new=True))
+
+    def write(self, text: str) -> None:
+        with (self.folder / "a.log").open("a") as file:
+            file.write(text)
+
+    def event(self) -> str:
+        return f'{{"ts":{self.now_ms},"product":"a","cents":1}}\n'
+
+    def read(self) -> None:
+        while self.pump.step():
+            pass
+
+    def notes(self) -> Notes:
+        """Seal all there is, and return what it says."""
+        self.now_ms += 60_000
+        self.read()
+        sealed: list[Sealed] = list(self.pump.checkpoint(force=True))
+        payloads = [one.snapshot.payload for one in sealed if one.snapshot.payload is not None]
+        return sum((opened(payload, PLAN)[0] for payload in payloads), Notes())
+
+
+@pytest.fixture
+def site(tmp_path: pathlib.Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    yield made
+    made.database.close()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    said = [each.getMessage() for each in caplog.records if each.name == "agents.intake.rejecting"]
+    caplog.clear()
+    return said
+
+
+def test_a_wrong_format_is_said_once_with_what_would_be_right(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    site.write(WRONG * 3)
+    site.read()
+    shown = WRONG.strip().replace("secret", "***")
+    assert site.pump.rejecting.trouble == (
+        f"3 of 3 lines of {site.folder}/a.log, read as 'json', are rejected: these lines are no JSON objects; say what "
+        "they are with --format (format under [sources.clicks]), such as combined "
+        f"(one of them: {shown!r}, reason: json: not an object)"
+    )
+    assert warnings(caplog) == [
+        f"source clicks: {site.pump.rejecting.trouble}; results lack these lines, and say so",
+    ]
+    site.write(WRONG * 100)
+    site.read()
+    assert warnings(caplog) == []
+
+
+def test_it_is_said_again_only_after_it_recovered(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.write(WRONG * 30)
+    site.read()
+    site.write(site.event() * 30)
+    site.read()
+    assert site.pump.rejecting.trouble is None
+    site.write(WRONG * 30)
+    site.read()
+    first, recovered, again = warnings(caplog)
+    assert recovered == "source clicks: most of its lines are events again"
+    assert first == again
+
+
+def test_labels_count_every_rejected_line_and_have_no_gap_where_they_are_few(site: Site) -> None:
+    site.write((site.event() * 9 + "nonsense\n") * 5)
+    site.read()
+    assert site.notes() == Notes(rejected=5)
+    assert site.notes() == Notes(), "once only"
+
+
+def test_labels_have_a_gap_while_nearly_all_lines_are_rejected(site: Site) -> None:
+    site.write(WRONG * 30)
+    site.read()
+    notes = site.notes()
+    assert notes.rejected == 30
+    assert notes.gaps == ((0, INTERVAL + NOTED_MS // 2_000),), "nobody knows of which time they were"
+    idle = INTERVAL + 30
+    assert site.notes() == Notes(), "no line came"
+    site.write(WRONG)
+    site.read()
+    notes = site.notes()
+    assert notes.rejected == 1
+    ((since, until),) = notes.gaps
+    assert since >= idle, "results of before stand"
+    assert until == INTERVAL + (120_000 + NOTED_MS) // 2_000
+
+
+def test_gaps_are_noted_once_a_second_however_many_chunks_there_are(site: Site) -> None:
+    for _ in range(100):
+        site.write(WRONG * 5)
+        site.read()
+        site.now_ms += 10
+    assert len(site.pump.workers[PLAN.definition.app_id].progress.gaps) == 1

@@ -1,0 +1,63 @@
+"""Whether a source's lines are nearly all rejected, and what is said to be right instead."""
+
+import pytest
+
+from agents.sources.format import make_format
+from agents.sources.misfits import LINES_MIN, Misfits, advice
+
+COMBINED = b'192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"\n'
+OBJECT = b'{"at":"2026-01-01T00:00:00Z","path":"/"}\n'
+NO_COMBINED, NO_COMMON = (f"these lines do not have the format {name!r}" for name in ("combined", "common"))
+
+
+def test_the_first_lines_of_a_source_are_judged_however_few() -> None:
+    misfits = Misfits(had_events=False)
+    assert misfits.note(0, 1)
+    assert misfits.prevail
+    assert misfits.judged == (1, 1)
+
+
+def test_a_few_bad_lines_of_a_source_that_had_events_say_nothing() -> None:
+    misfits = Misfits(had_events=True)
+    assert not misfits.note(0, LINES_MIN - 1)
+    assert not misfits.note(10, 0)
+    assert not misfits.prevail
+
+
+def test_it_takes_nine_of_ten_to_fall_ill_and_half_of_them_to_recover() -> None:
+    misfits = Misfits(had_events=True)
+    assert not misfits.note(11, 89)
+    assert misfits.note(10, 90)
+    assert not misfits.note(0, 1_000), "said already"
+    assert not misfits.note(40, 60), "neither nearly all, nor the minority"
+    assert misfits.prevail
+    assert misfits.note(50, 50)
+    assert not misfits.prevail
+    assert misfits.note(0, 20), "ill again, to be said again"
+
+
+def test_a_source_that_was_judged_by_one_line_recovers_by_one() -> None:
+    misfits = Misfits(had_events=False)
+    misfits.note(0, 1)
+    assert misfits.note(1, 0)
+    assert not misfits.note(0, 1), "it had events"
+
+
+@pytest.mark.parametrize(
+    ("format", "line", "said"),
+    [
+        ("json", COMBINED, "these lines are no JSON objects; say what they are with --format, such as combined"),
+        ("json", b"nonsense\n", "these lines are no JSON objects; say what they are with --format, such as combined"),
+        ("json", OBJECT, "their field 'ts' is no time; name the field that has it with --time"),
+        ("combined", OBJECT, f"{NO_COMBINED}; say what they are with --format, such as json"),
+        ("common", COMBINED, f"{NO_COMMON}; say what they are with --format, such as combined"),
+    ],
+)
+def test_advice_names_the_format_that_the_lines_have(format: str, line: bytes, said: str) -> None:
+    parsed = make_format(format).parse(line, {})
+    assert advice(make_format(format), *parsed.rejects[0]) == said
+
+
+def test_advice_names_the_setting_where_there_is_a_configuration() -> None:
+    said = advice(make_format("json"), b"nonsense", "json: not an object", "sources.access")
+    assert said.endswith("say what they are with --format (format under [sources.access]), such as combined")
