@@ -19,6 +19,7 @@ import msgspec
 from agents.config import AgentConfig, SourceConfig, split_address
 from agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
 from agents.jobs.definition import Definition, check_query, load_definition, query_place
+from agents.jobs.intervals import check_beside
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
@@ -137,6 +138,7 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
 
     try:
         check_calls(definition.query, {each.name for each in definition.functions})
+        check_beside(definition)
     except JobSpecError as error:
         return error
     mistakes: dict[str, JobSpecError] = {}
@@ -151,7 +153,10 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
 
 
 def query_finding(error: JobSpecError, text: str, file: str) -> Finding:
-    """Place an error whose line and column count from the query's first line in the file around the query."""
+    """Place an error in a job's file: at the option that it is about, or inside the query, whose lines it counts."""
+    if error.option is not None and not file.endswith(".sql"):
+        place = find_places(text).key(("options", error.option))
+        return Finding(file, place.line, place.column, _with_hint(error))
     lines, columns = (0, 0) if file.endswith(".sql") else query_place(text)
     line, column = error.line or 1, error.column or 1
     return Finding(file, line + lines, column + (columns if line == 1 else 0), _with_hint(error))

@@ -23,7 +23,7 @@ from agents.jobs.dialect import refused
 from agents.jobs.expressions import compile_expression
 from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
 from agents.jobs.growth import check_growth
-from agents.jobs.intervals import Numbering, check_iterating, check_options, interval_ms_of, retain_ms_of
+from agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
 from agents.jobs.iterating import Iterating, compile_iterating
 from agents.jobs.operators import condition
 from agents.jobs.own import Admits, bound
@@ -255,9 +255,7 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         raise refused(query.select, f"trees = {options.trees} spreads keys over trees, and here are none", hint)
     if not mapped.keys and not mapped.aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
-    check_options(definition, query.window)
-    if query.last is not None:
-        check_iterating(query, options)
+    check_beside(definition)
     numbering = Numbering(interval_ms_of(definition, query.window), definition.shift)
     inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]

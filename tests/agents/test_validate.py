@@ -112,6 +112,9 @@ def test_all_mistakes_are_told_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 JOB = 'name = "top"\ncreator = "shop"\nquery = """\nSELECT product, count(*) AS n\nFROM clicks\nGROUP BY product\n"""\n'
+#: Its aggregate has to be of a number, and of which type `cents` are is not known.
+WINDOWED = JOB.replace("count(*)", "sum(cents)").replace("BY product", "BY product, window(ts, '30 seconds')")
+WINDOWED += "[options]\n"
 JOB_CASES = [
     (JOB.replace("name =", "nmae ="), "1:1", "'nmae'"),
     (JOB + "[options]\nlatenes = '2s'\n", "9:1", "lateness"),
@@ -121,6 +124,10 @@ JOB_CASES = [
     (JOB.replace("GROUP BY product", "GROUP BY product JOIN"), "6:", ""),
     (JOB + "[columns]\nproduct = 'STRNG'\n", "9:1", "STRING"),
     (JOB.replace("count(*)", "count(lower(product, 1, 2))"), "4:", ""),
+    (WINDOWED + "interval = '7s'\n", "9:1", "the option interval (7000 ms) does not divide the window's size"),
+    (WINDOWED + "trees = 2\nretain = '1s'\n", "10:1", "the option retain (1000 ms) is shorter than the window"),
+    (WINDOWED + "emit_every = '7s'\n", "9:1", "the option emit_every (7000 ms) has to divide 30000 ms"),
+    (JOB + "[options]\nstraggler = 'void'\n", "9:1", 'straggler = "void" drops intervals'),
     ("query = ", "1:9", "not TOML"),
     ('name = "a"\ncreator = me\n', "2:11", "not TOML"),
     ("[options]\nlateness = 2 seconds\n", "2:14", "not TOML"),
