@@ -76,7 +76,7 @@ class PrivacySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     key_file: str = ""
     #: Columns with addresses, besides those named so by custom (`remote_addr`, `client_ip`, `x_forwarded_for`, ...).
     ip_columns: list[str] = []
-    #: Columns that are always null, and columns of text whose every value becomes "***".
+    #: Columns that are always null, and columns of text whose every value becomes "***" (null where it is no text).
     drop: list[str] = []
     mask: list[str] = []
     #: Values of secret keys in URLs and cookies (`token=`, `password=`, ...) become "***", in all columns of text.

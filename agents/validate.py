@@ -23,7 +23,7 @@ from agents.jobs.intervals import check_beside
 from agents.jobs.plan import compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
-from agents.privacy.redaction import unknown_columns
+from agents.privacy.redaction import masked_without_text, unknown_columns
 from agents.signed.job_file import beside
 from agents.sources.format import make_format
 from agents.toml_places import Place, Places, find_places
@@ -234,12 +234,21 @@ class _Check:
         self._call((*path, "format"), lambda spec: make_format(spec, time=source.time), source.format)
         with contextlib.suppress(ConfigError, ValueError):
             columns = make_format(source.format, time=source.time).columns
+            self._masked(path, columns, source)
             for setting, index, column in unknown_columns(columns, source.privacy):
                 hint = did_you_mean(nearest(column, columns or ())) or f"; it has {', '.join(columns or ())}"
                 place = self.places.value((*path, "privacy", setting, str(index)))
                 self.say(place, f"{'.'.join(path)} has no column {column!r}{hint}")
         for column, kind in source.columns.items():
             self._call((*path, "columns", column), SqlType.parse, kind)
+
+    def _masked(self, path: Keys, columns: Mapping[str, SqlType] | None, source: SourceConfig) -> None:
+        if columns is None:
+            columns = {name: SqlType.parse(kind) for name, kind in source.columns.items()}
+        for index, column, kind in masked_without_text(columns, source.privacy):
+            place = self.places.value((*path, "privacy", "mask", str(index)))
+            said = f"{'.'.join(path)}.privacy: mask = {column!r}: it is {kind.ddl}, and '***' is text"
+            self.say(place, f"{said}; put it into drop, which makes it null")
 
     def _word(self, path: Keys, word: str, known: tuple[str, ...]) -> None:
         if word not in known:

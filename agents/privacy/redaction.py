@@ -164,3 +164,13 @@ def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySect
         for index, name in enumerate(names)
         if name.lower() not in columns
     ]
+
+
+def masked_without_text(columns: Mapping[str, SqlType], settings: PrivacySection) -> list[tuple[int, str, SqlType]]:
+    """Return index, name and type of each column to be masked that is known to hold no text, so no "***" either."""
+    kinds = {column.lower(): kind for column, kind in columns.items()}
+    return [
+        (index, name, kind)
+        for index, name in enumerate(settings.mask)
+        if (kind := kinds.get(name.lower(), SqlType.STRING)) is not SqlType.STRING
+    ]

@@ -72,6 +72,16 @@ CONFIG_CASES = [
         "4:20",
         "sources.a has no column 'user_agnet'; did you mean 'user_agent'",
     ),
+    (
+        "[sources.a]\nformat = 'combined'\n[sources.a.privacy]\nmask = ['referer', 'Status']",
+        "4:20",
+        "sources.a.privacy: mask = 'Status': it is INT, and '***' is text; put it into drop, which makes it null",
+    ),
+    (
+        "[sources.a]\ncolumns = { cents = 'BIGINT', who = 'STRING' }\n[sources.a.privacy]\nmask = ['who', 'cents']",
+        "4:16",
+        "sources.a.privacy: mask = 'cents': it is BIGINT, and '***' is text; put it into drop",
+    ),
     ("[sources.Clicks]\n", "1:2", "'Clicks' cannot be a source"),
     ('[sources]\nclicks = "/var/log"', "2:10", "sources.clicks must be a table"),
     ("agent = 1", "1:9", "agent must be a table"),
