@@ -196,8 +196,9 @@ def joined_label(labels: Sequence[Label]) -> Label:
     """Join the labels of all parts of one window.
 
     Every part counts late and shed events of all keys, and rejected lines, so the most that one counts are those that
-    there are. Revisions,
-    damages and void intervals are each part's own.
+    there are. So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where
+    each misses another one, the label says fewer than those that are void in any, but is not final and names them all.
+    Revisions are each part's own: the result has changed whenever one of them has, and who follows it counts on more.
     """
     missing = tuple(sorted({agent for label in labels for agent in label.missing}))
     return replace(
@@ -209,7 +210,7 @@ def joined_label(labels: Sequence[Label]) -> Label:
         shed=max(label.shed for label in labels),
         rejected=max(label.rejected for label in labels),
         revision=sum(label.revision for label in labels),
-        void=sum(label.void for label in labels),
+        void=max(label.void for label in labels),
         damaged=sum(label.damaged for label in labels),
         changed=max(label.changed for label in labels),
         backfilled=max(label.backfilled for label in labels),

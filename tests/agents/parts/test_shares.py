@@ -126,6 +126,12 @@ def test_a_joined_label_is_as_complete_as_the_least_complete(parts: list[Label])
             assert getattr(label, field) >= getattr(each, field)
 
 
+def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_a_revision() -> None:
+    label = joined_label([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
+    assert (label.void, label.revision) == (4, 3)
+    assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
+
+
 def test_all_answer_for_the_window_of_the_part_that_is_furthest_behind() -> None:
     shares = [shared(part, span, through) for part, span, through in [(0, Span(2, 4), 4), (1, Span(0, 2), 3)]]
     assert common_span(shares) == Span(0, 2) and least_through([each.through_ms for each in shares]) == 3
