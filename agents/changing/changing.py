@@ -16,6 +16,7 @@ from agents.jobs.definition import Definition, changed_options, load_definition
 from agents.jobs.intervals import interval_ms_of, numbering_of
 from agents.jobs.joins import reads_jobs
 from agents.jobs.query import columns_read, parse_query
+from agents.jobs.steps import duration
 from agents.masters.listing import definition_of
 from agents.masters.results import Json
 from agents.requests import Describe
@@ -72,6 +73,8 @@ class Changing:
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
         """Have a job's master make another version; returns it as the job's history has it.
 
+        `note` beside it says which option that was not named the new query could not keep, if there is one.
+
         Raises:
             UnknownJobError: there is no such job.
             JobSpecError: the new definition cannot run as written, or not from where the job is.
@@ -80,11 +83,12 @@ class Changing:
         app, key = app_id(name, creator), f"{creator}/{name}"
         for number in range(TRIES):
             token = secrets.token_hex(8)
-            definition, expected = None, wanted.expected
+            definition, expected, note = None, wanted.expected, ""
             if wanted.change == "update":
                 described, _ = await self._ask(key, Describe(app), AMEND_MS)
                 current = definition_of(described)
                 definition = await self._updated(current, wanted)
+                note = _dropped(current, definition) if wanted.definition is None else ""
                 # What is left as it was is of this version.
                 expected = current.version if expected is None and wanted.definition is None else expected
             try:
@@ -93,7 +97,7 @@ class Changing:
                 if wanted.expected is not None or expected is None or number == TRIES - 1:
                     raise
             else:
-                return answer
+                return {**answer, "note": note} if note else answer
         raise AssertionError("the last try returns or raises")
 
     async def amend(self, key: str, request: Amend) -> Json:
@@ -154,3 +158,15 @@ def _with_intervals(definition: Definition, interval_ms: int) -> Definition:
         kept = options.interval_ms if natural_ms == interval_ms else interval_ms
         return replace(definition, options=replace(options, interval_ms=kept))
     return definition if window is None else replace(definition, options=replace(options, interval_ms=None))
+
+
+def _dropped(before: Definition, after: Definition) -> str:
+    """Say that an update had to drop the option `interval`, if it had: `elf history` would be the only one to tell."""
+    was_ms = before.options.interval_ms
+    if was_ms is None or after.options.interval_ms is not None:
+        return ""
+    now_ms = numbering_of(after).length_ms
+    return (
+        f"its option interval ({duration(was_ms)}) does not divide the new window and is dropped: intervals are "
+        f"{duration(now_ms)} long now; set another one with --set interval=..."
+    )

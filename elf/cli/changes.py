@@ -10,7 +10,7 @@ import typer
 from agents.errors import BadRequestError
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.mistakes import explained
-from elf.cli.output import console, describe_time, print_json, printable, table_of, wants_json
+from elf.cli.output import console, describe_time, print_json, printable, say, table_of, wants_json
 
 if TYPE_CHECKING:
     from elf.client import Version
@@ -123,6 +123,8 @@ def _option(text: str) -> tuple[str, str | int]:
 
 
 def _show(name: str, version: Version, as_json: bool) -> None:
+    if version.note:
+        say(printable(version.note))
     if wants_json(as_json):
         print_json(version)
         return

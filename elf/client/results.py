@@ -76,6 +76,7 @@ class Version(msgspec.Struct, frozen=True):
         functions: those that it brings along.
         ends_ms: of a stop: until when (a time of day) it could be undone.
         why: of a stop that no person asked for: what is wrong with the job.
+        note: of the answer to an update only: an option that it had to drop.
     """
 
     version: int
@@ -91,6 +92,7 @@ class Version(msgspec.Struct, frozen=True):
     functions: list[Function] = []
     ends_ms: int | None = None
     why: str = ""
+    note: str = ""
 
     @property
     def is_paused(self) -> bool:

@@ -12,8 +12,11 @@ import msgspec
 import pytest
 
 from agents.agent import Agent
+from agents.changing.changing import Changing, Wanted
+from agents.changing.requests import Amend
 from agents.config import AgentConfig, SourceConfig
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
+from agents.jobs.definition import Definition, Options
 from agents.service import Service
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running, through_ms
 from tests.agents.test_control import configure
@@ -120,6 +123,52 @@ async def test_intervals_become_shorter_and_longer_while_agents_sell(tmp_path: p
             await service.result(
                 "shop", "sold", f"{versions[0]['since_ms']}/{versions[0]['since_ms'] + 500}", None, None
             )
+
+
+class Typing:
+    """Has a type for whatever is asked."""
+
+    async def typed(self, definition: Definition) -> Definition:
+        return definition
+
+
+@pytest.mark.parametrize(
+    ("window", "options", "interval_ms", "note"),
+    [
+        ("40 seconds", {}, 20_000, ""),
+        (
+            "30 seconds",
+            {},
+            None,
+            "its option interval (20 seconds) does not divide the new window and is dropped: intervals are 30 seconds "
+            "long now; set another one with --set interval=...",
+        ),
+        ("30 seconds", {"interval": "15s"}, 15_000, ""),
+    ],
+)
+async def test_an_interval_that_a_new_window_cannot_keep_is_dropped_aloud(
+    window: str, options: dict[str, str | int], interval_ms: int | None, note: str
+) -> None:
+    query = "SELECT count(*) AS n FROM orders GROUP BY window(ts, '{}')"
+    running_ = Definition(
+        name="sold",
+        creator="shop",
+        source="orders",
+        query=query.format("60 seconds"),
+        options=Options(interval_ms=20_000),
+    )
+    asked: list[Amend] = []
+
+    async def ask(key: str, request: Any, timeout_ms: int) -> tuple[Any, list[str]]:
+        if isinstance(request, Amend):
+            asked.append(request)
+            return {"version": 2}, []
+        return msgspec.to_builtins(running_), []
+
+    wanted = Wanted("update", query=query.format(window), options=options)
+    made = await Changing(ask, Typing()).change("shop", "sold", wanted)
+    assert made == ({"version": 2, "note": note} if note else {"version": 2})
+    assert asked[0].definition is not None and asked[0].definition.options.interval_ms == interval_ms
 
 
 async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time(tmp_path: pathlib.Path) -> None:

@@ -61,6 +61,8 @@ class FakeService:
     def __init__(self) -> None:
         self.fail: Exception | None = None
         self.published: dict[tuple[str, str], Json] = {}
+        #: What changes have to say beside the version.
+        self.note = ""
         self.result_of: dict[tuple[str, str], Json] = {}
         self.asked: list[tuple[str, str | None, int | None]] = []
         self.ingested: list[bytes] = []
@@ -119,7 +121,7 @@ class FakeService:
         query = wanted.query or wanted.definition or newest["query"]
         made = {**newest, "version": number, "what": wanted.change, "query": query, "since_ms": 60_000 * number}
         versions.append({**made, "until_ms": None, "options": dict(wanted.options)})
-        return versions[-1]
+        return {**versions[-1], "note": self.note} if self.note else versions[-1]
 
     async def leap(self, creator: str, name: str) -> Json:
         self._find(creator, name)

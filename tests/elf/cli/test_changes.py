@@ -26,6 +26,12 @@ def test_a_job_is_updated_from_a_file_or_in_part(agent: Agent, tmp_path: Path) -
     assert (overtaken.exit_code, "has version 4 now, not 1" in overtaken.stderr) == (2, True)
 
 
+def test_what_an_update_drops_is_said(agent: Agent) -> None:
+    agent.service.note = "its option interval is dropped"
+    made = run(agent, "update", "top", "--query", "SELECT 3")
+    assert (made.exit_code, made.stderr) == (0, "its option interval is dropped\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
