@@ -96,5 +96,17 @@ def duration(length_ms: int) -> str:
     return f"{length_ms} ms"
 
 
+def rough_duration(length_ms: int) -> str:
+    """Write a length of time in its two largest units, with "about" where that is not all of it."""
+    parts: list[str] = []
+    left_ms = length_ms
+    for unit_ms, word in _UNITS:
+        count = left_ms // unit_ms
+        if count and len(parts) < 2:
+            parts.append(f"{count} {word}" + ("s" if count > 1 else ""))
+            left_ms -= count * unit_ms
+    return ("about " if parts and left_ms else "") + (" ".join(parts) or f"{length_ms} ms")
+
+
 def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

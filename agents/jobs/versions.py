@@ -23,6 +23,7 @@ from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
 from agents.jobs.own import Admits
 from agents.jobs.plan import Plan, compile_job, interval_of
+from agents.jobs.steps import duration, rough_duration
 from overlay.contract import NEVER
 
 #: What made a version; the first one was published.
@@ -342,12 +343,14 @@ def _check_lengths(old: Plan, new: Plan) -> None:
     was_ms, would_be_ms = old.interval_ms, new.interval_ms
     if was_ms == would_be_ms:
         return
-    change = f"its intervals are {was_ms} ms long, and would be {would_be_ms} ms"
+    change = f"its intervals are {duration(was_ms)} long, and would be {duration(would_be_ms)}"
     if new.window is None:
         raise _refused(f"{change}; without a window nothing begins anew with them")
     common_ms = math.lcm(was_ms, would_be_ms)
-    if common_ms > max(was_ms, would_be_ms, COMMON_MS_MAX):
-        raise _refused(f"{change}; both begin together only every {common_ms} ms")
+    most_ms = max(was_ms, would_be_ms, COMMON_MS_MAX)
+    if common_ms > most_ms:
+        every = f"both begin together only every {rough_duration(common_ms)}"
+        raise _refused(f"{change}; {every}, and {rough_duration(most_ms)} is the most")
 
 
 def _said(value: str | int | None) -> str:

@@ -153,7 +153,8 @@ def test_paos_are_the_same_where_only_the_master_works_otherwise(change: tuple[s
         (
             WINDOWED.replace("'4 seconds', '2 seconds'", "'601 seconds'"),
             "",
-            "its intervals are 2000 ms long, and would be 601000 ms; both begin together only every 1202000 ms",
+            "its intervals are 2 seconds long, and would be 601 seconds; both begin together only every "
+            "20 minutes 2 seconds, and 10 minutes 1 second is the most",
         ),
         (WINDOWED, "trees = 2", "trees is 1, and would be 2"),
         (WINDOWED, 'semantics = "at-most-once"', "semantics is exactly-once, and would be at-most-once"),
@@ -169,7 +170,7 @@ def test_what_agents_cannot_follow_is_refused(query: str, options: str, why: str
 def test_intervals_become_longer_or_shorter_where_windows_can_begin_anew() -> None:
     for window in ("'4 seconds', '1 second'", "'300 seconds'", "'7 seconds'"):
         check_change(PLAN, plan_of(WINDOWED.replace("'4 seconds', '2 seconds'", window)))
-    with pytest.raises(JobSpecError, match="long, and would be 2000 ms; without a window nothing begins anew with"):
+    with pytest.raises(JobSpecError, match="long, and would be 2 seconds; without a window nothing begins anew with"):
         check_change(plan_of(CUMULATIVE), plan_of(CUMULATIVE, options='interval = "2s"'))
 
 
