@@ -131,6 +131,12 @@ def parse_query(text: str) -> Query:
     )
 
 
+def source_node(query: Query) -> exp.Expr:
+    """Return where a query names its source."""
+    node: exp.Expr = query.select.args["from_"].this
+    return node
+
+
 def check_clauses(tree: exp.Select, known: Collection[str], where: str) -> None:
     """Refuse clauses other than those that are known; `where` says in what they are not."""
     for clause, part in tree.args.items():

@@ -23,7 +23,7 @@ from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.own import Admits, bound
 from agents.jobs.plan import compile_job
-from agents.jobs.query import columns_read
+from agents.jobs.query import columns_read, parse_query, source_node
 from agents.publishing.candidates import Candidates, Placement
 from agents.replies import value_of
 from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
@@ -178,7 +178,10 @@ class Publisher:
             answer = await self._node.route(source_id(source), encode(request))
         except NotFoundError:
             words = nearest(source, self._known_sources())
-            raise JobSpecError(f"no agent has a source {source!r}" + did_you_mean(words)) from None
+            message = f"no agent has a source {source!r}" + did_you_mean(words)
+            if definition.joined is not None:  # the source is that of a job it reads
+                raise JobSpecError(message) from None
+            raise refused(source_node(parse_query(definition.query)), message) from None
         except OverlayError as error:
             raise UnavailableError(f"no agent with source {source!r} answers: {error}") from None
         described: dict[str, Any] = value_of(answer.body)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import ConfigError
+from agents.errors import BadRequestError, ConfigError
 
 if TYPE_CHECKING:
     from elf.client import Client
@@ -34,7 +34,12 @@ DEFAULT_AGENT = "http://127.0.0.1:4260"
 def connect(url: str, token_file: Path | None) -> Iterator[Client]:
     """Connect to an agent for the length of a block."""
     from elf.client import Client
+    from elf.client.problems import check_url
 
+    try:
+        check_url(url)
+    except ConfigError as error:
+        raise BadRequestError(str(error)) from None
     with Client(url, _read_token(token_file)) as client:
         yield client
 

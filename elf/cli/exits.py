@@ -3,12 +3,12 @@
 | code | meaning |
 |---|---|
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
-| 1 | `query`: the answer has no rows; `verify`: cells differ and no label says why, or nothing is final |
+| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final |
 | 2 | the command line, or a job, is wrong (also: no such job) |
-| 69 | no agent answers, or it cannot answer now, or not completely as required: try again later |
+| 69 | no agent answers, or it cannot answer now, or not completely as required, or has no answer yet: try again later |
 | 70 | elf made a mistake: please report it |
 | 78 | a configuration file or setting is wrong; for `validate`, also a file that cannot be told to be a job |
-| 130 | interrupted (Ctrl-C) |
+| 130 | interrupted (Ctrl-C), or a question was not answered with yes |
 """
 
 from __future__ import annotations

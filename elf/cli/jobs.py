@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
-from elf.cli.exits import NO_RESULT, UNAVAILABLE
+from elf.cli.exits import INTERRUPTED, NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import (
     console,
@@ -186,11 +186,14 @@ def force(
 ) -> None:
     """Let this agent go on alone with a job most of whose root group is gone for good: for disasters only."""
     if not yes:
-        typer.confirm(
-            f"What the others decided last of {name} may be lost; if they live after all, two masters count. Go on?",
-            abort=True,
-            err=True,
-        )
+        question = f"What the others decided last of {name} may be lost; if they live after all, two masters count."
+        try:
+            goes_on = typer.confirm(f"{question} Go on?", err=True)
+        except typer.Abort:  # nobody there to answer, or Ctrl-C
+            goes_on = False
+        if not goes_on:
+            say("elf: nothing was done")
+            raise typer.Exit(INTERRUPTED)
     with connect(agent, token_file) as client:
         client.force(name)
     say(f"{agent} goes on with {name}")

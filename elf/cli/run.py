@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import JobError
+from agents.errors import BadRequestError, ConfigError, JobError
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -37,10 +37,16 @@ def run(
         from polars import selectors
 
         from agents.once import evaluate, parse_columns
+        from agents.sources.format import make_format
     keep_freed_memory()
 
     if not once:
         raise JobError("elf run reads files once; for live answers start `elf agent` and publish the job")
+    try:
+        make_format(format, time=time)
+    except ConfigError as error:
+        # A setting of a source elsewhere, and here the command line.
+        raise BadRequestError(f"--format: {error}") from None
     with explained(job):
         outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time)
     frame = outcome.frame.with_columns(selectors.datetime().dt.replace_time_zone("UTC"))

@@ -19,17 +19,16 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agents.errors import ConfigError, JobError, StoppedError, UnavailableError, UnknownJobError
+from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
-from elf.client.problems import error_of, unreachable
+from elf.client.problems import DEFAULT_URL, check_url, error_of, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until, is_reached
 
-DEFAULT_URL = "http://127.0.0.1:4260"
 TIMEOUT_S = 30.0
 #: Three heartbeats of the agent: a stream that is silent for longer is dead.
 SILENCE_S = 30.0
@@ -48,8 +47,7 @@ class AsyncClient:
     """
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ConfigError(f"{url!r} is not an agent's URL; write it like {DEFAULT_URL}")
+        check_url(url)
         self.url = url.rstrip("/")
         self._creator = creator
         self._creators: dict[str, str] = {}

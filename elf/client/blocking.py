@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from agents.result import Result, Window
-from elf.client.asynchronous import DEFAULT_URL, AsyncClient
+from elf.client.asynchronous import AsyncClient
+from elf.client.problems import DEFAULT_URL
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until
 

@@ -22,6 +22,7 @@ from agents.errors import (
     UnknownSourceError,
 )
 
+DEFAULT_URL = "http://127.0.0.1:4260"
 _TYPE_PREFIX = "urn:elf:problem:"
 
 
@@ -36,6 +37,12 @@ class Problem(msgspec.Struct, frozen=True):
     column: int | None = None
     name: str = ""
     nearest: list[str] = []
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no agent's URL; raises ConfigError."""
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{url!r} is not an agent's URL; write it like {DEFAULT_URL}")
 
 
 def error_of(status: int, body: bytes, url: str) -> ElfError:

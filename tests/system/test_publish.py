@@ -69,8 +69,9 @@ def test_a_job_that_cannot_run_is_refused_with_line_and_column(agents: list[Agen
         assert (failure.value.line, failure.value.column) == (2, 3)
         with pytest.raises(elf.JobSpecError, match="quantity"):
             client.publish(text=job("wrong", "shop", "SELECT product, sum(quantty) AS n FROM orders GROUP BY product"))
-        with pytest.raises(elf.JobSpecError, match="orders"):
+        with pytest.raises(elf.JobSpecError, match="did you mean 'orders'") as failure:
             client.publish(text=job("wrong", "shop", QUERY.format(source="order")))
+        assert (failure.value.line, failure.value.column) == (1, QUERY.index("{source}") + 1)
 
 
 def test_two_creators_may_use_one_name_and_stop_their_own(agents: list[AgentProcess]) -> None:

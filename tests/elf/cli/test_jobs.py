@@ -112,7 +112,7 @@ def test_no_rows_is_exit_code_1(agent: Agent) -> None:
         (["qeury", "top"], 2, "query"),
         (["publish", "/no/such.toml"], 2, "No such file"),
         (["jobs", "--agent", "http://127.0.0.1:9"], 69, "no agent answers at http://127.0.0.1:9"),
-        (["jobs", "--agent", "127.0.0.1"], 78, "is not an agent's URL"),
+        (["jobs", "--agent", "127.0.0.1"], 2, "is not an agent's URL"),
         (["jobs", "--token-file", "/no/such"], 78, "token file"),
     ],
 )
@@ -196,6 +196,13 @@ def test_a_tree_with_cycles_and_orphans_is_drawn_to_the_end() -> None:
     assert "[red]root" in text
     assert "h:2" in text
     assert "lost" in text
+
+
+@pytest.mark.parametrize("answer", ["n\n", ""])
+def test_force_does_nothing_without_a_yes(agent: Agent, answer: str) -> None:
+    agent.service.fail = AssertionError("nothing is asked of the agent")
+    result = CliRunner().invoke(app, ["force", "top"], env={"ELF_AGENT": agent.url}, input=answer)
+    assert (result.exit_code, result.stderr.endswith("elf: nothing was done\n")) == (130, True), result.stderr
 
 
 def test_retire_tells_the_gap_and_whom_it_could_not_tell(agent: Agent, terminal: None) -> None:

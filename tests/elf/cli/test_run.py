@@ -47,7 +47,7 @@ def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("SELECT prodct, count(*) AS n\nFROM clicks GROUP BY prodct", [], 2, ":1:8: the lines have no column 'prodct'"),
         ("SELECT count(*) AS n\nFORM clicks", [], 2, ":2:"),
         (QUERY, ["--input", "/no/such"], 2, "no file matches '/no/such'"),
-        (QUERY, ["--format", "combind"], 78, "did you mean 'combined'"),
+        (QUERY, ["--format", "combind"], 2, "did you mean 'combined'"),
         (QUERY, ["--columns", "product TXT"], 2, "unknown column type"),
     ],
 )
