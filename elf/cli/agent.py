@@ -43,6 +43,9 @@ def agent(
     ] = None,
     tls_key_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate's private key.")] = None,
     tls_ca_file: Annotated[Path | None, typer.Option(metavar="FILE", help="The cluster's CA certificate.")] = None,
+    print_config: Annotated[
+        bool, typer.Option("--print-config", help="Print all settings as a configuration file (TOML), and end.")
+    ] = False,
 ) -> None:
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
@@ -55,7 +58,7 @@ def agent(
     with loading():
         import agents.runtime
         import agents.validate  # noqa: F401
-        from elf.cli.effective import render_toml, with_settings, with_sources
+        from elf.cli.effective import render_changes, render_toml, with_settings, with_sources
 
     effective = with_sources(_file_config(config), source or [], format, time)
     # All at once: an address off loopback is refused while there is no secret, one of the files without the others.
@@ -73,7 +76,10 @@ def agent(
     effective = with_settings(effective, "agent", data=_text(data), name=name)
     text = render_toml(effective)
     _check_effective(text)
-    say(text)
+    if print_config:
+        print(text, end="")
+        return
+    say(f"# what is not the default; --print-config prints all settings\n{render_changes(effective).rstrip()}")
     _run(effective)
 
 

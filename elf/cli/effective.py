@@ -38,6 +38,25 @@ def render_toml(config: AgentConfig) -> str:
     return "\n".join(_table((), msgspec.to_builtins(config))) + "\n"
 
 
+def render_changes(config: AgentConfig) -> str:
+    """Write what of a configuration is not as it is by default, and every source, as TOML that reads back equal."""
+    return "\n".join(_table((), _changes(config))).lstrip("\n") + "\n"
+
+
+def _changes(section: msgspec.Struct) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, usual in msgspec.structs.asdict(type(section)()).items():
+        value = getattr(section, name)
+        if isinstance(value, msgspec.Struct):
+            value = _changes(value)
+            if value:
+                found[name] = value
+        elif value != usual:
+            is_sections = isinstance(value, dict) and all(isinstance(each, msgspec.Struct) for each in value.values())
+            found[name] = {key: _changes(each) for key, each in value.items()} if is_sections else value
+    return found
+
+
 def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[str]:
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if path and (plain or not table):

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from agents.config import AgentConfig, OverlaySection, SourceConfig
 from agents.validate import check_config
 from elf.cli.app import app
-from elf.cli.effective import render_toml
+from elf.cli.effective import render_changes, render_toml
 
 
 def run(*arguments: str | Path) -> Result:
@@ -59,6 +59,32 @@ def test_an_agent_from_options_alone(started: list[AgentConfig], tmp_path: Path)
     assert "ready, API at http://127.0.0.1:4260" in result.stderr
     shown = result.stderr.partition("ready,")[0]
     assert check_config(shown, "shown")[0] == config
+
+
+def test_an_agent_says_in_few_lines_what_was_set_and_prints_all_on_request(
+    started: list[AgentConfig],
+) -> None:
+    shown = run("agent", "--source", "access=a.log", "--format", "combined", "--source", "pushed").stderr
+    assert shown.splitlines() == [
+        "# what is not the default; --print-config prints all settings",
+        "[sources.access]",
+        'path = "a.log"',
+        'format = "combined"',
+        "",
+        "[sources.pushed]",
+        'format = "combined"',
+        "ready, API at http://127.0.0.1:4260",
+    ]
+    arguments = ["agent", "--source", "access=a.log", "--format", "combined", "--source", "pushed"]
+    printed = run(*arguments, "--print-config")
+    assert (printed.exit_code, printed.stderr, len(started)) == (0, "", 1)
+    assert check_config(printed.stdout, "printed")[0] == started[0]
+    assert "request_bytes_max = 16777216" in printed.stdout
+    key = "A" * 43 + "="
+    text = f'agent.name = "w"\n[functions.trusted]\nshop = "{key}"\n'
+    text += '[sources.a]\ncolumns = { n = "INT" }\nprivacy.drop = ["n"]\n'
+    config = check_config(text, "file")[0]
+    assert config is not None and check_config(render_changes(config), "changes")[0] == config
 
 
 def test_options_change_the_file(started: list[AgentConfig], tmp_path: Path) -> None:
