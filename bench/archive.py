@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 import data  # noqa: E402
+from ending import end_in_order  # noqa: E402
 
 import elf  # noqa: E402
 from elf.demo.clicks import COLUMNS  # noqa: E402
@@ -86,6 +87,7 @@ def _cpu_s(pid: int) -> float:
 
 def main() -> None:
     """Measure and print."""
+    end_in_order()
     parser = argparse.ArgumentParser(prog="scripts/bench archive", description=main.__doc__)
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)

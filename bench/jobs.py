@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from ending import end_in_order
 from fleet import AgentProcess, fleet
 
 import elf
@@ -323,6 +324,7 @@ def writing(folder: pathlib.Path, args: argparse.Namespace) -> Iterator[Writer]:
 
 def main() -> int:
     """Measure what many jobs at once cost, and whether all of their windows are right and soon there."""
+    end_in_order()
     parser = argparse.ArgumentParser(prog="scripts/bench jobs", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=300)

@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 import aiohttp  # noqa: E402
+from ending import end_in_order  # noqa: E402
 
 import elf  # noqa: E402
 from tests.system.cluster import AgentProcess, wait_until  # noqa: E402
@@ -121,6 +122,7 @@ def tell(what: str, spent: list[float]) -> None:
 
 def main() -> None:
     """Print the distributions of query latency, and of reading feedback at an agent with the job's source."""
+    end_in_order()
     parser = argparse.ArgumentParser(prog="scripts/bench latency", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=20)
     parser.add_argument("--hops", type=int, default=3)

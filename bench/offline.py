@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 import polars as pl  # noqa: E402
+from ending import end_in_order  # noqa: E402
 from spark_cluster import standalone  # noqa: E402
 
 from agents.archive.archive import Archive  # noqa: E402
@@ -114,6 +115,7 @@ def plain(spark: SparkSession, folders: list[pathlib.Path], until_ms: int, kept:
 
 def main() -> None:
     """Measure and print."""
+    end_in_order()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--rate", type=int, default=1_000, help="events a second: what an interval's rows are made of")

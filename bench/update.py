@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ending import end_in_order
 from fleet import ROOT, START_S, AgentProcess, fleet, wait_until
 
 import elf
@@ -193,6 +194,7 @@ def _through_ms(client: elf.Client) -> int:
 
 def main() -> None:
     """Measure how soon all agents are told of something, and how soon they count by another version of a job."""
+    end_in_order()
     parser = argparse.ArgumentParser(prog="scripts/bench update", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=64)
     parser.add_argument("--times", type=int, default=10, help="multicasts, filters and resets; 15 at most")
