@@ -1,4 +1,4 @@
-"""What the documents point at is there: files, and sections of files."""
+"""What the documents point at is there: files, and sections of files; and the first one's settings may be copied."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+
+from agents.validate import check_config, check_job
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "bench" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -31,3 +33,12 @@ def test_links_lead_somewhere(document: Path) -> None:
 def test_every_page_can_be_found_from_the_first_one() -> None:
     linked = {(ROOT / target).resolve() for target in re.findall(r"\]\(([^)\s#]+)", (ROOT / "README.md").read_text())}
     assert not {page.name for page in DOCUMENTS[1:]} - {page.name for page in linked}
+
+
+def test_settings_and_jobs_of_the_first_page_are_valid() -> None:
+    blocks = re.findall(r"^```toml\n(.*?)^```", (ROOT / "README.md").read_text(), flags=re.MULTILINE | re.DOTALL)
+    jobs = [block for block in blocks if "query = " in block]
+    settings = "\n".join(block for block in blocks if block not in jobs)
+    assert jobs and "[sources.access.privacy]" in settings
+    assert [check_job(job, "README.md") for job in jobs] == [()] * len(jobs)
+    assert check_config(settings, "README.md")[1] == ()

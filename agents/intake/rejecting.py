@@ -17,8 +17,8 @@ from agents.sources.rejected import RejectedLines
 log = logging.getLogger(__name__)
 #: Of an example in the log; the whole line is kept in the file.
 _EXAMPLE_BYTES = 120
-#: How far ahead it is noted at a time that lines are missing: not for each chunk of a busy log.
-NOTED_MS = 1_000
+#: How far ahead it is noted at a time that lines are missing: each time is a gap in labels, and mistakes may last.
+NOTED_MS = 10_000
 
 
 class Rejecting:

@@ -57,7 +57,8 @@ def run(
         console().print(table_of(frame.columns, frame.iter_rows()))
     lines = outcome.counters
     ends = f"{lines.parsed} parsed, {lines.filtered} skipped, {lines.rejected} rejected"
-    say(f"{lines.read} lines of {outcome.files} files: {ends}")
+    files = "1 file" if outcome.files == 1 else f"{outcome.files} files"
+    say(f"{lines.read} lines of {files}: {ends}")
     if outcome.failed:
         events = "1 event" if outcome.failed == 1 else f"{outcome.failed} events"
         say(f"{events} left out, on which the job's expressions or functions fail")

@@ -130,7 +130,7 @@ def test_labels_have_a_gap_while_nearly_all_lines_are_rejected(site: Site) -> No
     assert until == INTERVAL + (120_000 + NOTED_MS) // 2_000
 
 
-def test_gaps_are_noted_once_a_second_however_many_chunks_there_are(site: Site) -> None:
+def test_gaps_are_noted_once_in_a_while_however_many_chunks_there_are(site: Site) -> None:
     for _ in range(100):
         site.write(WRONG * 5)
         site.read()

@@ -31,7 +31,7 @@ def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     bounds = {"window_start": "2026-11-20T12:00:00Z", "window_end": "2026-11-20T12:01:00Z"}
     assert rows == [bounds | {"product": "tetris", "n": 2}, bounds | {"product": "\x1b[2Jzelda", "n": 1}]
-    assert result.stderr == "3 lines of 1 files: 3 parsed, 0 skipped, 0 rejected\n"
+    assert result.stderr == "3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
 
 
 def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
