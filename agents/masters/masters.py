@@ -312,8 +312,12 @@ class Masters:
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window."""
         master = self.master(app)
-        span = resolve(master, window)
-        return self._render(app, await asyncio.to_thread(master.result, span, key, limit, self._names))
+        had_begun = master.through_ms is not None
+        result = await asyncio.to_thread(master.result, resolve(master, window), key, limit, self._names)
+        if not had_begun and result.through_ms is not None:
+            # The first commit came between: the window that stood for those to come would be a final one of long ago.
+            result = await asyncio.to_thread(master.result, resolve(master, window), key, limit, self._names)
+        return self._render(app, result)
 
     async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
         """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
