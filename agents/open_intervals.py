@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import polars as pl
 
 from agents.jobs.versions import Versions
-from agents.paos import Paos
+from agents.paos import Paos, by_interval
 from agents.sharing.copies import Copies, Held
 from agents.sharing.trees import SharedTree
-from cbt import INTERVAL, PaoSchema
+from cbt import PaoSchema
 
 
 class OpenIntervals:
@@ -109,12 +109,3 @@ def insert_together(
             for each, states in holders:
                 each.hold(interval, states, tree)
         tree.insert(paos)
-
-
-def by_interval(paos: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
-    """Split a frame by interval; mostly there is only one."""
-    intervals = paos[INTERVAL]
-    first = intervals.min()
-    if first is None or first == intervals.max():
-        return [] if first is None else [(intervals[0], paos)]
-    return [(interval, part) for (interval,), part in paos.partition_by(INTERVAL, as_dict=True).items()]

@@ -41,8 +41,8 @@ class Paos:
     @property
     def intervals(self) -> pl.Series:
         """The interval of each row."""
-        empty = pl.Series(INTERVAL, [], dtype=pl.Int64)
-        return pl.concat([empty, *(frame[INTERVAL] for _, frame in self.parts)])
+        intervals = [frame[INTERVAL] for _, frame in self.parts] or [pl.Series(INTERVAL, [], dtype=pl.Int64)]
+        return intervals[0] if len(intervals) == 1 else pl.concat(intervals)
 
     def head(self, count: int) -> Paos:
         """Return the first rows."""
@@ -60,16 +60,16 @@ class Paos:
             at += frame.height
         return Paos(parts)
 
-    def filter(self, wanted: pl.Expr) -> Paos:
-        """Return the rows that meet a condition."""
-        return Paos((states, frame.filter(wanted)) for states, frame in self.parts)
+    def between(self, first: int | None, last: int | None) -> Paos:
+        """Return the rows of these intervals, both ends included; None: whatever is before, or behind."""
+        return Paos((states, between(frame, first, last)) for states, frame in self.parts)
 
     def by_states(self) -> dict[int, pl.DataFrame]:
         """Return the rows of each kind, in their order."""
         frames: dict[int, list[pl.DataFrame]] = {}
         for states, frame in self.parts:
             frames.setdefault(states, []).append(frame)
-        return {states: pl.concat(parts) for states, parts in frames.items()}
+        return {states: parts[0] if len(parts) == 1 else pl.concat(parts) for states, parts in frames.items()}
 
     @property
     def blocks(self) -> Mapping[int, bytes]:
@@ -88,6 +88,29 @@ class Paos:
             for states, frame in kinds
             if (plan := versions.plan_of(states)) is not None
         )
+
+
+def between(frame: pl.DataFrame, first: int | None, last: int | None) -> pl.DataFrame:
+    """Return a frame's rows of these intervals, both ends included: mostly itself, and looking at that is no query."""
+    lowest, highest = extent(frame) or (0, -1)
+    first, last = lowest if first is None else first, highest if last is None else last
+    if first <= lowest and highest <= last:
+        return frame
+    return frame.filter(pl.col(INTERVAL).is_between(first, last))
+
+
+def by_interval(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
+    """Split a frame by interval; mostly there is only one."""
+    found = extent(frame)
+    if found is None or found[0] == found[1]:
+        return [] if found is None else [(found[0], frame)]
+    return [(interval, part) for (interval,), part in frame.partition_by(INTERVAL, as_dict=True).items()]
+
+
+def extent(frame: pl.DataFrame) -> tuple[int, int] | None:
+    """Return the first and the last interval of a frame; None of an empty one."""
+    intervals = frame[INTERVAL]
+    return (int(intervals.min()), int(intervals.max())) if intervals.len() else None  # type: ignore[arg-type]
 
 
 def check_blocks(blocks: Sequence[tuple[int, bytes]]) -> None:

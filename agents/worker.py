@@ -25,7 +25,6 @@ from agents.sharing.copies import Copies
 from agents.sharing.event_frame import EventFrame
 from agents.sharing.taking import insert_alone
 from agents.store.checkpoints import Progress, Snapshot, WorkerState
-from cbt import INTERVAL
 from overlay.contract import NEVER, Verdict
 
 
@@ -325,7 +324,7 @@ class Worker:
             assert verdict.previous < snapshot.through <= verdict.through
             if snapshot.payload is not None:
                 notes, paos = unpack(snapshot.payload, self.versions)
-                self.open.insert(paos.filter(pl.col(INTERVAL) <= verdict.previous) if drops else paos)
+                self.open.insert(paos.between(None, verdict.previous) if drops else paos)
                 unsaid += notes
                 owed = (*owed, *notes.settles.get(self.agent_id, ()))
         progress = replace(progress, late=unsaid.late, rejected=unsaid.rejected, gaps=unsaid.gaps)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.schema import PaoSchema
+from cbt.schema import INTERVAL, PaoSchema
 from cbt.strings import flat, from_flat
 
 VERSION = 1
@@ -100,9 +100,9 @@ def decode(data: bytes, schema: PaoSchema) -> pl.DataFrame:
             raise PaoDecodeError(f"block columns {block.names[:20]!r} are not the job's {list(schema.columns)!r}")
         pairs = zip(schema.columns.items(), block.columns, strict=True)
         frame = pl.DataFrame([_decode_column(name, dtype, column, block.height) for (name, dtype), column in pairs])
-        for name in schema.states:
+        for name in (INTERVAL, *schema.states):
             if frame[name].null_count():
-                raise PaoDecodeError(f"state column {name!r} has nulls")
+                raise PaoDecodeError(f"column {name!r} has nulls")
         return frame
     except PaoDecodeError:
         raise
@@ -156,8 +156,11 @@ def _encode_column(series: pl.Series) -> list[Any]:
         sizes, text = flat(filled)
         return [validity, *narrow(sizes.view(np.int64)), text]
     code = _NUMPY[series.dtype.base_type()]
-    # Each of Polars' calls on a column is a query, of which small frames would pay more than for their rows.
-    values = series.cast(pl.UInt8) if series.dtype == pl.Boolean else series.to_physical()
+    # Most of Polars' calls on a column are queries, of which small frames would pay more than for their rows.
+    if series.dtype == pl.Boolean:
+        values = series.cast(pl.UInt8)
+    else:
+        values = series if series.dtype.is_numeric() else series.to_physical()
     array = (values if validity is None else values.fill_null(0)).to_numpy().astype(code)
     return [validity, *(narrow(array.astype("<i8")) if code in ("<i4", "<i8") else (code, array.tobytes()))]
 
@@ -185,8 +188,8 @@ def _decode_column(name: str, dtype: pl.DataType, column: _Column, height: int) 
         if dtype == pl.Boolean:
             series = pl.Series(array != 0)
         else:
-            series = pl.Series(array).cast(pl.Int32 if own == "<i4" else pl.Float64 if own == "<f8" else pl.Int64)
-            series = series.cast(dtype)
+            series = pl.Series(array.astype(own))
+            series = series if dtype in (pl.Int64, pl.Int32, pl.Float64) else series.cast(dtype)
     if validity is not None:
         if len(validity) != (height + 7) // 8:
             raise PaoDecodeError(f"column {name!r}: validity of {len(validity)} bytes for {height} rows")

@@ -75,6 +75,11 @@ class FrameFormat:
         return widths
 
 
+def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Put frames, at least one, after the other; a single one is itself: Polars' call costs more than small frames."""
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
 def _to_state(series: pl.Series) -> State:
     if series.dtype in (pl.String, pl.Binary):
         return series

@@ -28,6 +28,8 @@ Reduce = Callable[[list[State], Index], list[State]]
 
 #: Rows that are merged at a time.
 STEP_ROWS = 16_384
+#: Rows that are sorted in less time than it takes to wake threads for them.
+FEW_ROWS = 4_096
 _NUMBER = np.uint64(ROWS_MAX - 1)
 _LEAST = -(2**63)
 
@@ -114,8 +116,11 @@ def rank(parts: Sequence[Rows]) -> Ranked:
         parts: at least one, together at most `ROWS_MAX` rows; unchanged until the last range is merged.
     """
     words, packed, states = _joined(parts)
-    # Polars sorts integers three times as fast as NumPy.
-    packed = pl.Series(packed).sort().to_numpy()
+    # Polars sorts many integers three times as fast as NumPy, but wakes its threads for few.
+    if packed.size > FEW_ROWS:
+        packed = pl.Series(packed).sort().to_numpy()
+    else:
+        packed.sort()
     steps = packed[1:] ^ packed[:-1]
     steps >>= np.uint64(64 - ORDER_BITS)
     return Ranked(words, packed, states, 1 + int(np.count_nonzero(steps)))

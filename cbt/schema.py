@@ -11,7 +11,7 @@ import polars as pl
 
 from cbt.aggregates.contract import Aggregate
 from cbt.aligned import added, leads, subtracted
-from cbt.frames import FrameFormat
+from cbt.frames import FrameFormat, joined
 from cbt.reducing import Combiner, combiner, reducer
 from cbt.rows import Reduce, sort, subtract
 from cbt.words import KeyLayout
@@ -100,7 +100,7 @@ class PaoSchema:
         """
         widths = self.format.widths(frame for frame in frames if frame.height)
         merged = [rows for _, parts in sorted(widths.items()) for rows in sort(parts, self.reduce)]
-        return pl.concat(self.format.to_frame(rows) for rows in merged) if merged else self.empty()
+        return joined([self.format.to_frame(rows) for rows in merged]) if merged else self.empty()
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""

@@ -14,6 +14,7 @@ import polars as pl
 
 from cbt.blocks import BlockFormat
 from cbt.checks import TreeStatistics, check_node, statistics_of
+from cbt.frames import joined
 from cbt.nodes import Inner, Leaf, Node, Nodes, frozen
 from cbt.pager import Pager
 from cbt.root import RootBuffer
@@ -137,7 +138,7 @@ class BufferTree:
 
     def snapshot(self) -> pl.DataFrame:
         """Return the whole group-by-aggregate as one frame; the content is kept. O(n)."""
-        return pl.concat([self.schema.empty(), *self.flush()])
+        return joined(list(self.flush()) or [self.schema.empty()])
 
     def difference(self, earlier: BufferTree) -> Iterator[pl.DataFrame]:
         """Yield what was inserted here but not in an earlier tree of the same schema, like `flush`.

@@ -48,7 +48,7 @@ def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None
         lost = {agent: runs for agent, runs in notes.lost.items() if agent in commit.reported}
         since = {agent: told for agent, told in notes.since.items() if agent in commit.reported}
         notes = replace(notes, partial_before=partial, lost=lost, since=since)
-    closed = paos.filter(pl.col(INTERVAL) <= commit.through)
+    closed = paos.between(None, commit.through)
     if closed.height < paos.height:
         notes = replace(notes, gaps=(*notes.gaps, (commit.through, commit.through)))
     if len(versions.all) > 1:

@@ -19,9 +19,9 @@ from agents.masters.backfilling import is_in
 from agents.masters.results import Label
 from agents.masters.state import MasterState
 from agents.masters.uptake import paused
-from agents.paos import Paos
+from agents.paos import Paos, by_interval
 from agents.payload import Notes
-from cbt import INTERVAL, PaoSchema
+from cbt import PaoSchema
 from overlay.contract import NEVER, Commit
 
 #: The key of a cumulative job's only pane.
@@ -120,7 +120,7 @@ class Filling:
 
     def _add_to_panes(self, rows: pl.DataFrame, schema: PaoSchema, state: MasterState) -> MasterState:
         change = self.change
-        for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items():
+        for interval, part in by_interval(rows):
             key = self._pane_of(interval)
             if key is None:
                 state = replace(state, too_late=state.too_late + _keys_in(part, schema))

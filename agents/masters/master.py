@@ -39,7 +39,7 @@ from agents.masters.owing import settled
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
 from agents.masters.state import MasterState
 from agents.masters.uptake import begun, taking_part
-from agents.paos import Paos
+from agents.paos import Paos, extent
 from agents.payload import Notes, pack
 from agents.store.panes import Panes
 from agents.store.together import Steps
@@ -144,7 +144,7 @@ class Master:
             if self._chain is not None:
                 begins = first_interval(begins, commit, notes.partial_before, before)
                 # No window has anything of before.
-                rows = rows if rows is None or begins == NEVER else rows.filter(pl.col(INTERVAL) >= begins)
+                rows = rows if rows is None or begins == NEVER else rows.between(begins, None)
             if begins != self.state.begins:
                 self._use(before.beginning(begins))
             try:
@@ -168,7 +168,7 @@ class Master:
             except (ArithmeticError, ValueError) as error:
                 # States of our own making always merge.
                 raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
-            newest = max([state.newest, *rows.intervals.unique()])
+            newest = max([state.newest, *(found[1] for _, frame in rows.parts if (found := extent(frame)))])
             state = replace(state, newest=newest)
         horizon = self._horizon(state.newest)
         change.expired = [] if horizon is None else self._history.labels.between(None, horizon)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import polars as pl
-
 from agents.group.commands import Enlisted
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import unpack
 from agents.store.checkpoints import Progress, WorkerState
-from cbt import INTERVAL
 from overlay.contract import NEVER
 
 
@@ -46,10 +43,10 @@ def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> Wor
             owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed
     rows = Paos(parts)
     if not whole:
-        doubtful = rows.filter(pl.col(INTERVAL) <= min(counted, sealed)).intervals
+        doubtful = rows.between(None, min(counted, sealed)).intervals
         if doubtful.len():
             gaps = (*gaps, (int(doubtful.min()), int(doubtful.max())))  # type: ignore[arg-type]  # whole numbers
-        rows = rows.filter(pl.col(INTERVAL) > counted)
+        rows = rows.between(counted + 1, None)
     if entry.missed is not None:
         owed = (*owed, (counted, entry.missed))
     own = None if counted == NEVER else counted

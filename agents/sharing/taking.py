@@ -10,7 +10,8 @@ import polars as pl
 
 from agents.installed.calling import FunctionsStoppedError
 from agents.intake.poison import FAILURES
-from agents.open_intervals import by_interval, insert_together
+from agents.open_intervals import insert_together
+from agents.paos import by_interval
 from agents.sharing.event_frame import EventFrame
 from cbt import PaoSchema, split
 
