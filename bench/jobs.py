@@ -32,9 +32,10 @@ import elf
 from elf.client.asynchronous import AsyncClient
 
 SOURCES, PRODUCTS = 10, 8
-#: Interval, and slides of it in a window: batches tumble, streams slide.
-SHAPES = [(1, 1), (1, 5), (2, 1), (5, 1), (5, 6), (10, 1), (10, 3), (30, 1)]
-TWO_TREES = 0.05
+#: The longest window, in seconds. Any whole number of seconds up to it is the interval of as many jobs; half of them
+#: are batches, whose windows tumble, the others streams, whose windows slide, as far as there is room for that.
+LONGEST_S = 30
+BATCH, TWO_TREES = 0.5, 0.05
 LATENESS_S = 2.0
 WRITE_S = 0.5
 #: Publishing at a time, and how long one may take.
@@ -76,7 +77,8 @@ def draw_jobs(count: int, rng: random.Random) -> list[Job]:
     """Draw jobs of all kinds."""
     jobs = []
     for number in range(count):
-        slide_s, slides = rng.choice(SHAPES)
+        slide_s = rng.randint(1, LONGEST_S)
+        slides = 1 if rng.random() < BATCH else rng.randint(1, LONGEST_S // slide_s)
         trees = 2 if rng.random() < TWO_TREES else 1
         jobs.append(Job(f"j{number}", number % SOURCES, rng.randrange(5), slide_s * slides, slide_s, trees))
     return jobs
