@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import msgspec
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents import paos
 from agents.jobs.versions import Compiled, Version, Versions
-from agents.paos import Paos, decode_open, encode_open
+from agents.paos import Paos, by_interval, decode_open, encode_open
 from agents.payload import Notes, merge, pack, unpack
-from cbt import PaoDecodeError, claimed_bytes, encode
+from cbt import INTERVAL, PaoDecodeError, claimed_bytes, encode
 from tests.agents.plans import events, plan_of
 
 PLANS = {
@@ -48,6 +49,23 @@ def test_a_cut_loses_nothing(parts: list[tuple[int, int, int]], at: int) -> None
     assert paos.intervals.to_list() == [row[0] for _, row in rows_of(paos)]  # type: ignore[index]
     early = paos.between(None, 4)
     assert rows_of(early) == [each for each in rows_of(paos) if each[1][0] < 5]  # type: ignore[index]
+
+
+@given(PARTS, st.none() | st.integers(-1, 6), st.none() | st.integers(-1, 6))
+def test_intervals_between_bounds(parts: list[tuple[int, int, int]], first: int | None, last: int | None) -> None:
+    paos = paos_of(parts)
+    low, high = -9 if first is None else first, 99 if last is None else last
+    kept = [each for each in rows_of(paos) if low <= each[1][0] <= high]  # type: ignore[index]
+    assert rows_of(paos.between(first, last)) == kept
+
+
+@given(PARTS)
+def test_a_frame_parts_into_its_intervals(parts: list[tuple[int, int, int]]) -> None:
+    frame = pl.concat([PLANS[0].schema.empty(), *(each for states, each in paos_of(parts).parts if states == 0)])
+    found = by_interval(frame)
+    assert len({interval for interval, _ in found}) == len(found) == frame[INTERVAL].n_unique()
+    for interval, part in found:
+        assert part.rows() == [row for row in frame.rows() if row[0] == interval]
 
 
 @given(PARTS)

@@ -1,5 +1,6 @@
 """PAO blocks round-trip; any other bytes raise the one error."""
 
+import collections
 import datetime
 
 import polars as pl
@@ -80,12 +81,24 @@ def test_a_block_of_another_job_is_refused() -> None:
         decode(encode(other.empty()), SCHEMA)
 
 
-def test_a_state_that_is_null_is_refused() -> None:
+@pytest.mark.parametrize(("interval", "count", "column"), [(1, None, "a0_n"), (None, 1, "interval")])
+def test_a_state_or_interval_that_is_null_is_refused(interval: int | None, count: int | None, column: str) -> None:
     frame = pl.DataFrame(
-        [(1, "é", 2, True, None, None, None, 0.5, 0.0, 4, True, "z")], schema=SCHEMA.columns, orient="row"
+        [(interval, "é", 2, True, None, None, count, 0.5, 0.0, 4, True, "z")], schema=SCHEMA.columns, orient="row"
     )
-    with pytest.raises(PaoDecodeError, match="a0_n"):
+    with pytest.raises(PaoDecodeError, match=column):
         decode(encode(frame), SCHEMA)
+
+
+@pytest.mark.parametrize("rows", [1, 1_024, 1_025, 5_000])
+def test_few_and_many_rows_travel_and_merge_alike(rows: int) -> None:
+    schema = PaoSchema(keys=(("k0", pl.String()),), aggregates=(("a0", aggregate("count")),))
+    keys = [f"é{number}" * (number % 7) for number in range(rows)]
+    frame = pl.DataFrame({"interval": [1] * rows, "k0": keys, "a0_n": [1] * rows}, schema=schema.columns)
+    assert_frame_equal(decode(encode(frame), schema), frame)
+    merged = schema.merge([frame, frame])
+    counted = collections.Counter(keys)
+    assert dict(merged.select("k0", "a0_n").iter_rows()) == {key: 2 * count for key, count in counted.items()}
 
 
 def test_binary_states_travel() -> None:
