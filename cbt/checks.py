@@ -12,6 +12,7 @@ from cbt import columns
 from cbt.nodes import Inner, Node, Nodes, leaves, rows_of
 from cbt.pager import Block, Pager
 from cbt.root import RootBuffer
+from cbt.waiting import Waiting
 from cbt.words import ORDER_MASK
 
 
@@ -22,7 +23,7 @@ class TreeStatistics(NamedTuple):
         depth: levels of nodes, the largest of all key widths.
         nodes: inner nodes.
         leaves: leaves.
-        pending_rows: uncompressed rows in root buffers.
+        pending_rows: uncompressed rows in root buffers, and on their way there.
         buffered_rows: compressed rows that have not been merged into a leaf's run.
         run_rows: rows in leaves' runs; with both others at most this many keys.
         blocks: compressed blocks.
@@ -43,18 +44,19 @@ class TreeStatistics(NamedTuple):
     spilled_bytes: int
 
 
-def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer], pager: Pager) -> TreeStatistics:
+def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer | Waiting], pager: Pager) -> TreeStatistics:
     """Count; O(blocks)."""
     inner = [node for root in roots for node in _inner(root)]
     ends = [leaf for root in roots for leaf in leaves(root)]
+    pending = sum(map(len, buffers))
     run = [block for leaf in ends for block in leaf.run]
     nodes: list[Node] = [*inner, *ends]
     buffered = [block for node in nodes for block in node.buffer]
     return TreeStatistics(
-        depth=max((_depth(root) for root in roots), default=0),
+        depth=max((_depth(root) for root in roots), default=min(1, pending)),
         nodes=len(inner),
         leaves=len(ends),
-        pending_rows=sum(map(len, buffers)),
+        pending_rows=pending,
         buffered_rows=rows_of(buffered),
         run_rows=rows_of(run),
         blocks=len(run) + len(buffered),

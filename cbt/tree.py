@@ -21,6 +21,7 @@ from cbt.root import RootBuffer
 from cbt.rows import Rows, rank, reduced, sort, subtract
 from cbt.schema import PaoSchema
 from cbt.settings import TreeSettings, weight_of
+from cbt.waiting import Waiting
 
 #: Rows of one frame that `flush` yields; bounds what a consumer holds at a time.
 FLUSH_ROWS = 65_536
@@ -107,11 +108,15 @@ class BufferTree:
         self.settings = settings
         self._pager = Pager(settings)
         self._widths: dict[int, _Width] = {}
+        #: Small frames that were inserted last; never of a tree that may spill, which says at once what has failed.
+        self._waiting = Waiting(settings.root_rows if settings.memory_bytes_max is None else 0)
         self._damage: BaseException | None = None
         self._lock = threading.Lock()
 
     def insert(self, frame: pl.DataFrame) -> None:
         """Add a PAO frame (columns as in the schema; keys may repeat). Amortised O(rows log n).
+
+        What keeps a small one from being added, a later call may raise.
 
         Raises:
             ValueError: these are not the schema's columns; nothing was inserted.
@@ -120,10 +125,9 @@ class BufferTree:
         """
         self.schema.format.validate(frame)
         with self._sound():
-            for part in frame.iter_slices(SLICE_ROWS):
-                # All of them first: what they are made from is gone before anything is pushed down.
-                for rows in list(self.schema.format.to_rows(part)):
-                    self._add(rows)
+            if not self._waiting.add(frame):
+                self._admit()
+                self._add(frame)
 
     def flush(self) -> Iterator[pl.DataFrame]:
         """Yield the whole group-by-aggregate as bounded frames of disjoint keys, ordered by width, then hash.
@@ -137,7 +141,14 @@ class BufferTree:
         return self._frames(self._streams())
 
     def snapshot(self) -> pl.DataFrame:
-        """Return the whole group-by-aggregate as one frame; the content is kept. O(n)."""
+        """Return the whole group-by-aggregate as one frame, ordered as by `flush`; the content is kept. O(n)."""
+        with self._sound():
+            if not self._widths:
+                # All there is waits: as rows of a tree it would be merged no better.
+                waiting = self._waiting.take()
+                merged = self.schema.merge([] if waiting is None else [waiting])
+                self._waiting.add(merged)
+                return merged
         return joined(list(self.flush()) or [self.schema.empty()])
 
     def difference(self, earlier: BufferTree) -> Iterator[pl.DataFrame]:
@@ -169,6 +180,7 @@ class BufferTree:
             SpillError: as `insert` does.
         """
         with self._sound():
+            self._admit()
             for width in self._widths.values():
                 width.compact()
 
@@ -177,13 +189,15 @@ class BufferTree:
         with self._lock:
             for width in self._widths.values():
                 width.empty()
+            self._waiting.take()
             self._damage = None
 
     def statistics(self) -> TreeStatistics:
         """Return counts and sizes. O(blocks)."""
         with self._lock:
             roots = [width.root for width in self._widths.values()]
-            return statistics_of(roots, [width.buffer for width in self._widths.values()], self._pager)
+            buffers = [width.buffer for width in self._widths.values()]
+            return statistics_of(roots, [*buffers, self._waiting], self._pager)
 
     def check(self) -> None:
         """Check every invariant of the tree. O(n).
@@ -193,6 +207,7 @@ class BufferTree:
             SpillError: a block could not be read back.
         """
         with self._sound():
+            self._admit()
             for width in self._widths.values():
                 check_node(width.root, width.nodes)
 
@@ -200,7 +215,8 @@ class BufferTree:
     def memory_bytes(self) -> int:
         """Bytes held in memory."""
         with self._lock:
-            return self._pager.memory_bytes + sum(width.buffer.memory_bytes for width in self._widths.values())
+            buffers = sum(width.buffer.memory_bytes for width in self._widths.values())
+            return self._pager.memory_bytes + self._waiting.memory_bytes + buffers
 
     def close(self) -> None:
         """Give back memory and disk; the tree is empty then, and not to be used any more."""
@@ -209,7 +225,19 @@ class BufferTree:
             self._widths.clear()
         self._pager.close()
 
-    def _add(self, rows: Rows) -> None:
+    def _admit(self) -> None:
+        """Add the frames that wait."""
+        waiting = self._waiting.take()
+        if waiting is not None:
+            self._add(waiting)
+
+    def _add(self, frame: pl.DataFrame) -> None:
+        for part in frame.iter_slices(SLICE_ROWS):
+            # All of them first: what they are made from is gone before anything is pushed down.
+            for rows in list(self.schema.format.to_rows(part)):
+                self._add_rows(rows)
+
+    def _add_rows(self, rows: Rows) -> None:
         width = self._widths.get(rows.width)
         if width is None:
             weight = weight_of(rows.width)
@@ -227,6 +255,7 @@ class BufferTree:
     def _streams(self) -> dict[int, Iterator[Rows]]:
         """The content of each width at this moment, in order."""
         with self._sound():
+            self._admit()
             parts = [
                 (number, width.nodes, frozen(width.root), width.reduced())
                 for number, width in sorted(self._widths.items())
