@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
@@ -98,7 +98,7 @@ class _AgentCollector(Collector):
             read.add_metric([source], counters.read)
             for end in _ENDS:
                 ends.add_metric([source, end], getattr(counters, end))
-            for kind, count in dataclasses.asdict(intake.pump.oddities).items():
+            for kind, count in msgspec.structs.asdict(intake.pump.oddities).items():
                 odd.add_metric([source, kind], count)
             gaps.add_metric([source], intake.pump.tail.gap_count)
             lost.add_metric([source], intake.pump.tail.gap_bytes)

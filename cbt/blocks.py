@@ -5,11 +5,11 @@ The hash is not in a block: it is computed again from the keys when the block is
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 from typing import Any
 
 import lz4.block
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -31,8 +31,7 @@ _MODES: dict[Codec, dict[str, Any]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class BlockFormat:
+class BlockFormat(msgspec.Struct, frozen=True):
     """How rows of one tree become bytes and back.
 
     Attributes:

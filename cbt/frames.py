@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -16,8 +16,7 @@ from cbt.words import KeyLayout
 _NARROW = (pl.Int32, pl.Date)
 
 
-@dataclasses.dataclass(frozen=True)
-class FrameFormat:
+class FrameFormat(msgspec.Struct, frozen=True):
     """What the columns of a frame are.
 
     Attributes:

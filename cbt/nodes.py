@@ -7,10 +7,11 @@ Amur et al., "Memory-efficient groupby-aggregate using compressed buffer trees" 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from cbt.blocks import BlockFormat
 from cbt.pager import Block, Pager
@@ -25,12 +26,11 @@ _BUFFER_SHARE = 8
 _BUFFER_BLOCKS = 64
 
 
-@dataclasses.dataclass(slots=True)
-class Leaf:
+class Leaf(msgspec.Struct, eq=False):
     """A run of sorted rows with distinct keys, and what has not been merged with it."""
 
-    run: list[Block] = dataclasses.field(default_factory=list)
-    buffer: list[Block] = dataclasses.field(default_factory=list)
+    run: list[Block] = msgspec.field(default_factory=list)
+    buffer: list[Block] = msgspec.field(default_factory=list)
 
     @property
     def run_rows(self) -> int:
@@ -38,8 +38,7 @@ class Leaf:
         return rows_of(self.run)
 
 
-@dataclasses.dataclass(slots=True)
-class Inner:
+class Inner(msgspec.Struct, eq=False):
     """Children by ascending key order.
 
     Attributes:
@@ -50,7 +49,7 @@ class Inner:
 
     children: list[Node]
     bounds: list[int]
-    buffer: list[Block] = dataclasses.field(default_factory=list)
+    buffer: list[Block] = msgspec.field(default_factory=list)
 
     def siblings(self, low: int) -> Siblings:
         """The children with their lowest orders, given its own."""
@@ -62,8 +61,7 @@ Node = Leaf | Inner
 Siblings = list[tuple[int, Node]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Nodes:
+class Nodes(msgspec.Struct, frozen=True, eq=False):
     """The operations on nodes of one tree."""
 
     settings: TreeSettings

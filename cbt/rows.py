@@ -7,11 +7,11 @@ by range, so that what is unpacked at a time stays small, and in the processor's
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -32,10 +32,11 @@ STEP_ROWS = 16_384
 FEW_ROWS = 4_096
 _NUMBER = np.uint64(ROWS_MAX - 1)
 _LEAST = -(2**63)
+#: Parts of so many rows and words are read out together: each costs what a thousand rows do.
+_FEW_ROWS, _FEW_WORDS = 2_048, 16
 
 
-@dataclasses.dataclass(slots=True)
-class Rows:
+class Rows(msgspec.Struct, eq=False):
     """PAOs whose keys have one width.
 
     Attributes:
@@ -92,8 +93,7 @@ class Rows:
         return bounds
 
 
-@dataclasses.dataclass(slots=True)
-class Ranked:
+class Ranked(msgspec.Struct, eq=False):
     """Rows in any order, and their numbers in the order of keys.
 
     Attributes:
@@ -163,6 +163,26 @@ def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
             yield _reduced(words, packed, states, reduce)
         else:
             yield from filled
+
+
+def together(parts: Sequence[Rows]) -> list[Rows]:
+    """Put neighbours that are few and narrow into one, as wide as the widest: to read out, not to merge. O(rows)."""
+    found: list[Rows] = []
+    for few, group in itertools.groupby(parts, lambda part: len(part) <= _FEW_ROWS and part.width <= _FEW_WORDS):
+        own = list(group)
+        found += [_side_by_side(own)] if few and len(own) > 1 else own
+    return found
+
+
+def _side_by_side(parts: Sequence[Rows]) -> Rows:
+    widest = max(part.width for part in parts)
+    # What is missing behind the text of a key is what pads it.
+    padded = [[*part.words, *[columns.constant(0, len(part))] * (widest - part.width)] for part in parts]
+    return Rows(
+        [columns.join(word) for word in zip(*padded, strict=True)],
+        np.concatenate([part.order for part in parts]),
+        [_joined_states(state) for state in zip(*(part.states for part in parts), strict=True)],
+    )
 
 
 def subtract(rows: Iterator[Rows], earlier: Iterator[Rows], reduce: Reduce) -> Iterator[Rows]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -13,15 +13,14 @@ from cbt.aggregates.contract import Aggregate
 from cbt.aligned import added, leads, subtracted
 from cbt.frames import FrameFormat, joined
 from cbt.reducing import Combiner, combiner, reducer
-from cbt.rows import Reduce, sort, subtract
+from cbt.rows import Reduce, sort, subtract, together
 from cbt.words import KeyLayout
 
 #: The first key of every PAO: the index of its interval, start_ms // interval_ms.
 INTERVAL = "interval"
 
 
-@dataclasses.dataclass(frozen=True)
-class PaoSchema:
+class PaoSchema(msgspec.Struct, frozen=True, dict=True):
     """Columns of a PAO frame: `interval`, the keys, the slots of slotted aggregates, then the states of each aggregate.
 
     Keys and slots may be null, states may not.
@@ -100,7 +99,7 @@ class PaoSchema:
         """
         widths = self.format.widths(frame for frame in frames if frame.height)
         merged = [rows for _, parts in sorted(widths.items()) for rows in sort(parts, self.reduce)]
-        return joined([self.format.to_frame(rows) for rows in merged]) if merged else self.empty()
+        return joined([self.format.to_frame(rows) for rows in together(merged)]) if merged else self.empty()
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from cbt.words import ROWS_MAX
 
@@ -12,8 +13,7 @@ Codec = Literal["lz4", "lz4hc", "none"]
 CODECS: tuple[Codec, ...] = ("lz4", "lz4hc", "none")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeSettings:
+class TreeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of one buffer tree; the defaults suit a web server's agent.
 
     Attributes:
@@ -57,7 +57,7 @@ class TreeSettings:
     def divided(self, share: int) -> TreeSettings:
         """The same sizes in bytes for rows that are so many times as wide."""
         names = ("root_rows", "node_rows", "leaf_rows", "block_rows")
-        return dataclasses.replace(self, **{name: max(1, getattr(self, name) // share) for name in names})
+        return msgspec.structs.replace(self, **{name: max(1, getattr(self, name) // share) for name in names})
 
 
 def weight_of(words: int) -> int:

@@ -9,10 +9,10 @@ they have the same width and the same words.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -35,8 +35,7 @@ _FIXED_MAX = 64
 _CANONICAL_NAN = np.uint64(0x7FF8000000000000)
 
 
-@dataclasses.dataclass(frozen=True)
-class KeyLayout:
+class KeyLayout(msgspec.Struct, frozen=True, dict=True):
     """Where the columns of a key lie in its words.
 
     Attributes:

@@ -7,11 +7,11 @@ object, mean the same. docs/FUNCTIONS.md is for those who write them.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -22,8 +22,7 @@ from cbt.aggregates.user import UserPao
 ARGS_MAX = 32
 
 
-@dataclasses.dataclass(frozen=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """A function of one row's values; calling it gives a value of its type, None for NULL.
 
     Attributes:
@@ -50,8 +49,7 @@ class Scalar:
         return conform(self.function(*values), self.returns)
 
 
-@dataclasses.dataclass(frozen=True)
-class Vectorised:
+class Vectorised(msgspec.Struct, frozen=True):
     """A function of columns, row by row; attributes as of `Scalar`, but it takes and returns Polars Series."""
 
     function: Callable[..., pl.Series]
@@ -95,8 +93,7 @@ class Vectorised:
         return answer.cast(self.returns.dtype)
 
 
-@dataclasses.dataclass(frozen=True)
-class Aggregate:
+class Aggregate(msgspec.Struct, frozen=True, eq=False):
     """An aggregate in Python: a PAO of `cbt.aggregates.user`, with the SQL types of what it takes and answers.
 
     Attributes:

@@ -7,8 +7,8 @@ null afterwards: a host name says more than an address, and nothing may pass bec
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+import msgspec
 import polars as pl
 
 from agents.privacy.siphash import hash_texts
@@ -23,8 +23,7 @@ _IPV6_GROUPS = r"^[0-9a-f]{1,4}(?::[0-9a-f]{1,4})*$|^$"
 _HASHED_BYTES = 32
 
 
-@dataclass(frozen=True)
-class Anonymiser:
+class Anonymiser(msgspec.Struct, frozen=True):
     """How addresses are made less exact: prefixes in bits, of the lengths that `agents.config` allows."""
 
     ipv4_prefix: int = 24

@@ -6,7 +6,6 @@ formats decide that and hand the reason along in `Parsed.rejects`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Self
 
 import msgspec
@@ -17,16 +16,14 @@ REJECTS_MAX = 100
 REJECT_BYTES_MAX = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Tally:
+class _Tally(msgspec.Struct, frozen=True):
     """A record of integers that adds up field by field."""
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
 
 
-@dataclass(frozen=True, slots=True)
-class Counters(_Tally):
+class Counters(_Tally, frozen=True):
     """Lines by their end; each line read is in exactly one of the other four."""
 
     read: int = 0
@@ -41,8 +38,7 @@ class Counters(_Tally):
         return self.read == self.parsed + self.rejected + self.filtered + self.shed
 
 
-@dataclass(frozen=True, slots=True)
-class Oddities(_Tally):
+class Oddities(_Tally, frozen=True):
     """What was repaired or lost *inside* lines; says nothing about how the lines ended.
 
     `mistyped` counts values (not lines) that do not fit their column's declared type; each became null.

@@ -138,7 +138,6 @@ class Aggregate(abc.ABC):
         return None
 
 
-@dataclasses.dataclass(frozen=True)
 class Plain(Aggregate):
     """An aggregate whose states are all in the row of its key."""
 
@@ -147,7 +146,6 @@ class Plain(Aggregate):
         """Compute the final value from the states, row by row."""
 
 
-@dataclasses.dataclass(frozen=True)
 class Slotted(Aggregate):
     """An aggregate that keeps a row per slot: per distinct value, register or bucket."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import ClassVar
 
 import polars as pl
@@ -10,7 +9,6 @@ import polars as pl
 from cbt.aggregates.contract import Merge, Plain
 
 
-@dataclasses.dataclass(frozen=True)
 class Count(Plain):
     """`count(*)` and `count(x)`: state `n`."""
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 import cbt.rows
 from cbt.aggregates import Merge
 from cbt.reducing import reducer
-from cbt.rows import Rows, merge, sort, subtract
-from cbt.words import ORDER_MASK
+from cbt.rows import Rows, merge, sort, subtract, together
+from cbt.words import ORDER_MASK, KeyLayout
 
 REDUCE = reducer(["n"], [Merge(("n",), "sum")])
 Pairs = list[tuple[int, int]]
@@ -115,3 +116,24 @@ def test_more_rows_than_a_merge_takes_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cbt.rows, "ROWS_MAX", 5)
     with pytest.raises(ValueError, match="6 rows are more than one merge takes"):
         list(sort([rows([(key, 1) for key in range(6)])], REDUCE))
+
+
+def test_few_narrow_rows_are_put_together_as_wide_as_the_widest() -> None:
+    layout = KeyLayout((("interval", pl.Int64()), ("a", pl.String()), ("b", pl.String())))
+    keys = [("", None), ("x" * 30, "é"), (None, "y" * 90), ("日本" * 9, "z" * 20), ("w" * 900, "")]
+    frame = pl.DataFrame(
+        [(1, *key) for key in keys], {"interval": pl.Int64, "a": pl.String, "b": pl.String}, orient="row"
+    )
+    parts = [
+        Rows(words, layout.order(words), [np.arange(len(words[0]), dtype=np.int64)])
+        for _, words in layout.encode(frame)
+    ]
+    assert len(parts) > 3
+    joined = together(parts)
+    assert len(joined) == 2
+    assert sum(map(len, joined)) == len(keys)
+    decoded = [row for rows in joined for row in pl.DataFrame(layout.decode(rows.words)).rows()]
+    apart = [row for rows in parts for row in pl.DataFrame(layout.decode(rows.words)).rows()]
+    assert decoded == apart
+    assert [n for rows in joined for n in rows.order] == [n for rows in parts for n in rows.order]
+    assert [n for rows in joined for n in rows.states[0]] == [n for rows in parts for n in rows.states[0]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import pathlib
 import threading
 from collections.abc import Callable, Iterable
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -145,7 +145,7 @@ def test_there_is_no_difference_without_an_inverse() -> None:
 @pytest.mark.parametrize("bound", [100_000, 400_000])
 def test_memory_stays_near_its_bound(bound: int, tmp_path: pathlib.Path) -> None:
     sizes = TreeSettings(root_rows=512, node_rows=1024, leaf_rows=1024, block_rows=256)
-    capped = BufferTree(COUNTS, dataclasses.replace(sizes, memory_bytes_max=bound, spill_folder=tmp_path))
+    capped = BufferTree(COUNTS, msgspec.structs.replace(sizes, memory_bytes_max=bound, spill_folder=tmp_path))
     most = 0
     for start in range(0, 100_000, 2000):
         capped.insert(counts([f"{number * 2654435761 % 2**32:x} {number}" for number in range(start, start + 2000)]))
@@ -186,7 +186,7 @@ def test_frames_that_are_refused_do_no_damage() -> None:
 
 
 def test_a_flush_of_a_closed_tree_says_that_it_is_closed(tmp_path: pathlib.Path) -> None:
-    made = tree(many(1000), dataclasses.replace(TINY, memory_bytes_max=1000, spill_folder=tmp_path))
+    made = tree(many(1000), msgspec.structs.replace(TINY, memory_bytes_max=1000, spill_folder=tmp_path))
     flush = made.flush()
     next(flush)
     made.close()
@@ -260,7 +260,7 @@ def test_frames_may_be_slices_filters_and_chunks_of_others(tmp_path: pathlib.Pat
 
 
 def test_threads_insert_flush_and_empty_at_once(tmp_path: pathlib.Path) -> None:
-    made = BufferTree(COUNTS, dataclasses.replace(TINY, memory_bytes_max=5000, spill_folder=tmp_path))
+    made = BufferTree(COUNTS, msgspec.structs.replace(TINY, memory_bytes_max=5000, spill_folder=tmp_path))
     wrong: list[BaseException] = []
 
     def often(times: int, work: Callable[[int], object]) -> None:

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -539,7 +540,7 @@ def test_flushes_in_threads_see_a_point_in_time() -> None:
 
 def test_a_small_machine_reaches_depth_and_disk(tmp_path: pathlib.Path) -> None:
     table = Table((pl.String(),), Counting)
-    sizes = dataclasses.replace(TINY, memory_bytes_max=500, spill_folder=tmp_path)
+    sizes = msgspec.structs.replace(TINY, memory_bytes_max=500, spill_folder=tmp_path)
     tree = BufferTree(table.schema, sizes)
     content: Content = {}
     for start in range(0, 2000, 50):
