@@ -16,7 +16,7 @@ from agents.jobs.versions import Versions
 from agents.paos import Blocks, Paos, check_blocks, decoded
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
-from overlay.messages import Interval
+from overlay.fields import Interval
 
 #: Most events that one payload counts as late or shed, or lines as rejected; more is not to be told from this, whatever
 #: others say.

@@ -15,6 +15,7 @@ AppId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length
 AgentId: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
 Address: TypeAlias = Annotated[str, msgspec.Meta(min_length=3, max_length=ADDRESS_LENGTH_MAX)]
 Serial: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=SERIAL_MAX)]
+Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-SERIAL_MAX, le=SERIAL_MAX)]
 
 
 class WireMessage(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from overlay.contract import CONTROL_ENTRIES_MAX, Absence, LogEntry, Mark, Record
 from overlay.errors import DecodeError
-from overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Serial, WireMessage, check_address
+from overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Interval, Serial, WireMessage, check_address
 from overlay.group.messages import GroupMessage
 from overlay.ids import Contact, parse_address
 
@@ -29,7 +29,6 @@ KEY_LENGTH_MAX = 256
 #: Hops a request may take; greedy routing needs about log2(N)/4, so 32 only stops loops of broken peers.
 HOPS_MAX = 32
 
-Interval: TypeAlias = Annotated[int, msgspec.Meta(ge=-SERIAL_MAX, le=SERIAL_MAX)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 20)]
 Agents: TypeAlias = Annotated[tuple[AgentId, ...], msgspec.Meta(max_length=1 << 20)]
 Key: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_LENGTH_MAX)]

@@ -8,8 +8,7 @@ import msgspec
 
 from agents.jobs.definition import Definition
 from agents.jobs.versions import WHY_CHARS_MAX
-from overlay.fields import AppId
-from overlay.messages import Interval
+from overlay.fields import AppId, Interval
 
 #: What can be asked for; all but the first keep a definition that the job has, or had.
 Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]

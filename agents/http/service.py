@@ -14,7 +14,7 @@ import msgspec
 
 from agents.changing.changing import Wanted
 from agents.jobs.definition import TREES_MAX
-from overlay.messages import Interval
+from overlay.fields import Interval
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ import msgspec
 from agents.payload import Count, Runs
 from agents.store.checksums import verified
 from overlay.contract import NEVER
-from overlay.messages import Interval
+from overlay.fields import Interval
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
     import sqlite3
