@@ -14,6 +14,7 @@ import polars as pl
 from agents.config import PrivacySection
 from agents.jobs.types import SqlType
 from agents.privacy.addresses import Anonymiser
+from agents.privacy.marks import may_hold
 
 #: Stands for a text that was there.
 MASK = "***"
@@ -120,9 +121,8 @@ class Redactor:
         """Tell whether a text has the value of a secret key; that most columns have none is found out fast."""
         if self._secrets is None:
             return False
-        # Looking into all texts as one takes a third of the time of looking into each.
-        together: bytes = texts.str.join("").cast(pl.Binary).item()
-        return (b"=" in together or b"%" in together) and bool(texts.str.contains(self._secrets).any())
+        # Without one of these there is no value; looking into each text takes five times as long.
+        return may_hold(texts, b"=%") and bool(texts.str.contains(self._secrets).any())
 
     def _line(self, line: bytes) -> bytes:
         if self._withholds:
