@@ -54,7 +54,7 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fi
         return Fitted(None, rows, (), ())  # most intervals of most jobs, and they should cost nearly nothing
     intervals = rows.intervals
     while True:
-        waiting = intervals[count:].unique().sort().to_list()
+        waiting = intervals[count:].unique().sort().to_list() if count < rows.height else []
         settled, left = _parted(owed, waiting[0] - 1) if waiting else (owed, ())
         both = intervals[count] if 0 < count < rows.height and intervals[count - 1] == intervals[count] else None
         now = set(intervals[count:sealed_now].to_list())

@@ -22,6 +22,8 @@ States = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 BLOCKS_MAX = 1 << 12
 #: Blocks of kinds of PAOs other than the first.
 Blocks = Annotated[tuple[tuple[States, bytes], ...], msgspec.Meta(max_length=BLOCKS_MAX)]
+#: So many intervals are looked for one by one: a partition by Polars costs more.
+FEW = 4
 #: How lz4 frames begin, so also blocks.
 _BLOCK = b"\x04\x22\x4d\x18"
 
@@ -68,7 +70,12 @@ class Paos:
         """Return the rows of each kind, in their order."""
         frames: dict[int, list[pl.DataFrame]] = {}
         for states, frame in self.parts:
-            frames.setdefault(states, []).append(frame)
+            parts = frames.setdefault(states, [])
+            # Mostly one part has rows, and need not become a column of several.
+            if frame.height and parts and not parts[0].height:
+                parts[0] = frame
+            elif frame.height or not parts:
+                parts.append(frame)
         return {states: parts[0] if len(parts) == 1 else pl.concat(parts) for states, parts in frames.items()}
 
     @property
@@ -100,10 +107,14 @@ def between(frame: pl.DataFrame, first: int | None, last: int | None) -> pl.Data
 
 
 def by_interval(frame: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
-    """Split a frame by interval; mostly there is only one."""
+    """Split a frame by interval; mostly there is only one, or there are few."""
     found = extent(frame)
     if found is None or found[0] == found[1]:
         return [] if found is None else [(found[0], frame)]
+    first, last = found
+    if last - first < FEW:
+        masks = [(interval, frame[INTERVAL] == interval) for interval in range(first, last + 1)]
+        return [(at, pl.DataFrame([column.filter(mask) for column in frame])) for at, mask in masks if mask.any()]
     return [(interval, part) for (interval,), part in frame.partition_by(INTERVAL, as_dict=True).items()]
 
 
