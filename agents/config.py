@@ -245,8 +245,8 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        if not 65_536 <= self.chunk_bytes <= 8 << 20:
-            raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 8388608")
+        if not 65_536 <= self.chunk_bytes <= 12 << 20:
+            raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 12582912")
 
 
 class FunctionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -32,7 +32,7 @@ with loading():
     from cbt.schema import INTERVAL
 
 #: The largest that an agent can be told to read at a time.
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 12 << 20
 
 
 def main(name: str, path: str) -> None:
