@@ -66,6 +66,9 @@ def read_events(
     for stored, paths in groups.items():
         present = {name: kind for name, kind in zip(wanted, stored, strict=True) if kind is not None}
         frame = spark.read.schema(_schema(present)).parquet(*paths)
+        if present == wanted and not with_file:
+            frames.append(frame)
+            continue
         cells = [_cell(name, present.get(name), kind) for name, kind in wanted.items()]
         frames.append(frame.select(*cells, *([F.col("_metadata.file_path").alias(FILE)] if with_file else [])))
     return reduce(lambda one, other: one.unionByName(other), frames) if frames else _empty(spark, wanted)

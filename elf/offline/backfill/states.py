@@ -7,13 +7,14 @@ value belongs to (a register, a bucket) is the sketch's to say (`elf.offline.bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from agents.errors import JobSpecError
 from agents.jobs.plan import Plan, syntax_of
+from agents.jobs.query import TIME_COLUMN
 from agents.jobs.types import SqlType
 from cbt import INTERVAL
 from cbt.aggregates import Slotted
@@ -52,7 +53,8 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
     from pyspark.sql import functions as F
 
     try:
-        scope = EventScope(events.columns)
+        # Not `events.columns`: each question to the JVM, and each step of a frame, costs a pass a millisecond or more.
+        scope = EventScope([TIME_COLUMN, *plan.columns])
         start, end = (F.timestamp_millis(F.lit(bound_ms)) for bound_ms in span)
         wanted = events.filter((F.col("ts") >= start) & (F.col("ts") < end))
         where, groups, found = syntax_of(plan)
@@ -68,39 +70,49 @@ def state_frames(plan: Plan, events: DataFrame, span: tuple[int, int]) -> Iterat
             for node, (name, dtype) in zip(groups, plan.schema.keys, strict=True)
         ]
         by = [interval.alias(INTERVAL), *keys]
-        names = [INTERVAL, *plan.schema.key_names]
-        shown = [F.col(INTERVAL), *(_shown(F.col(name), dtype).alias(name) for name, dtype in plan.schema.keys)]
         calls = {name: read_call(node, scope) for name, node in found.items()}
-        plain = [
-            state
+        plain = {
+            column: state
             for name, aggregate in plan.schema.aggregates
             if not isinstance(aggregate, Slotted)
-            for state in _states(name, aggregate, calls[name])
-        ]
-        keyed = wanted.select("*", *by)
-        grouped = keyed.groupBy(*names).agg(*plain) if plain else keyed.select(*names).distinct()
-        yield "", grouped.select(*shown, *(F.col(name) for name in grouped.columns[len(names) :]))
+            for column, state in _states(name, aggregate, calls[name]).items()
+        }
+        states = [state.alias(column) for column, state in plain.items()]
+        grouped = wanted.groupBy(*by).agg(*states) if states else wanted.select(*by).distinct()
+        kinds = {INTERVAL: pl.Int64(), **dict(plan.schema.keys)}
+        yield "", _as_shown(grouped, kinds, list(plain))
         for name, aggregate in plan.schema.aggregates:
             if isinstance(aggregate, Slotted):
-                yield name, _values(keyed, names, shown, aggregate, calls[name])
+                yield name, _values(wanted, by, kinds, aggregate, calls[name])
     except AnalysisException as error:
         raise JobSpecError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from None
 
 
-def _values(events: DataFrame, names: list[str], shown: list[Column], aggregate: Slotted, call: Call) -> DataFrame:
+def _as_shown(frame: DataFrame, kinds: Mapping[str, pl.DataType], others: Sequence[str]) -> DataFrame:
+    """Put columns of some types as panes have them, before the others."""
+    from pyspark.sql import functions as F
+
+    if not any(kind.is_temporal() for kind in kinds.values()):
+        return frame
+    shown = [_shown(F.col(name), kind).alias(name) for name, kind in kinds.items()]
+    return frame.select(*shown, *map(F.col, others))
+
+
+def _values(
+    events: DataFrame, by: Sequence[Column], kinds: Mapping[str, pl.DataType], aggregate: Slotted, call: Call
+) -> DataFrame:
     """Count the distinct values of a slotted aggregate's input under each key; values of which a part is null go."""
     from pyspark.sql import functions as F
 
     values = _inputs(aggregate, call)
     columns = [f"{VALUE}{index}" for index in range(len(values))]
-    rows = events.select(*names, *(call.only(value).alias(name) for value, name in zip(values, columns, strict=True)))
-    grouped = rows.dropna(subset=columns).groupBy(*names, *columns).agg(F.count(F.lit(1)).alias(TIMES))
-    kinds = zip(columns, _dtypes(aggregate), strict=True)
-    return grouped.select(*shown, *(_shown(F.col(name), kind).alias(name) for name, kind in kinds), TIMES)
+    rows = events.select(*by, *(call.only(value).alias(name) for value, name in zip(values, columns, strict=True)))
+    grouped = rows.dropna(subset=columns).groupBy(*kinds, *columns).agg(F.count(F.lit(1)).alias(TIMES))
+    return _as_shown(grouped, {**kinds, **dict(zip(columns, _dtypes(aggregate), strict=True))}, [TIMES])
 
 
-def _states(name: str, aggregate: Aggregate, call: Call) -> list[Column]:
-    """Return the state columns of an aggregate that keeps all it has in the row of its key.
+def _states(name: str, aggregate: Aggregate, call: Call) -> dict[str, Column]:
+    """Return, by name, the state columns of an aggregate that keeps all it has in the row of its key.
 
     Raises:
         JobSpecError: it is none that Spark can compute the states of.
@@ -118,7 +130,7 @@ def _states(name: str, aggregate: Aggregate, call: Call) -> list[Column]:
             states = _by(name, aggregate, call)
         case _:
             raise JobSpecError(f"{call.name}() cannot be backfilled: its states cannot be computed by Spark")
-    return [state.alias(column) for state, column in zip(states, aggregate.states(name), strict=True)]
+    return dict(zip(aggregate.states(name), states, strict=True))
 
 
 def _count(call: Call) -> Column:
@@ -154,7 +166,7 @@ def _extremes(name: str, aggregate: Min | Max, call: Call) -> list[Column]:
     (value,) = (call.only(each) for each in _inputs(aggregate, call))
     found = F.max(value) if aggregate.largest else F.min(value)
     nothing = list(aggregate.identity(name).values())[1]
-    return [F.count(value) > 0, F.coalesce(_shown(found, aggregate.dtype), F.lit(nothing))]
+    return [found.isNotNull(), F.coalesce(_shown(found, aggregate.dtype), F.lit(nothing))]
 
 
 def _moments(aggregate: Aggregate, call: Call) -> list[Column]:
