@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -35,11 +35,10 @@ class Loader:
         #: Names of agents that were said to be missing.
         self.missing: set[str] = set()
 
-    def load(self, rows: pl.DataFrame, first: int, last: int) -> None:
-        """Load a run of intervals, both ends included."""
+    def pack(self, rows: pl.DataFrame, first: int, last: int) -> Iterator[Intervals]:
+        """Make what can be loaded of the rows of a run of intervals, both ends included; in any thread."""
         for begin, end in whole_runs(self._coverage.bounds, first, last):
             missing = self._coverage.missing(begin)
-            self.missing.update(self._coverage.names[agent] for agent in missing)
             run = rows.filter(pl.col(INTERVAL).is_between(begin, end))
             for part, (reach, own) in enumerate(
                 zip(self._reaches, split(run, self._plan.schema, len(self._reaches)), strict=True)
@@ -48,6 +47,11 @@ class Loader:
                 later = reach.shift - self._plan.numbering.shift
                 own = own.with_columns(pl.col(INTERVAL) + later) if later else own
                 for since, until, block in cut(own, begin + later, end + later):
-                    intervals = Intervals(reach.instance, since, until, block, missing, part)
-                    # Once more, where an answer was lost: what is loaded twice is there once.
-                    patiently(partial(self._client.load, self._name, intervals))
+                    yield Intervals(reach.instance, since, until, block, missing, part)
+
+    def load(self, packed: Iterable[Intervals]) -> None:
+        """Load what `pack` has made, in the order of time."""
+        for intervals in packed:
+            self.missing.update(self._coverage.names[agent] for agent in intervals.missing)
+            # Once more, where an answer was lost: what is loaded twice is there once.
+            patiently(partial(self._client.load, self._name, intervals))

@@ -1,12 +1,13 @@
 """`elf backfill`: intervals of before a job was published, computed by Spark from the archives, loaded into its panes.
 
-Owns which intervals are computed, and in how many passes; whose archives lack some of them is `coverage`'s to say. What
-may be loaded is the job's master's to say (`agents.masters.backfilling`), and it says so again at each load: to
-begin again after an interruption, or twice at once, costs time and counts nothing twice. docs/OFFLINE.md.
+Owns which intervals are computed; `passes` says which of them together, `coverage` whose archives lack some. What may
+be loaded is the job's master's to say (`agents.masters.backfilling`), and it says so again at each load: to begin
+again after an interruption, or twice at once, costs time and counts nothing twice. docs/OFFLINE.md.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import tempfile
@@ -20,12 +21,12 @@ from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
 from agents.jobs.intervals import Numbering
 from agents.jobs.plan import Plan
-from cbt.aggregates import Slotted
-from elf.client.results import Version
+from elf.client.results import Intervals, Version
 from elf.offline.asking import JobText, Reach
 from elf.offline.backfill.coverage import Coverage, has_columns
 from elf.offline.backfill.loading import Loader, LoadingClient
 from elf.offline.backfill.panes import hand_over, read_frames
+from elf.offline.backfill.passes import Pass, cut_passes, in_order
 from elf.offline.backfill.ready import reaches_of, wait_ready
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
@@ -35,10 +36,6 @@ from elf.offline.session import OfflineError, in_one_sentence, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: Bytes of archive that one pass of Spark's computes: some ten million events. Fewer where it hands over single values,
-#: of which there may be as many as events.
-PASS_BYTES, SLOTTED_PASS_BYTES = 256 << 20, 64 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,19 +111,22 @@ def run_backfill(
     steps.say("starting Spark")
     spark = open_session(master, conf)
     loader = Loader(client, name, plan, reaches, coverage)
+    passes, lanes = cut_passes(work.files, work.runs, plan, spark.sparkContext.defaultParallelism)
     events = rows = 0
-    with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder:
-        passes = (each for run in work.runs for each in _passes(work.files, *run, plan))
-        for number, (begin, end) in enumerate(passes):
-            span = numbering.start_ms(begin), numbering.start_ms(end)
-            within = [file for file in work.files if file.entry.first_ms < span[1] and file.entry.last_ms >= span[0]]
-            # A file that reaches into several passes is counted with the first.
-            fresh = sum(file.entry.rows for file in within if span[0] <= file.entry.first_ms)
-            with in_one_sentence(), steps.computing(spark, fresh):
-                computed = _compute(spark, plan, job, within, span, Path(folder) / str(number))
-            loader.load(computed, begin, end - 1)
-            events, rows = events + fresh, rows + computed.height
-            steps.done(end - begin, f"{rows:,} rows loaded")
+    with tempfile.TemporaryDirectory(prefix="elf-backfill-", dir=scratch) as folder, steps.computing(spark, 0):
+        tag = Path(folder).name
+
+        def compute(each: Pass) -> tuple[list[Intervals], int]:
+            spark.sparkContext.addJobTag(tag)
+            with in_one_sentence():
+                computed = _compute(spark, plan, job, each, Path(folder) / str(each.begin))
+            return list(loader.pack(computed, each.begin, each.end - 1)), computed.height
+
+        with contextlib.closing(in_order(compute, passes, lanes)) as results, _cancelling(spark, tag):
+            for each, (intervals, height) in results:
+                loader.load(intervals)
+                events, rows = events + each.events, rows + height
+                steps.done(each.end - each.begin, f"{events:,} events, {rows:,} rows loaded")
     missing = tuple(sorted(loader.missing))
     start_ms = numbering.start_ms(work.runs[0][0])
     return Backfill(job.key, start_ms, work.until_ms, count, rows, events, missing, work.notes)
@@ -192,35 +192,24 @@ def without_pauses(versions: Sequence[Version], numbering: Numbering, first: int
     return [(begin, end) for begin, end in [*runs, (begin, until)] if begin < end]
 
 
-def _passes(files: Sequence[ArchivedFile], first: int, until: int, plan: Plan) -> Iterator[tuple[int, int]]:
-    """Cut [first, until) into runs of intervals of about as many bytes of archive, as far as their hours tell."""
-    slotted = any(isinstance(aggregate, Slotted) for _, aggregate in plan.schema.aggregates)
-    most = SLOTTED_PASS_BYTES if slotted else PASS_BYTES
-    begin, size = first, 0
-    for file in sorted(files, key=lambda file: file.entry.last_ms):
-        end = min(plan.numbering.number(file.entry.last_ms) + 1, until)
-        if end <= first:
-            continue
-        size += file.entry.bytes
-        if size >= most and begin < end < until:
-            yield begin, end
-            begin, size = end, 0
-    yield begin, until
+@contextlib.contextmanager
+def _cancelling(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Have Spark end its jobs with a tag if the block ends by an exception, Ctrl-C say, which would wait for them."""
+    try:
+        yield
+    except BaseException:
+        spark.sparkContext.cancelJobsWithTag(tag)
+        raise
 
 
-def _compute(
-    spark: SparkSession,
-    plan: Plan,
-    job: JobText,
-    files: Sequence[ArchivedFile],
-    span: tuple[int, int],
-    folder: Path,
-) -> pl.DataFrame:
-    """Have Spark compute the PAO rows of a span."""
-    if not files:
+def _compute(spark: SparkSession, plan: Plan, job: JobText, wanted: Pass, folder: Path) -> pl.DataFrame:
+    """Have Spark compute the PAO rows of a pass."""
+    if not wanted.files:
         return plan.schema.empty()
     columns = {name: job.columns[name] for name in plan.columns}
-    for name, frame in state_frames(plan, read_events(spark, files, columns), span):
+    span = plan.numbering.start_ms(wanted.begin), plan.numbering.start_ms(wanted.end)
+    events = read_events(spark, wanted.files, columns)
+    for name, frame in state_frames(plan, events.coalesce(1) if wanted.in_one_task else events, span):
         hand_over(frame, folder, name)
     rows = read_frames(folder, plan.schema)
     shutil.rmtree(folder)

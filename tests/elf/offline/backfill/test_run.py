@@ -1,9 +1,10 @@
-"""Which intervals a backfill computes, and in which passes; Spark itself is in test_states."""
+"""Which intervals a backfill computes, and what it tells; Spark itself is in test_states."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -12,22 +13,14 @@ from hypothesis import strategies as st
 from agents.jobs.intervals import Numbering
 from elf.client.results import Version
 from elf.offline.backfill import run
-from elf.offline.backfill.run import PASS_BYTES, SLOTTED_PASS_BYTES, _passes, run_backfill, without_pauses
+from elf.offline.backfill.passes import TASK_BYTES_MAX, Pass
+from elf.offline.backfill.run import run_backfill, without_pauses
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError
-from tests.agents.plans import plan_of
 from tests.elf.offline.backfill.asked import Asked, archived, described
 
-
-@pytest.mark.parametrize(
-    ("state", "most"), [("sum(cents)", PASS_BYTES), ("approx_count_distinct(cents)", SLOTTED_PASS_BYTES)]
-)
-def test_passes_follow_the_bytes_of_the_archive(state: str, most: int) -> None:
-    plan = plan_of(f"SELECT product, {state} AS x FROM clicks GROUP BY product, window(ts, '10 seconds')")
-    hours = [archived("a", 10_000 * hour, 10_000 * hour + 9_999, most // 2) for hour in range(6)]
-    assert list(_passes(hours, 0, 6, plan)) == [(0, 2), (2, 4), (4, 6)]
-    assert list(_passes(hours, 3, 5, plan)) == [(3, 5)]
-    assert list(_passes([], 3, 5, plan)) == [(3, 5)]
+#: Stands for Spark where nothing is computed: its cores, and what is said of its jobs.
+SPARK = Mock(**{"sparkContext.defaultParallelism": 1})
 
 
 def test_an_archive_that_is_not_there_is_an_error_before_spark_starts(
@@ -61,14 +54,19 @@ class Told(Steps):
 
 def test_spark_gets_its_settings_and_each_pass_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Any] = []
-    hours = [archived("id0", 10_000 * hour, 10_000 * hour + 9_999, PASS_BYTES // 2) for hour in range(4)]
+    hours = [archived("id0", 10_000 * hour, 10_000 * hour + 9_999, TASK_BYTES_MAX // 2) for hour in range(4)]
     monkeypatch.setattr(run, "find_files", lambda folders, source: hours)
-    monkeypatch.setattr(run, "open_session", lambda master, conf: opened.append((master, conf)))
+    monkeypatch.setattr(run, "open_session", lambda *asked: opened.append(asked) or SPARK)
     monkeypatch.setattr(run, "_compute", lambda spark, plan, *_: plan.schema.empty())
     asked, told = Asked(described(40_000, 40_000)), Told()
     done = run_backfill(asked, "top", 0, [], "spark://m:7077", conf={"spark.executor.memory": "2g"}, steps=told)
     assert opened == [("spark://m:7077", {"spark.executor.memory": "2g"})]
-    assert told.heard == [("intervals", 4), "starting Spark", (2, "0 rows loaded"), (2, "0 rows loaded")]
+    assert told.heard == [
+        ("intervals", 4),
+        "starting Spark",
+        (2, "2 events, 0 rows loaded"),
+        (2, "4 events, 0 rows loaded"),
+    ]
     assert (done.start_ms, done.end_ms, done.intervals, done.events) == (0, 40_000, 4, 4)
     loads = [(load.first, load.last) for load in asked.loaded]
     assert (loads[0][0], loads[-1][1]) == (0, 3)
@@ -78,10 +76,10 @@ def test_files_without_a_column_that_the_query_reads_are_left_out(monkeypatch: p
     read: list[int] = []
     files = [archived("id0", 0, 9_999), archived("id0", 10_000, 29_999, 1, "event"), archived("id0", 30_000, 39_999)]
     monkeypatch.setattr(run, "find_files", lambda folders, source: files)
-    monkeypatch.setattr(run, "open_session", lambda master, conf: None)
+    monkeypatch.setattr(run, "open_session", lambda master, conf: SPARK)
 
-    def compute(spark: Any, plan: Any, job: Any, within: list[Any], *_: Any) -> Any:
-        read.extend(file.entry.first_ms for file in within)
+    def compute(spark: Any, plan: Any, job: Any, wanted: Pass, *_: Any) -> Any:
+        read.extend(file.entry.first_ms for file in wanted.files)
         return plan.schema.empty()
 
     monkeypatch.setattr(run, "_compute", compute)
@@ -115,8 +113,11 @@ def test_what_fails_inside_spark_is_one_sentence(monkeypatch: pytest.MonkeyPatch
     def fail(*_: Any) -> None:
         raise PySparkException("Job aborted.\n\tat org.apache\nCaused by: x.parquet is not a Parquet file")
 
+    spark = Mock(**{"sparkContext.defaultParallelism": 1})
     monkeypatch.setattr(run, "find_files", lambda folders, source: [archived("id0", 0, 39_999)])
-    monkeypatch.setattr(run, "open_session", lambda master, conf: None)
+    monkeypatch.setattr(run, "open_session", lambda master, conf: spark)
     monkeypatch.setattr(run, "_compute", fail)
     with pytest.raises(OfflineError, match=r"^Spark could not finish: x\.parquet is not a Parquet file$"):
         run_backfill(Asked(described(40_000, 40_000)), "top", 0, [])
+    (tag,) = spark.sparkContext.cancelJobsWithTag.call_args.args
+    spark.sparkContext.addJobTag.assert_called_with(tag)

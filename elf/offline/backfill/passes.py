@@ -1,0 +1,121 @@
+"""The passes of a backfill: what Spark computes at once, several of them side by side, handed on in the order of time.
+
+Intervals have no rows in common, so a pass that is small enough is one task of Spark's, which groups all by itself:
+nothing goes through a shuffle. As many passes as there are cores are computed at a time, and while the results of one
+are packed and loaded, the next are computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from agents.archive.layout import ArchivedFile
+from agents.jobs.plan import Plan
+from cbt.aggregates import Slotted
+
+#: Bytes of archive that are computed at a time: some forty million events. Fewer where single values are handed over,
+#: of which there may be as many as events.
+AT_ONCE_BYTES, SLOTTED_AT_ONCE_BYTES = 256 << 20, 64 << 20
+#: Bytes of archive of one task: at most as for Spark itself, and at least what takes longer than its planning.
+TASK_BYTES_MAX, TASK_BYTES_MIN = 128 << 20, 4 << 20
+
+#: Sums of shares are as exact as that.
+_ROUNDING = 1e-6
+
+Result = TypeVar("Result")
+
+
+class Pass(NamedTuple):
+    """Intervals that are computed together.
+
+    Attributes:
+        begin: the first of them.
+        end: the one after the last.
+        files: with events of them; one that reaches into several passes is in all of these.
+        events: in these files; those of a file of several passes are counted with the first.
+        in_one_task: one task of Spark's is to compute all of it.
+    """
+
+    begin: int
+    end: int
+    files: list[ArchivedFile]
+    events: int
+    in_one_task: bool
+
+
+def cut_passes(
+    files: Sequence[ArchivedFile], runs: Sequence[tuple[int, int]], plan: Plan, cores: int
+) -> tuple[list[Pass], int]:
+    """Cut runs of intervals into passes, and say how many of them are to be computed at a time."""
+    slotted = any(isinstance(aggregate, Slotted) for _, aggregate in plan.schema.aggregates)
+    at_once = SLOTTED_AT_ONCE_BYTES if slotted else AT_ONCE_BYTES
+    lanes = max(1, min(cores, at_once // TASK_BYTES_MIN))
+    passes = []
+    for first, until in runs:
+        shares = _shares(files, first, until, plan)
+        total = sum((end - begin) * each for begin, end, each in shares)
+        rounds = math.ceil(total / min(at_once, lanes * TASK_BYTES_MAX))
+        size = total / max(1, min(rounds * lanes, total // TASK_BYTES_MIN))
+        for begin, end, taken in _cut(shares, first, until, size):
+            start_ms, end_ms = plan.numbering.start_ms(begin), plan.numbering.start_ms(end)
+            own = [file for file in files if file.entry.first_ms < end_ms and file.entry.last_ms >= start_ms]
+            events = sum(file.entry.rows for file in own if start_ms <= file.entry.first_ms)
+            # Of one interval that is larger than others are together all cores have to have a part.
+            passes.append(Pass(begin, end, own, events, taken <= max(1.5 * size, TASK_BYTES_MIN)))
+    return passes, lanes
+
+
+def _shares(files: Sequence[ArchivedFile], first: int, until: int, plan: Plan) -> list[tuple[int, int, float]]:
+    """Return the bytes of each file as spread over its intervals: the first, the one after the last, and how many each.
+
+    Intervals outside of [first, until) are left out.
+    """
+    shares = []
+    for entry in (file.entry for file in files):
+        begin, last = plan.numbering.number(entry.first_ms), plan.numbering.number(entry.last_ms)
+        each = entry.bytes / (last + 1 - begin)
+        shares.append((max(begin, first), min(last + 1, until), each))
+    return [share for share in shares if share[0] < share[1]]
+
+
+def _cut(
+    shares: Sequence[tuple[int, int, float]], first: int, until: int, most: float
+) -> Iterator[tuple[int, int, float]]:
+    """Cut [first, until) into runs of intervals of about so many bytes, and say how many. O(n log n) for n shares."""
+    changes, full = defaultdict[int, float](float), most * (1 - _ROUNDING)
+    for begin, end, each in shares:
+        changes[begin] += each
+        changes[end] -= each
+    begin, at, size, rate = first, first, 0.0, 0.0
+    for edge in sorted(changes):
+        while rate and at < edge and size + rate * (edge - at) >= full:
+            step = min(max(1, math.ceil((full - size) / rate)), edge - at)
+            at, size = at + step, size + rate * step
+            if at < until:
+                yield begin, at, size
+                begin, size = at, 0.0
+        size, at, rate = size + rate * (edge - at), edge, rate + changes[edge]
+        rate = rate if rate > _ROUNDING else 0.0
+    yield begin, until, size
+
+
+def in_order(compute: Callable[[Pass], Result], passes: Sequence[Pass], lanes: int) -> Generator[tuple[Pass, Result]]:
+    """Compute so many passes at a time, and yield their results in order; to be closed: then no other is begun."""
+    waiting = deque[tuple[Pass, Future[Result]]]()
+    pool = ThreadPoolExecutor(lanes, thread_name_prefix="elf-pass")
+    try:
+        for each in passes:
+            waiting.append((each, pool.submit(compute, each)))
+            # One more than are computed, so that no lane waits while a result is taken.
+            if len(waiting) > lanes:
+                done, result = waiting.popleft()
+                yield done, result.result()
+        while waiting:
+            done, result = waiting.popleft()
+            yield done, result.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
