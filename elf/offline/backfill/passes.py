@@ -20,8 +20,8 @@ from cbt.aggregates import Slotted
 #: Bytes of archive that are computed at a time: some forty million events. Fewer where single values are handed over,
 #: of which there may be as many as events.
 AT_ONCE_BYTES, SLOTTED_AT_ONCE_BYTES = 256 << 20, 64 << 20
-#: Bytes of archive of one task: at most as for Spark itself, and at least what takes longer than its planning.
-TASK_BYTES_MAX, TASK_BYTES_MIN = 128 << 20, 4 << 20
+#: Bytes of archive of one task: at most as for Spark itself, and at least what takes far longer than its planning.
+TASK_BYTES_MAX, TASK_BYTES_MIN = 128 << 20, 16 << 20
 
 #: Sums of shares are as exact as that.
 _ROUNDING = 1e-6
@@ -59,13 +59,16 @@ def cut_passes(
         shares = _shares(files, first, until, plan)
         total = sum((end - begin) * each for begin, end, each in shares)
         rounds = math.ceil(total / min(at_once, lanes * TASK_BYTES_MAX))
-        size = total / max(1, min(rounds * lanes, total // TASK_BYTES_MIN))
+        count = min(rounds * lanes, int(total // TASK_BYTES_MIN))
+        # What does not give each core enough is one pass for all of them, and so is an interval that is larger than
+        # others are together.
+        apart = count >= lanes
+        size = total / (count if apart else 1)
         for begin, end, taken in _cut(shares, first, until, size):
             start_ms, end_ms = plan.numbering.start_ms(begin), plan.numbering.start_ms(end)
             own = [file for file in files if file.entry.first_ms < end_ms and file.entry.last_ms >= start_ms]
             events = sum(file.entry.rows for file in own if start_ms <= file.entry.first_ms)
-            # Of one interval that is larger than others are together all cores have to have a part.
-            passes.append(Pass(begin, end, own, events, taken <= max(1.5 * size, TASK_BYTES_MIN)))
+            passes.append(Pass(begin, end, own, events, apart and taken <= 1.5 * size))
     return passes, lanes
 
 

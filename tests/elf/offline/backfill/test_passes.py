@@ -47,8 +47,8 @@ def test_all_that_is_computed_at_once_is_bounded(state: str, most: int) -> None:
         wide = 8 // cores
         assert bounds(passes) == [(begin, begin + wide) for begin in range(0, 16, wide)]
     passes, lanes = cut_passes(hours, [(3, 5)], plan, 1000)
-    assert (bounds(passes), lanes) == ([(3, 4), (4, 5)], most // TASK_BYTES_MIN)
-    assert not any(each.in_one_task for each in passes), "each is for many cores"
+    assert (bounds(passes), lanes) == ([(3, 5)], most // TASK_BYTES_MIN)
+    assert not any(each.in_one_task for each in passes), "there is too little for each core"
     assert bounds(cut_passes([], [(3, 5)], plan, 2)[0]) == [(3, 5)]
 
 
