@@ -2,7 +2,8 @@
 
 Intervals have no rows in common, so a pass that is small enough is one task of Spark's, which groups all by itself:
 nothing goes through a shuffle. As many passes as there are cores are computed at a time, and while the results of one
-are packed and loaded, the next are computed.
+are packed and loaded, the next are computed. Intervals of very many events are grouped by all cores together: mostly
+they leave few rows for a shuffle, and a task of its own copies each event once more than that.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from cbt.aggregates import Slotted
 AT_ONCE_BYTES, SLOTTED_AT_ONCE_BYTES = 256 << 20, 64 << 20
 #: Bytes of archive of one task: at most as for Spark itself, and at least what takes far longer than its planning.
 TASK_BYTES_MAX, TASK_BYTES_MIN = 128 << 20, 16 << 20
+
+#: Of more events an interval is expected to make rows so few that a shuffle of these costs less than a copy of those.
+FEW_EVENTS = 50_000
 
 #: Sums of shares are as exact as that.
 _ROUNDING = 1e-6
@@ -54,6 +58,7 @@ def cut_passes(
     slotted = any(isinstance(aggregate, Slotted) for _, aggregate in plan.schema.aggregates)
     at_once = SLOTTED_AT_ONCE_BYTES if slotted else AT_ONCE_BYTES
     lanes = max(1, min(cores, at_once // TASK_BYTES_MIN))
+    density = sum(file.entry.rows for file in files) / max(1, sum(file.entry.bytes for file in files))
     passes = []
     for first, until in runs:
         shares = _shares(files, first, until, plan)
@@ -62,8 +67,8 @@ def cut_passes(
         count = min(rounds * lanes, int(total // TASK_BYTES_MIN))
         # What does not give each core enough is one pass for all of them, and so is an interval that is larger than
         # others are together.
-        apart = count >= lanes
-        size = total / (count if apart else 1)
+        apart = count >= lanes and total * density <= FEW_EVENTS * (until - first)
+        size = total / max(1, count if apart else rounds)
         for begin, end, taken in _cut(shares, first, until, size):
             start_ms, end_ms = plan.numbering.start_ms(begin), plan.numbering.start_ms(end)
             own = [file for file in files if file.entry.first_ms < end_ms and file.entry.last_ms >= start_ms]

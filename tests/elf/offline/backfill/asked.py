@@ -11,9 +11,9 @@ from elf.client.results import Intervals
 QUERY = "SELECT product, count(*) AS n FROM clicks GROUP BY product, window(ts, '10 seconds')"
 
 
-def archived(agent: str, first_ms: int, last_ms: int, size: int = 1, *columns: str) -> ArchivedFile:
+def archived(agent: str, first_ms: int, last_ms: int, size: int = 1, *columns: str, rows: int = 1) -> ArchivedFile:
     entry = FileEntry(
-        path="", source="clicks", agent=agent, sequence=1, rows=1, bytes=size, sha256="", first_ms=first_ms,
+        path="", source="clicks", agent=agent, sequence=1, rows=rows, bytes=size, sha256="", first_ms=first_ms,
         last_ms=last_ms, columns={"ts": "TIMESTAMP", **dict.fromkeys(columns or ("product",), "STRING")},
     )  # fmt: skip
     return ArchivedFile(Path("x.parquet"), entry)

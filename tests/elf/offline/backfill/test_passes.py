@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agents.jobs.plan import Plan
 from elf.offline.backfill.passes import (
     AT_ONCE_BYTES,
+    FEW_EVENTS,
     SLOTTED_AT_ONCE_BYTES,
     TASK_BYTES_MAX,
     TASK_BYTES_MIN,
@@ -60,6 +61,14 @@ def test_all_cores_have_a_pass_of_what_is_worth_it() -> None:
     assert bounds(cut_passes([small], [(0, 10)], SUM, 2)[0]) == [(0, 10)]
     (alone,), _ = cut_passes([archived("a", 0, 9_999, 9 * TASK_BYTES_MAX)], [(0, 1)], SUM, 2)
     assert not alone.in_one_task, "one interval has all"
+
+
+def test_intervals_of_many_events_are_grouped_by_all_cores_together() -> None:
+    for events, in_one_task in [(FEW_EVENTS, True), (FEW_EVENTS + 1, False)]:
+        whole = archived("a", 0, 99_999, 8 * TASK_BYTES_MIN, rows=10 * events)
+        assert {each.in_one_task for each in cut_passes([whole], [(0, 10)], SUM, 2)[0]} == {in_one_task}
+    large = archived("a", 0, 99_999, 2 * AT_ONCE_BYTES, rows=10 * FEW_EVENTS + 10)
+    assert bounds(cut_passes([large], [(0, 10)], SUM, 4)[0]) == [(0, 5), (5, 10)], "no more at once than that"
 
 
 def test_events_of_a_file_in_several_passes_are_counted_once() -> None:
