@@ -182,6 +182,7 @@ class Pump:
         for worker in attached:
             if worker.new:
                 worker.begin(self._partial_before(worker.versions))
+                self.rejecting.tell(worker)
             else:
                 worker.adopt(worker.versions, self._unread(worker.versions))
         for worker in attached:
@@ -192,6 +193,7 @@ class Pump:
         worker = self.workers.get(tree)
         if worker is not None and worker.versions.newest.version.number < versions.newest.version.number:
             worker.adopt(versions, self._unread(versions))
+            self.rejecting.tell(worker)
 
     def _feed(self, worker: Worker) -> None:
         if worker.progress.sealed is not None:

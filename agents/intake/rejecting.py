@@ -13,6 +13,7 @@ from agents.sources.counters import Parsed
 from agents.sources.format import Format
 from agents.sources.misfits import Misfits, advice
 from agents.sources.rejected import RejectedLines
+from agents.worker import Worker
 
 log = logging.getLogger(__name__)
 #: Of an example in the log; the whole line is kept in the file.
@@ -39,7 +40,8 @@ class Rejecting:
         self._misfits = Misfits(had_events=had_events)
         #: A rejected line and the reason, as they are and as people may see them.
         self._example = self._shown = (b"", "")
-        #: Up to here it is noted that lines are missing.
+        #: Since when lines are missing, None for ever, and up to here it is noted.
+        self._since_ms: int | None = None
         self._noted_ms = 0
         #: While nearly all lines are rejected: how many, why, and what would be right; for `/readyz`.
         self.trouble: str | None = None
@@ -69,9 +71,20 @@ class Rejecting:
             log.warning("source %s: most of its lines are events again", self._source)
         if self.trouble is None or not parsed.counters.rejected or now_ms < self._noted_ms:
             return None
-        since_ms = max(self._noted_ms, time.rested_ms) if self._noted_ms else time.newest_ms
+        if self._noted_ms:
+            since_ms: int | None = max(self._noted_ms, time.rested_ms)
+        else:
+            since_ms = self._since_ms = time.newest_ms
         self._noted_ms = now_ms + NOTED_MS
         return since_ms, self._noted_ms
+
+    def tell(self, worker: Worker) -> None:
+        """Let a worker that counts from now on, or something else, remember what others do of all that `take` returned.
+
+        It would have to wait for the next run otherwise, and what is closed until then would count as complete.
+        """
+        if self._noted_ms:
+            worker.note_gap(self._since_ms, self._noted_ms)
 
     def _described(self, stream: str) -> str:
         lines, rejected = self._misfits.judged

@@ -5,11 +5,14 @@ import logging
 import pathlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from agents.config import PrivacySection
 from agents.intake.pump import Pump, Sealed
 from agents.intake.rejecting import NOTED_MS
+from agents.jobs.plan import compile_job
+from agents.jobs.versions import NEVER, Compiled, Version, Versions
 from agents.payload import Notes
 from agents.privacy.redaction import Redactor
 from agents.sources.format import make_format
@@ -21,6 +24,8 @@ from agents.worker import Worker
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 PLAN = plan_of()
+#: Of a job that is published later.
+LATER = compile_job(msgspec.structs.replace(PLAN.definition, name="later"), COLUMNS)
 #: A whole number of intervals after 1970.
 BASE_MS = 1_767_225_600_000
 INTERVAL = BASE_MS // 2_000
@@ -136,3 +141,50 @@ def test_gaps_are_noted_once_in_a_while_however_many_chunks_there_are(site: Site
         site.read()
         site.now_ms += 10
     assert len(site.pump.workers[PLAN.definition.app_id].progress.gaps) == 1
+
+
+def test_a_job_that_comes_meanwhile_is_told_what_the_others_were(site: Site) -> None:
+    site.write(site.event() * 30)
+    site.read()
+    site.now_ms += 4_000
+    site.write(WRONG * 30)
+    site.read()
+    site.now_ms += 1_000
+    later = Worker(LATER, "w1", new=True)
+    site.pump.attach(later)
+    site.write(WRONG)
+    site.read()
+    assert later.progress.rejected == 1
+    assert later.progress.gaps == site.pump.workers[PLAN.definition.app_id].progress.gaps
+    ((since, until),) = later.progress.gaps
+    assert since == INTERVAL
+    assert until == (BASE_MS + 4_000 + NOTED_MS) // 2_000
+
+
+def test_a_job_that_is_resumed_meanwhile_is_told_what_the_others_were(site: Site) -> None:
+    site.write(site.event() * 30)
+    site.read()
+    worker = site.pump.workers[PLAN.definition.app_id]
+    history = list(worker.versions.all)
+    for number, what, since in ((2, "pause", NEVER), (3, "resume", INTERVAL)):
+        definition = msgspec.structs.replace(PLAN.definition, version=number)
+        version = Version(number=number, definition=definition, what=what, since=since)
+        history.append(Compiled(version, PLAN))
+        site.pump.change(PLAN.definition.app_id, Versions(history))
+        if what == "pause":
+            site.write(WRONG * 30)
+            site.read()
+            assert worker.counts_nothing
+            assert worker.progress.gaps == ()
+    assert not worker.counts_nothing
+    assert worker.progress.gaps == ((INTERVAL, INTERVAL + NOTED_MS // 2_000),)
+
+
+def test_a_job_that_comes_afterwards_is_told_nothing(site: Site) -> None:
+    site.write(WRONG * 30)
+    site.read()
+    site.write(site.event() * 30)
+    site.read()
+    later = Worker(LATER, "w1", new=True)
+    site.pump.attach(later)
+    assert later.progress.gaps == ()
