@@ -36,7 +36,9 @@ class Waiting:
         if self._rows + frame.height >= self._rows_max:
             return False
         if frame.height:
-            self._frames.append(pl.DataFrame([_own(column) for column in frame.get_columns()]))
+            # Frames of one schema may have its columns in any order, and are put together by place.
+            names = self._frames[0].columns if self._frames else frame.columns
+            self._frames.append(pl.DataFrame([_own(frame[name]) for name in names]))
             self._rows += frame.height
         return True
 

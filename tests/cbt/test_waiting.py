@@ -25,6 +25,15 @@ def test_frames_come_out_in_their_order_and_once() -> None:
     assert (len(waiting), waiting.take()) == (0, None)
 
 
+def test_columns_may_come_in_any_order() -> None:
+    waiting = Waiting(100)
+    assert waiting.add(frame("a"))
+    assert waiting.add(frame("b").select("n", "k"))
+    taken = waiting.take()
+    assert taken is not None
+    assert taken.rows() == [("a", 0), ("b", 0)]
+
+
 def test_what_would_be_too_much_is_not_taken() -> None:
     waiting = Waiting(4)
     assert waiting.add(frame("a", "b"))
