@@ -111,8 +111,14 @@ def _cut(
     yield begin, until, size
 
 
-def in_order(compute: Callable[[Pass], Result], passes: Sequence[Pass], lanes: int) -> Generator[tuple[Pass, Result]]:
-    """Compute so many passes at a time, and yield their results in order; to be closed: then no other is begun."""
+def in_order(
+    compute: Callable[[Pass], Result], passes: Sequence[Pass], lanes: int, abandon: Callable[[], None]
+) -> Generator[tuple[Pass, Result]]:
+    """Compute so many passes at a time, and yield their results in order; to be closed: then no other is begun.
+
+    Those that are computed then, or when one has failed, are waited for, as they use what is gone afterwards;
+    `abandon` is called first and is to have them end soon.
+    """
     waiting = deque[tuple[Pass, Future[Result]]]()
     pool = ThreadPoolExecutor(lanes, thread_name_prefix="elf-pass")
     try:
@@ -125,5 +131,8 @@ def in_order(compute: Callable[[Pass], Result], passes: Sequence[Pass], lanes: i
         while waiting:
             done, result = waiting.popleft()
             yield done, result.result()
+    except BaseException:
+        abandon()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -122,7 +122,10 @@ def run_backfill(
                 computed = _compute(spark, plan, job, each, Path(folder) / str(each.begin))
             return list(loader.pack(computed, each.begin, each.end - 1)), computed.height
 
-        with contextlib.closing(in_order(compute, passes, lanes)) as results, _cancelling(spark, tag):
+        def abandon() -> None:
+            spark.sparkContext.cancelJobsWithTag(tag)
+
+        with contextlib.closing(in_order(compute, passes, lanes, abandon)) as results:
             for each, (intervals, height) in results:
                 loader.load(intervals)
                 events, rows = events + each.events, rows + height
@@ -190,16 +193,6 @@ def without_pauses(versions: Sequence[Version], numbering: Numbering, first: int
             runs.append((begin, min(since, until)))
             begin = max(begin, end)
     return [(begin, end) for begin, end in [*runs, (begin, until)] if begin < end]
-
-
-@contextlib.contextmanager
-def _cancelling(spark: SparkSession, tag: str) -> Iterator[None]:
-    """Have Spark end its jobs with a tag if the block ends by an exception, Ctrl-C say, which would wait for them."""
-    try:
-        yield
-    except BaseException:
-        spark.sparkContext.cancelJobsWithTag(tag)
-        raise
 
 
 def _compute(spark: SparkSession, plan: Plan, job: JobText, wanted: Pass, folder: Path) -> pl.DataFrame:

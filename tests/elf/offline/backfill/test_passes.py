@@ -94,6 +94,10 @@ def test_passes_cover_a_run_without_gaps(drawn: list[tuple[int, int, int]], firs
         assert each.files == [file for file in held if file.entry.last_ms >= 10_000 * each.begin]
 
 
+def nothing() -> None:
+    """What is computed ends soon by itself."""
+
+
 def test_results_come_in_order_of_so_many_at_a_time() -> None:
     running = most = 0
     lock = threading.Lock()
@@ -109,7 +113,9 @@ def test_results_come_in_order_of_so_many_at_a_time() -> None:
         return wanted.begin
 
     passes = [Pass(at, at + 1, [], 0, True) for at in range(9)]
-    assert [(each.begin, result) for each, result in in_order(compute, passes, 2)] == [(at, at) for at in range(9)]
+    assert [(each.begin, result) for each, result in in_order(compute, passes, 2, nothing)] == [
+        (at, at) for at in range(9)
+    ]
     assert most <= 2
 
 
@@ -123,6 +129,25 @@ def test_after_a_failure_no_other_is_begun() -> None:
         return wanted.begin
 
     passes = [Pass(at, at + 1, [], 0, True) for at in range(9)]
-    with contextlib.closing(in_order(compute, passes, 1)) as results, pytest.raises(OSError, match="full"):
+    with contextlib.closing(in_order(compute, passes, 1, nothing)) as results, pytest.raises(OSError, match="full"):
         list(results)
     assert len(begun) <= 4
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["one fails", "it is closed"])
+def test_what_is_computed_at_an_early_end_is_abandoned_before_it_is_waited_for(fails: bool) -> None:
+    abandoned, waited = threading.Event(), list[bool]()
+
+    def compute(wanted: Pass) -> int:
+        if wanted.begin == 0 and fails:
+            raise OSError("the file is damaged")
+        if wanted.begin:
+            waited.append(abandoned.wait(10))
+        return wanted.begin
+
+    passes = [Pass(at, at + 1, [], 0, True) for at in range(3)]
+    outcome = pytest.raises(OSError, match="damaged") if fails else contextlib.nullcontext()
+    with outcome, contextlib.closing(in_order(compute, passes, 2, abandoned.set)) as results:
+        next(results)
+    assert waited
+    assert all(waited)
