@@ -31,14 +31,14 @@ class FrameFormat(msgspec.Struct, frozen=True):
         """Check what `to_rows` relies on.
 
         Raises:
-            ValueError: the frame has other columns, or nulls among the states.
+            ValueError: the frame has other columns, or nulls among the intervals or states.
         """
         expected = {**dict(self.layout.columns), **self.states}
         if dict(frame.schema) != expected:
             raise ValueError(f"the frame's columns are {dict(frame.schema)}, the schema's {expected}")
-        for name in self.states:
+        for name in (self.layout.columns[0][0], *self.states):
             if frame[name].null_count():
-                raise ValueError(f"state column {name!r} has nulls")
+                raise ValueError(f"column {name!r} has nulls")
 
     def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
         """Turn a valid frame into rows, key width by key width. O(rows)."""

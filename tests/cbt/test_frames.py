@@ -82,7 +82,8 @@ def test_rows_are_sorted_by_the_width_of_their_keys() -> None:
         (pl.col("k").cast(pl.Categorical), "the frame's columns are .*Categorical.*, the schema's .*String"),
         (pl.lit("1").alias("n"), "the frame's columns are"),
         (pl.lit(1).alias("more"), "the frame's columns are"),
-        (pl.lit(None, dtype=pl.Float64).alias("x"), "state column 'x' has nulls"),
+        (pl.lit(None, dtype=pl.Float64).alias("x"), "column 'x' has nulls"),
+        (pl.lit(None, dtype=pl.Int64).alias("interval"), "column 'interval' has nulls"),
     ],
 )
 def test_other_frames_are_refused(change: pl.Expr, sentence: str) -> None:
