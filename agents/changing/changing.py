@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from agents.changing.requests import Amend, Kind, Number
 from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from agents.jobs.definition import Definition, changed_options, load_definition
+from agents.jobs.durations import duration
 from agents.jobs.intervals import interval_ms_of, numbering_of
 from agents.jobs.joins import reads_jobs
 from agents.jobs.query import columns_read, parse_query
-from agents.jobs.steps import duration
 from agents.masters.listing import definition_of
 from agents.masters.results import Json
 from agents.requests import Describe

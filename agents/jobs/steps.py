@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from agents.jobs.durations import duration
+
 Json = dict[str, Any]
-_UNITS = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "minute"), (1_000, "second"))
 _STRAGGLERS = {
     "late": "its data rides in its next snapshot, and revises the result",
     "drop": "its data of those intervals is dropped",
@@ -85,27 +86,6 @@ def _master(facts: Json) -> list[str]:
     if facts["options"]["application"]:
         found.append(f"tell the application {facts['options']['application']} of each result; it speaks to every agent")
     return found
-
-
-def duration(length_ms: int) -> str:
-    """Write a length of time in its largest whole unit."""
-    for unit_ms, word in _UNITS:
-        if length_ms and length_ms % unit_ms == 0:
-            count = length_ms // unit_ms
-            return f"{count} {word}" + ("s" if count > 1 else "")
-    return f"{length_ms} ms"
-
-
-def rough_duration(length_ms: int) -> str:
-    """Write a length of time in its two largest units, with "about" where that is not all of it."""
-    parts: list[str] = []
-    left_ms = length_ms
-    for unit_ms, word in _UNITS:
-        count = left_ms // unit_ms
-        if count and len(parts) < 2:
-            parts.append(f"{count} {word}" + ("s" if count > 1 else ""))
-            left_ms -= count * unit_ms
-    return ("about " if parts and left_ms else "") + (" ".join(parts) or f"{length_ms} ms")
 
 
 def _listed(words: Sequence[str]) -> str:

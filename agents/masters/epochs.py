@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agents.errors import JobError
+from agents.jobs.durations import duration
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
-from agents.jobs.steps import duration
 from agents.jobs.versions import Versions
 from agents.masters.results import Span
 

@@ -73,7 +73,7 @@ def _head(found: Json) -> list[tuple[str, str]]:
 
 
 def _plan(found: Json) -> list[tuple[str, str]]:
-    from agents.jobs.steps import duration
+    from agents.jobs.durations import duration
 
     rows = [
         ("source", found["source"]),

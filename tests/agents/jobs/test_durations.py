@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.jobs.durations import parse_duration_ms
+from agents.jobs.durations import duration, parse_duration_ms, rough_duration
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,32 @@ def test_a_window_takes_only_what_spark_takes() -> None:
     assert parse_duration_ms("interval 1 hour 30 minutes", spark=True) == 5_400_000
     with pytest.raises(ValueError, match="5 minutes"):
         parse_duration_ms("30s", spark=True)
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "0 ms"),
+        (1_500, "1500 ms"),
+        (1_000, "1 second"),
+        (90_000, "90 seconds"),
+        (3_600_000, "1 hour"),
+        (172_800_000, "2 days"),
+    ],
+)
+def test_lengths_of_time_have_their_largest_whole_unit(length_ms: int, text: str) -> None:
+    assert duration(length_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "text"),
+    [
+        (0, "0 ms"),
+        (3_600_000, "1 hour"),
+        (601_000, "10 minutes 1 second"),
+        (799_998_000, "about 9 days 6 hours"),
+        (1_001, "about 1 second"),
+    ],
+)
+def test_rough_lengths_of_time_have_their_two_largest_units(length_ms: int, text: str) -> None:
+    assert rough_duration(length_ms) == text

@@ -15,7 +15,6 @@ from agents.jobs.definition import load_definition
 from agents.jobs.explaining import RUNNING, explain_definition, explain_plan
 from agents.jobs.joins import Joined, Use, clock_query
 from agents.jobs.plan import compile_job
-from agents.jobs.steps import duration, rough_duration
 from agents.jobs.types import SqlType
 from tests.agents.plans import CUMULATIVE, plan_of
 
@@ -139,35 +138,6 @@ def test_types_that_work_together_are_found_where_no_single_one_does() -> None:
 def test_what_no_types_mend_is_said(query: str, said: str) -> None:
     with pytest.raises(JobSpecError, match=said):
         explain(query, {})
-
-
-@pytest.mark.parametrize(
-    ("length_ms", "text"),
-    [
-        (0, "0 ms"),
-        (1_500, "1500 ms"),
-        (1_000, "1 second"),
-        (90_000, "90 seconds"),
-        (3_600_000, "1 hour"),
-        (172_800_000, "2 days"),
-    ],
-)
-def test_lengths_of_time_have_their_largest_whole_unit(length_ms: int, text: str) -> None:
-    assert duration(length_ms) == text
-
-
-@pytest.mark.parametrize(
-    ("length_ms", "text"),
-    [
-        (0, "0 ms"),
-        (3_600_000, "1 hour"),
-        (601_000, "10 minutes 1 second"),
-        (799_998_000, "about 9 days 6 hours"),
-        (1_001, "about 1 second"),
-    ],
-)
-def test_rough_lengths_of_time_have_their_two_largest_units(length_ms: int, text: str) -> None:
-    assert rough_duration(length_ms) == text
 
 
 def test_a_job_over_other_jobs_is_explained_by_what_its_master_asks_for() -> None:
