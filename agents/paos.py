@@ -14,6 +14,7 @@ import polars as pl
 
 from agents.jobs.versions import Versions
 from cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
+from cbt.frames import joined
 from overlay.decoding import read_msgpack
 
 #: Which kind of PAOs, as `agents.jobs.versions.Version.states` has it.
@@ -76,7 +77,7 @@ class Paos:
                 parts[0] = frame
             elif frame.height or not parts:
                 parts.append(frame)
-        return {states: parts[0] if len(parts) == 1 else pl.concat(parts) for states, parts in frames.items()}
+        return {states: joined(parts) for states, parts in frames.items()}
 
     @property
     def blocks(self) -> Mapping[int, bytes]:
@@ -99,9 +100,11 @@ class Paos:
 
 def between(frame: pl.DataFrame, first: int | None, last: int | None) -> pl.DataFrame:
     """Return a frame's rows of these intervals, both ends included: mostly itself, and looking at that is no query."""
-    lowest, highest = extent(frame) or (0, -1)
-    first, last = lowest if first is None else first, highest if last is None else last
-    if first <= lowest and highest <= last:
+    found = extent(frame)
+    if found is None:
+        return frame
+    first, last = found[0] if first is None else first, found[1] if last is None else last
+    if first <= found[0] and found[1] <= last:
         return frame
     return frame.filter(pl.col(INTERVAL).is_between(first, last))
 

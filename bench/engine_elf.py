@@ -24,12 +24,12 @@ with loading():
     from agents.jobs.definition import Definition, Options
     from agents.jobs.plan import compile_job
     from agents.jobs.types import SqlType
+    from agents.paos import by_interval
     from agents.payload import unpack
     from agents.privacy.redaction import Redactor
     from agents.sources.format import make_format
     from agents.sources.tail import Tail
     from agents.worker import Worker
-    from cbt.schema import INTERVAL
 
 #: The largest that an agent can be told to read at a time.
 CHUNK_BYTES = 12 << 20
@@ -78,8 +78,8 @@ def _take(worker: Worker, watermark_ms: int, panes: dict[int, list[pl.DataFrame]
     for snapshot in worker.seal(watermark_ms):
         if snapshot.payload is not None:
             _, paos = unpack(snapshot.payload, worker.plan)
-            for (interval,), part in paos.by_states()[0].partition_by(INTERVAL, as_dict=True).items():
-                panes.setdefault(int(interval), []).append(part)
+            for interval, part in by_interval(paos.by_states()[0]):
+                panes.setdefault(interval, []).append(part)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 
 from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
+from cbt.frames import joined
 from cbt.schema import INTERVAL, PaoSchema
 
 #: A column of zeros, where a frame would have no columns and so no rows.
@@ -47,7 +48,7 @@ def creator(schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> Callable
             slots = [slot.alias(column) for column, slot in aggregate.slot(name, pl.col(name)).items()]
             parts.append(_grouped(items, [*by, *slots], aggregate.create(name, pl.col(name))))
         frames = [completed(part, schema, {INTERVAL: first}) for part in parts]
-        return frames[0] if len(frames) == 1 else pl.concat(frames)
+        return joined(frames)
 
     return reduce
 

@@ -21,9 +21,10 @@ from agents.history.labels import Labels
 from agents.history.mending import holes, stand_ins
 from agents.jobs.versions import Compiled, Versions
 from agents.masters.results import Label
+from agents.paos import between
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
-from cbt import INTERVAL, PaoDecodeError, decode, encode
+from cbt import PaoDecodeError, decode, encode
 from cbt.placed import Placed, encode_placed
 from cbt.schema import PaoSchema
 from overlay.contract import NEVER
@@ -137,7 +138,7 @@ class Past:
         for key in list(self.labels.holding(first, last)):
             rows, label = self.pane(key), self.labels[key]
             whole = first <= label.previous + 1 and label.through <= last
-            yield rows if whole else rows.filter(pl.col(INTERVAL).is_between(first, last))
+            yield rows if whole else between(rows, first, last)
 
     def entries(self, change: Change) -> dict[int, Entry]:
         """Return what is to be kept beside the frames of the panes that a change touches."""

@@ -24,7 +24,8 @@ from agents.jobs.versions import Compiled, Versions
 from agents.masters.results import Json, Label, Runs
 from agents.masters.state import MasterState
 from agents.masters.uptake import NEVER_YET, begun, paused
-from cbt import INTERVAL, PaoSchema
+from agents.paos import between, by_interval
+from cbt import PaoSchema
 from overlay.contract import NEVER
 from overlay.rollup.succession import counted_through
 
@@ -169,9 +170,9 @@ def spliced(history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame,
         rest = history.pane(key)
         if label.previous < load.first - 1:
             left = replace(label, through=load.first - 1)
-            panes[left.through] = left, rest.filter(pl.col(INTERVAL) < load.first)
+            panes[left.through] = left, between(rest, None, load.first - 1)
         if label.through > load.last:
-            panes[label.through] = replace(label, previous=load.last), rest.filter(pl.col(INTERVAL) > load.last)
+            panes[label.through] = replace(label, previous=load.last), between(rest, load.last + 1, None)
     for key, (label, frame) in panes.items():
         was = before.get(key)
         again = was is not None and is_in(known, key) and load.first <= key <= load.last
@@ -191,7 +192,7 @@ def spliced(history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame,
 
 def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> Iterator[tuple[Label, pl.DataFrame]]:
     """Yield a pane for each interval that has rows, and one for each run of others between them."""
-    parts = {interval: part for (interval,), part in rows.partition_by(INTERVAL, as_dict=True).items()}
+    parts = dict(by_interval(rows))
     previous, empty = load.first - 1, schema.empty()
     for interval in sorted(parts):
         if previous < interval - 1:

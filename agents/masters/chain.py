@@ -26,6 +26,7 @@ from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.masters.results import Label, Span
 from agents.masters.state import Base
+from agents.paos import between
 from agents.store.checksums import DamagedError
 from agents.store.panes import Kind, Panes, Place
 from cbt import INTERVAL, PaoDecodeError, PaoSchema, decode
@@ -323,7 +324,7 @@ class _Overlay:
         schema = self._versions.at(last).plan.schema
         first = max(first, self._versions.at(last).version.begins)
         frames = [self._pane(key) for key in self._holding(first, last)]
-        return schema.merge_window([frame.filter(pl.col(INTERVAL).is_between(first, last)) for frame in frames])
+        return schema.merge_window([between(frame, first, last) for frame in frames])
 
     def is_empty(self, first: int, last: int) -> bool:
         """Tell whether these intervals have no rows."""

@@ -9,6 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from agents.jobs.plan import Plan
+from agents.paos import between
 from cbt import INTERVAL, split
 from elf.client.results import Intervals
 from elf.offline.asking import DescribingClient, Reach
@@ -39,7 +40,7 @@ class Loader:
         """Make what can be loaded of the rows of a run of intervals, both ends included; in any thread."""
         for begin, end in whole_runs(self._coverage.bounds, first, last):
             missing = self._coverage.missing(begin)
-            run = rows.filter(pl.col(INTERVAL).is_between(begin, end))
+            run = between(rows, begin, end)
             for part, (reach, own) in enumerate(
                 zip(self._reaches, split(run, self._plan.schema, len(self._reaches)), strict=True)
             ):
