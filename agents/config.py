@@ -13,7 +13,7 @@ import re
 
 import msgspec
 
-from agents.archive.remote import check_url
+from agents.archive.urls import check_url
 from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.durations import parse_duration_ms
 from overlay.contract import OverlaySettings
@@ -245,8 +245,8 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        if not 65_536 <= self.chunk_bytes <= 12 << 20:
-            raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 12582912")
+        if not 65_536 <= self.chunk_bytes <= 16 << 20:
+            raise ConfigError(f"agent.chunk_bytes = {self.chunk_bytes}: use 65536 to 16777216")
 
 
 class FunctionsSection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from agents.paos import Paos
 from agents.payload import Notes, Runs, pack
-from overlay.messages import PAYLOAD_BYTES_MAX
+from overlay.contract import PAYLOAD_BYTES_MAX
 
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
 SNAPSHOT_BYTES_MAX = PAYLOAD_BYTES_MAX - (64 << 10)

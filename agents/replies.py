@@ -24,8 +24,8 @@ from agents.errors import (
     UnknownJobError,
 )
 from cbt.codec import PaoDecodeError, decompressed
+from overlay.contract import PAYLOAD_BYTES_MAX
 from overlay.decoding import read_msgpack
-from overlay.messages import PAYLOAD_BYTES_MAX
 
 #: A reply that is longer is compressed.
 PLAIN_BYTES_MAX = 256 << 10

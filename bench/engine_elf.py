@@ -32,7 +32,7 @@ with loading():
     from agents.worker import Worker
 
 #: The largest that an agent can be told to read at a time.
-CHUNK_BYTES = 12 << 20
+CHUNK_BYTES = 16 << 20
 
 
 def main(name: str, path: str) -> None:
@@ -52,7 +52,13 @@ def main(name: str, path: str) -> None:
     redactor = Redactor(PrivacySection(), derived=query.format != "json")
     panes: dict[int, list[pl.DataFrame]] = {}
     newest_ms = 0
-    while chunk := tail.read(CHUNK_BYTES):
+
+    def step() -> bool:
+        """Read and process one chunk, as an agent's pump does: it is let go before the next one is read."""
+        nonlocal newest_ms
+        chunk = tail.read(CHUNK_BYTES)
+        if chunk is None:
+            return False
         parsed = log.parse(chunk.data, plan.columns, redactor.literals([plan.literals]))
         if not parsed.counters.balanced or parsed.counters.rejected:
             sys.exit(f"lines were lost: {parsed.counters}")
@@ -60,6 +66,10 @@ def main(name: str, path: str) -> None:
             newest_ms = max(newest_ms, parsed.events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
             worker.insert(redactor.events(parsed.events))
             _take(worker, newest_ms, panes)
+        return True
+
+    while step():
+        pass
     _take(worker, newest_ms + 3_600_000, panes)
     rows: list[list[object]] = []
     if plan.window is None:

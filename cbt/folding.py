@@ -73,7 +73,7 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
     columns = [*map(pl.col, by), *finals]
     slotted = _slotted(schema)
     if not slotted:
-        return _evaluated(paos, columns, schema).select(*by, *(name for name, _ in schema.aggregates))
+        return _picked(_evaluated(paos, columns, schema), by, schema)
     # One more key, for the queries that have none.
     paos, keys = paos.with_columns(pl.lit(0, dtype=pl.Int8).alias(_ONE)), [*by, _ONE]
     columns.append(pl.col(_ONE))
@@ -88,12 +88,17 @@ def finish(paos: pl.DataFrame, schema: PaoSchema) -> pl.DataFrame:
         joined = result.join(part, keys, "left", nulls_equal=True)
         empty = pl.Series(name, [aggregate.nothing], dtype=aggregate.output)
         result = joined.with_columns(pl.col(name).cast(aggregate.output).fill_null(pl.lit(empty).first()))
-    return result.select(*by, *(name for name, _ in schema.aggregates))
+    return _picked(result, by, schema)
+
+
+def _picked(result: pl.DataFrame, by: Sequence[str], schema: PaoSchema) -> pl.DataFrame:
+    return pl.DataFrame([result[name] for name in (*by, *(name for name, _ in schema.aggregates))])
 
 
 def _evaluated(plain: pl.DataFrame, columns: Sequence[pl.Expr], schema: PaoSchema) -> pl.DataFrame:
     try:
-        return plain.select(columns)
+        # One after the other: most results are so small that what they cost is calls.
+        return plain.select_seq(columns)
     except AggregateOverflow as error:
         text = str(error).partition("\n")[0]
         column = next(name for name, _ in schema.aggregates if f"'{name}'" in text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from overlay.contract import ControlState, OverlaySettings, Record, RollupState
+from overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState
 from overlay.control.flood import Flood
 from overlay.control.machine import Control
 from overlay.effects import (
@@ -34,7 +34,6 @@ from overlay.effects import (
 from overlay.errors import OverlayError
 from overlay.ids import Contact
 from overlay.messages import (
-    PAYLOAD_BYTES_MAX,
     Accept,
     Compare,
     ControlAsk,

@@ -17,6 +17,10 @@ from overlay.settings import OverlaySettings as OverlaySettings
 
 #: "Nothing was ever committed": lower than any interval index.
 NEVER = -(1 << 62)
+#: Largest message, before compression; also the most that a compressed one may grow to.
+MESSAGE_BYTES_MAX = 16 << 20
+#: Largest payload or body inside a message; the rest is room for names (70,000 contributors of 14 characters).
+PAYLOAD_BYTES_MAX = MESSAGE_BYTES_MAX - (1 << 20)
 #: Largest body of a control entry: a filter, a switch, a short list; larger content belongs in a record.
 CONTROL_BYTES_MAX = 256 << 10
 #: Most entries a tree's control log retains, and most bytes in their bodies: a day of one entry every 90 s.
@@ -280,7 +284,7 @@ class Overlay(Protocol):
         False: a verdict through here was handled already, so there is nothing to send; or we are no member.
 
         Raises:
-            OverlayError: the payload is over `messages.PAYLOAD_BYTES_MAX` (15 MiB).
+            OverlayError: the payload is over `PAYLOAD_BYTES_MAX` (15 MiB).
         """
         ...
 

@@ -12,16 +12,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.contract import CONTROL_ENTRIES_MAX, Absence, LogEntry, Mark, Record
+from overlay.contract import CONTROL_ENTRIES_MAX, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX, Absence, LogEntry, Mark, Record
 from overlay.errors import DecodeError
 from overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Interval, Serial, WireMessage, check_address
 from overlay.group.messages import GroupMessage
 from overlay.ids import Contact, parse_address
 
-#: Largest message, before compression; also the most that a compressed one may grow to.
-MESSAGE_BYTES_MAX = 16 << 20
-#: Largest payload or body inside a message; the rest is room for names (70,000 contributors of 14 characters).
-PAYLOAD_BYTES_MAX = MESSAGE_BYTES_MAX - (1 << 20)
 #: Largest body of a record; job definitions are a few KiB.
 RECORD_BYTES_MAX = 256 << 10
 #: Longest key of a record, in characters.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -17,47 +16,17 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from agents.archive.layout import ArchiveError
+from agents.archive.urls import BUCKETS, PACKAGES, check_url
 
 _T = TypeVar("_T")
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
-#: What has to be installed for the schemes that Spark reads, too.
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
-_PACKAGES |= {"hdfs": "pyarrow"}
-#: Whose names have no user in them: what stands before an @ is a key.
-_BUCKETS = ("s3", "s3a", "gs", "gcs")
 #: Where a file appears when it has been sent as a whole, and a rename would send it once more.
-_OBJECT_STORES = {*_BUCKETS, "abfs", "abfss", "az"}
+_OBJECT_STORES = {*BUCKETS, "abfs", "abfss", "az"}
 #: How the name of a file begins that is being written; hidden from readers, as all that begins with `_`.
 NEW = "_new-"
 
 
 class StoreError(ArchiveError, OSError):
     """A store cannot be used, or does not answer now."""
-
-
-def is_url(text: str) -> bool:
-    """Tell a URL from a path of this machine."""
-    return _URL.fullmatch(text) is not None
-
-
-def check_url(url: str) -> None:
-    """Check how a URL of an archive is written; whether it can be reached is `open_url`'s to find out.
-
-    Raises:
-        ValueError: it is none, or holds what must not be in it; the text does not repeat a secret.
-    """
-    if not is_url(url):
-        raise ValueError("no URL; write it like s3://bucket/elf")
-    parts = urlsplit(url)
-    if parts.password is not None or (parts.scheme in _BUCKETS and parts.username is not None):
-        raise ValueError(
-            "a URL with credentials, which logs and reports would show; leave them out, and give them where "
-            f"{_PACKAGES.get(parts.scheme, 'its package')} looks for them: environment, profile or role"
-        )
-    if parts.query or parts.fragment:
-        raise ValueError("a URL with ? or #; use the scheme, the bucket or host, and the path only")
-    if parts.scheme == "file" and parts.netloc:
-        raise ValueError("a file URL with a host; write it with three slashes, file:///srv/elf")
 
 
 def open_url(url: str) -> Remote:
@@ -81,7 +50,7 @@ def open_url(url: str) -> Remote:
     try:
         store, root = url_to_fs(url, use_listings_cache=False)
     except ImportError as error:
-        package = _PACKAGES.get(scheme)
+        package = PACKAGES.get(scheme)
         advice = f"install it with: pip install {package}" if package else str(error)
         raise StoreError(f"{url}: the package for {scheme}:// is not installed; {advice}") from None
     except ValueError as error:

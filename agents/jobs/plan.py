@@ -203,7 +203,8 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def _shown(self, ranked: pl.DataFrame) -> pl.DataFrame:
         """Return the columns of a result under their names for people."""
         names, _ = self._names
-        return ranked.select(pl.col(name).alias(out) for name, (out, _) in zip(names, self.output, strict=True))
+        # Not `select`, which is a query: most results are small.
+        return pl.DataFrame([ranked[name].alias(out) for name, (out, _) in zip(names, self.output, strict=True)])
 
 
 #: Definition, as bytes, with the types of its source -> its plan, for as long as somebody has it.

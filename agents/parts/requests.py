@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from agents.jobs.versions import VERSIONS_MAX, Version
+from overlay.contract import PAYLOAD_BYTES_MAX
 from overlay.fields import AppId, Interval
-from overlay.messages import PAYLOAD_BYTES_MAX
 
 #: Most agents that are named as missing.
 AGENTS_MAX = 10_000

@@ -23,10 +23,9 @@ from agents.replication.keeping import Keep, KeepCheckpoint
 from agents.replies import value_of
 from agents.requests import JobRecord, contact_at, encode
 from agents.store.checkpoints import Checkpoints, Snapshot, Whole
-from overlay.contract import NEVER
+from overlay.contract import NEVER, PAYLOAD_BYTES_MAX
 from overlay.errors import OverlayError
 from overlay.ids import Contact, distance
-from overlay.messages import PAYLOAD_BYTES_MAX
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
-from agents.archive.remote import is_url, open_url
+from agents.archive.remote import open_url
+from agents.archive.urls import is_url
 from elf.offline.session import OfflineError
 
 #: What Hadoop calls stores that go by another name elsewhere.

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from overlay.contract import MESSAGE_BYTES_MAX
 from overlay.errors import DecodeError
 from overlay.links.wire import BODY_BYTES_MAX, Buffer
-from overlay.messages import (
-    MESSAGE_BYTES_MAX,
-    Announce,
-    Contribution,
-    Message,
-    Presence,
-    Records,
-    Reply,
-    Request,
-    Retire,
-)
+from overlay.messages import Announce, Contribution, Message, Presence, Records, Reply, Request, Retire
 
 #: Most that msgpack adds to a batch, and to each message in it.
 HEAD_BYTES = 5

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import msgspec
 
-from overlay.contract import NEVER
-from overlay.messages import PAYLOAD_BYTES_MAX, Claim
+from overlay.contract import NEVER, PAYLOAD_BYTES_MAX
+from overlay.messages import Claim
 from overlay.rollup.claims import Bag, Choice
 
 

@@ -20,7 +20,7 @@ from agents.errors import (
     UnknownJobError,
 )
 from agents.replies import PLAIN_BYTES_MAX, REPLY_BYTES_MAX, Reply, encode_reply, reply_of_error, value_of
-from overlay.messages import PAYLOAD_BYTES_MAX
+from overlay.contract import PAYLOAD_BYTES_MAX
 
 ROWS = [{"user": f"u{number % 50_000}", "n": number % 97, "cents": number * 31 % 9_973} for number in range(20_000)]
 

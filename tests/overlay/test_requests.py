@@ -11,9 +11,10 @@ import pytest
 
 from overlay import messages
 from overlay import requests as requests_module
+from overlay.contract import PAYLOAD_BYTES_MAX
 from overlay.errors import NotFoundError, OverlayError, UnreachableError
 from overlay.ids import Contact, distance
-from overlay.messages import HOPS_MAX, PAYLOAD_BYTES_MAX, Reply, Request
+from overlay.messages import HOPS_MAX, Reply, Request
 from overlay.requests import ACCEPTED, FOUND, UNREACHABLE, Requests
 from overlay.sim.loop import SimLoop
 

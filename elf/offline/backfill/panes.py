@@ -18,7 +18,7 @@ from cbt.aggregates import Slotted
 from cbt.folding import completed
 from elf.offline.backfill.states import TIMES, VALUE
 from elf.offline.session import OfflineError
-from overlay.messages import PAYLOAD_BYTES_MAX
+from overlay.contract import PAYLOAD_BYTES_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

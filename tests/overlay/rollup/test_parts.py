@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import NEVER, Absence, Record, RollupState, RosterEntry, Verdict
+from overlay.contract import NEVER, PAYLOAD_BYTES_MAX, Absence, Record, RollupState, RosterEntry, Verdict
 from overlay.control.records import RecordMap
-from overlay.messages import PAYLOAD_BYTES_MAX, RECORD_BYTES_MAX, Announce, Claim, Settle, Status
+from overlay.messages import RECORD_BYTES_MAX, Announce, Claim, Settle, Status
 from overlay.rollup.barrier import Barrier
 from overlay.rollup.claims import OWN, Bag
 from overlay.rollup.ledger import Ledger
