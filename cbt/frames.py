@@ -47,11 +47,22 @@ class FrameFormat(msgspec.Struct, frozen=True):
             own = states if rows is None else [state[rows] for state in states]
             yield Rows(words, self.layout.order(words), own)
 
+    def to_padded_rows(self, frame: pl.DataFrame, words_max: int) -> Rows | None:
+        """Turn a valid frame, which has rows, into rows of one width for all; None where that is too wide. O(rows)."""
+        encoded = self.layout.encode_padded(frame, words_max)
+        return encoded and Rows(*encoded, [_to_state(frame[name]) for name in self.states])
+
+    def by_width(self, rows: Rows) -> Rows:
+        """Put sorted rows of one width for all into the order of a flush: by the width of each key's own text."""
+        widths = self.layout.widths(rows.words)
+        return rows.take(np.argsort(widths, kind="stable")) if (widths != widths[0]).any() else rows
+
     def to_frame(self, rows: Rows) -> pl.DataFrame:
         """Turn rows into a frame. O(rows)."""
         keys = self.layout.decode(rows.words)
         pairs = zip(self.states.items(), rows.states, strict=True)
-        return pl.DataFrame(keys | {name: _from_state(state, dtype) for (name, dtype), state in pairs})
+        named = keys | {name: _from_state(state, dtype) for (name, dtype), state in pairs}
+        return pl.DataFrame([series.alias(name) for name, series in named.items()])
 
     def numbers(self, frame: pl.DataFrame) -> list[npt.NDArray[Any]]:
         """The states of a valid frame as arrays, where none is text or bytes."""
@@ -95,4 +106,6 @@ def _from_state(state: State, dtype: pl.DataType) -> pl.Series:
     if dtype == pl.Boolean:
         return pl.Series(state != 0)
     series = pl.Series(state)
+    if series.dtype == dtype:
+        return series
     return (series.cast(pl.Int32) if dtype in _NARROW else series).cast(dtype)

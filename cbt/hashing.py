@@ -53,3 +53,23 @@ def hash_words(words: Sequence[Words], keys: int) -> Words:
         hashed *= _ROUND
         hashed ^= np.right_shift(hashed, np.uint64(29), out=shifted)
     return mix64(hashed)
+
+
+def hash_padded(words: Sequence[Words], counts: Words) -> Words:
+    """Hash keys of several widths that stand side by side, each as `hash_words` hashes its own words.
+
+    Args:
+        words: columns of key words, shape (keys,); at most `WIDE_WORDS`.
+        counts: how many of these are each key's own; what follows is not looked at.
+
+    Returns:
+        Shape (keys,).
+    """
+    hashed = counts.copy()
+    least = int(counts.min(initial=len(words)))
+    for number, word in enumerate(words):
+        mixed = hashed ^ word
+        mixed *= _ROUND
+        mixed ^= mixed >> np.uint64(29)
+        hashed = mixed if number < least else np.where(counts > number, mixed, hashed)
+    return mix64(hashed)

@@ -33,7 +33,7 @@ FEW_ROWS = 4_096
 _NUMBER = np.uint64(ROWS_MAX - 1)
 _LEAST = -(2**63)
 #: Parts of so many rows and words are read out together: each costs what a thousand rows do.
-_SHORT_ROWS, _NARROW_WORDS = 2_048, 16
+_SHORT_ROWS, NARROW_WORDS = 2_048, 16
 
 
 class Rows(msgspec.Struct, eq=False):
@@ -168,7 +168,7 @@ def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
 def together(parts: Sequence[Rows]) -> list[Rows]:
     """Put neighbours that are few and narrow into one, as wide as the widest: to read out, not to merge. O(rows)."""
     found: list[Rows] = []
-    for few, group in itertools.groupby(parts, lambda part: len(part) <= _SHORT_ROWS and part.width <= _NARROW_WORDS):
+    for few, group in itertools.groupby(parts, lambda part: len(part) <= _SHORT_ROWS and part.width <= NARROW_WORDS):
         own = list(group)
         found += [_side_by_side(own)] if few and len(own) > 1 else own
     return found

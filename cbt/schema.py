@@ -13,7 +13,7 @@ from cbt.aggregates.contract import Aggregate
 from cbt.aligned import added, leads, subtracted
 from cbt.frames import FrameFormat, joined
 from cbt.reducing import Combiner, combiner, reducer
-from cbt.rows import Reduce, sort, subtract, together
+from cbt.rows import FEW_ROWS, NARROW_WORDS, Reduce, sort, subtract, together
 from cbt.words import KeyLayout
 
 #: The first key of every PAO: the index of its interval, start_ms // interval_ms.
@@ -97,9 +97,26 @@ class PaoSchema(msgspec.Struct, frozen=True, dict=True):
         Raises:
             AggregateOverflow: an exact sum left its range.
         """
-        widths = self.format.widths(frame for frame in frames if frame.height)
+        filled = [frame for frame in frames if frame.height]
+        if sum(frame.height for frame in filled) <= FEW_ROWS and (few := self._few(filled)) is not None:
+            return few
+        widths = self.format.widths(filled)
         merged = [rows for _, parts in sorted(widths.items()) for rows in sort(parts, self.reduce)]
         return joined([self.format.to_frame(rows) for rows in together(merged)]) if merged else self.empty()
+
+    def _few(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+        """Merge few rows in one go whatever their widths, each of which costs what a thousand rows do."""
+        for frame in frames:
+            self.format.validate(frame)
+        if not frames:
+            return None
+        # Frames of one schema may have its columns in any order; putting them in one is a query.
+        frame = joined([each if each.columns == [*self.columns] else each.select(*self.columns) for each in frames])
+        rows = self.format.to_padded_rows(frame, NARROW_WORDS)
+        if rows is None:
+            return None
+        (merged,) = sort([rows], self.reduce)
+        return self.format.to_frame(self.format.by_width(merged))
 
     def merge_window(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
         """Merge PAO frames of several intervals into one row per (keys, slots), without the `interval` column."""

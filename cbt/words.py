@@ -18,7 +18,7 @@ import polars as pl
 
 from cbt import columns, strings
 from cbt.columns import Columns, Index
-from cbt.hashing import Words, hash_words, mix64
+from cbt.hashing import Words, hash_padded, hash_words, mix64
 
 #: Rows are ordered by the upper bits of the hash; the lower ones leave room for a row number while sorting.
 ORDER_BITS = 40
@@ -87,10 +87,7 @@ class KeyLayout(msgspec.Struct, frozen=True, dict=True):
 
     def order(self, words: Columns) -> Words:
         """The place of each key in the tree's order: upper bits of its hash, `interval` mixed in. O(keys)."""
-        hashed = self.partition_hash(words)
-        hashed ^= mix64(words[0][:1] if columns.is_constant(words[0]) else words[0])
-        hashed &= ORDER_MASK
-        return hashed
+        return self._placed(self.partition_hash(words), words[0])
 
     def partition_hash(self, words: Columns) -> Words:
         """The fixed hash of each key without its interval. O(keys)."""
@@ -108,15 +105,7 @@ class KeyLayout(msgspec.Struct, frozen=True, dict=True):
         if not self.texts:
             yield None, head
             return
-        series = [frame[name] for name in self.texts]
-        sizes = [strings.sizes(column) for column in series]
-        for column, size in zip(series, sizes, strict=True):
-            length = size + np.uint64(1)
-            if column.null_count():
-                length[column.is_null().to_numpy()] = 0
-            head.append(columns.simplified(length))
-        text = strings.Texts(strings.joined(series))
-        total = sizes[0] if len(sizes) == 1 else functools.reduce(np.add, sizes)
+        text, total = self._text(frame, head)
         widths = np.searchsorted(WIDTHS * 8, total.view(np.int64)) if total.max() > 8 * WIDTHS[0] else None
         if widths is None:
             yield None, head + text.words(total, int(WIDTHS[0]))
@@ -126,6 +115,32 @@ class KeyLayout(msgspec.Struct, frozen=True, dict=True):
             rows = np.flatnonzero(widths == width)
             top = [columns.take(word, rows) for word in head]
             yield rows, top + text.words(total, int(WIDTHS[width]), rows)
+
+    def encode_padded(self, frame: pl.DataFrame, words_max: int) -> tuple[Columns, Words] | None:
+        """Turn the key columns of a frame, which has rows, into words of one width for all, that of the longest text.
+
+        Args:
+            frame: the keys, among other columns.
+            words_max: of a key; at most `WIDE_WORDS`.
+
+        Returns:
+            The words, and the place of each key in the tree's order; None where a key would need more words.
+        """
+        head = self._head(frame)
+        if not self.texts:
+            return head, self.order(head)
+        text, total = self._text(frame, head)
+        own = WIDTHS.take(np.searchsorted(WIDTHS * 8, total.view(np.int64)))
+        widest = int(own.max())
+        if len(head) + widest > words_max:
+            return None
+        words = head + text.words(total, widest)
+        hashed = hash_padded(words[1:], (own + (len(head) - 1)).view(np.uint64))
+        return words, self._placed(hashed, words[0])
+
+    def widths(self, words: Columns) -> Index:
+        """The width of each key's own text, of keys of one width for all, in words. O(keys)."""
+        return WIDTHS.take(np.searchsorted(WIDTHS * 8, self.text_bytes(words).view(np.int64)))
 
     def decode(self, words: Columns) -> dict[str, pl.Series]:
         """Turn words back into key columns, in the layout's order."""
@@ -138,6 +153,24 @@ class KeyLayout(msgspec.Struct, frozen=True, dict=True):
         series |= dict(zip(self.texts, strings.from_words(words[self.text_at :], lengths), strict=True))
         interval = pl.Series(words[0].view(np.int64))
         return {name: (series[name] if number else interval) for number, (name, _) in enumerate(self.columns)}
+
+    def _placed(self, hashed: Words, intervals: Words) -> Words:
+        """Make keys' places of their partition hashes, in their place."""
+        hashed ^= mix64(intervals[:1] if columns.is_constant(intervals) else intervals)
+        hashed &= ORDER_MASK
+        return hashed
+
+    def _text(self, frame: pl.DataFrame, head: Columns) -> tuple[strings.Texts, Words]:
+        """Add the lengths of a key's strings to its head; returns all its text, and the bytes of each key's."""
+        series = [frame[name] for name in self.texts]
+        sizes = [strings.sizes(column) for column in series]
+        for column, size in zip(series, sizes, strict=True):
+            length = size + np.uint64(1)
+            if column.null_count():
+                length[column.is_null().to_numpy()] = 0
+            head.append(columns.simplified(length))
+        total = sizes[0] if len(sizes) == 1 else functools.reduce(np.add, sizes)
+        return strings.Texts(strings.joined(series)), total
 
     def _head(self, frame: pl.DataFrame) -> Columns:
         """Fill the words before the lengths."""

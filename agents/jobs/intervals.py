@@ -69,13 +69,17 @@ def check_options(definition: Definition, window: Window | None) -> None:
         )
 
 
-def check_beside(definition: Definition) -> None:
+def check_beside(definition: Definition, query: Query | None = None) -> None:
     """Refuse options beside which the query cannot run, whatever types its columns have.
+
+    Args:
+        definition: the job.
+        query: its query; parsed unless given.
 
     Raises:
         JobSpecError: there is one, or the query is none.
     """
-    query = parse_query(definition.query)
+    query = query or parse_query(definition.query)
     check_options(definition, query.window)
     if query.last is not None:
         check_iterating(query, definition.options)

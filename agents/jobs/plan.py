@@ -256,7 +256,7 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         raise refused(query.select, f"trees = {options.trees} spreads keys over trees, and here are none", hint)
     if not mapped.keys and not mapped.aggregates and query.window is None:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
-    check_beside(definition)
+    check_beside(definition, query)
     numbering = Numbering(interval_ms_of(definition, query.window), definition.shift)
     inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]

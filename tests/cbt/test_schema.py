@@ -22,7 +22,7 @@ SCHEMA = PaoSchema(
 )
 row = st.tuples(
     st.integers(0, 2),
-    st.none() | st.sampled_from(["", "a", "b" * 20, "c" * 600]),
+    st.none() | st.sampled_from(["", "a", "b" * 20, "b" * 21, "c" * 40, "c" * 600]),
     st.none() | st.integers(0, 2),
     st.integers(1, 9),
     st.text(max_size=2),
@@ -70,6 +70,16 @@ def test_merge_window_groups_by_keys_alone(given: list[list[tuple[object, ...]]]
     found = SCHEMA.merge_window(parts)
     assert "interval" not in found.columns
     assert_same(found, grouped(pl.concat([SCHEMA.empty(), *parts]), ["k", "i"]), ["k", "i"])
+
+
+@settings(max_examples=60)
+@given(frames)
+def test_few_rows_merge_to_what_they_would_among_many(given: list[list[tuple[object, ...]]]) -> None:
+    parts = [made(rows) for rows in given]
+    merged = SCHEMA.merge(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cbt.schema.FEW_ROWS", -1)
+        assert SCHEMA.merge(parts).equals(merged)
 
 
 def test_merging_again_changes_nothing() -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt import columns
+from cbt.hashing import WIDE_WORDS
 from cbt.words import ORDER_MASK, WIDTHS, KeyLayout
 
 floats = st.none() | st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, 5e-324]) | st.floats()
@@ -100,3 +101,21 @@ def test_more_columns_than_one_word_has_nulls_are_refused() -> None:
     KeyLayout((("interval", pl.Int64()), *((f"k{n}", pl.Int64()) for n in range(64))))
     with pytest.raises(ValueError, match="65 key columns that are not strings"):
         KeyLayout((("interval", pl.Int64()), *((f"k{n}", pl.Int64()) for n in range(65))))
+
+
+@settings(max_examples=150)
+@given(rows)
+def test_words_of_one_width_for_all_are_those_of_each_width_padded(values: list[tuple[Any, ...]]) -> None:
+    padded = LAYOUT.encode_padded(frame(values), WIDE_WORDS)
+    parts = list(LAYOUT.encode(frame(values)))
+    if padded is None:
+        assert max(columns.width(words) for _, words in parts) > WIDE_WORDS
+        return
+    table, order = np.column_stack(padded[0]), padded[1]
+    for numbers, words in parts:
+        numbers = np.arange(len(values)) if numbers is None else numbers
+        own = np.column_stack(words)
+        assert (table[numbers, : own.shape[1]] == own).all()
+        assert not table[numbers, own.shape[1] :].any()
+        assert (order[numbers] == LAYOUT.order(words)).all()
+        assert (LAYOUT.widths(padded[0])[numbers] == columns.width(words) - LAYOUT.text_at).all()
