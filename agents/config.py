@@ -17,6 +17,7 @@ from agents.archive.urls import check_url
 from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.durations import parse_duration_ms
 from overlay.contract import OverlaySettings
+from overlay.settings import LEASE_MS_MAX
 
 #: Lengths of prefixes, in bits, that keep whole parts of a written address.
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)
@@ -29,7 +30,7 @@ _SECRET_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 OVERLAY_PORT = 4250
 API_PORT = 4260
 #: Shorter ones suspect every agent that collects garbage; longer ones leave windows waiting for who is gone.
-LEASE_MS_MIN, LEASE_MS_MAX = 200, 60_000
+LEASE_MS_MIN = 200
 #: Less would not hold the newest hour of a busy source, of which jobs are verified.
 ARCHIVE_BYTES_MIN = 16 << 20
 
@@ -149,8 +150,8 @@ class OverlaySection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tls_ca_file: str = ""
     #: Kademlia's k: contacts per bucket. 8 buys little traffic and halves resilience to churn (OVERLAY 5).
     k: int = 20
-    #: A link silent for this long is lost, and says something four times as often; the same on all agents. Shorter
-    #: repairs sooner; longer suits machines on which agents wait for the processor, and links cost less.
+    #: A link silent for this long is lost, and says something four times as often; of the two ends of a link the longer
+    #: one holds. Shorter repairs sooner; longer suits machines where agents wait for the processor, and costs less.
     lease_ms: int = 2_000
 
     def __post_init__(self) -> None:

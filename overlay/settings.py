@@ -6,6 +6,9 @@ import msgspec
 
 from overlay.errors import OverlayError
 
+#: The longest lease of a link: who died is missed for so long at most.
+LEASE_MS_MAX = 60_000
+
 
 class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one node takes part in the overlay; the runtime fills it from the agent's configuration."""
@@ -30,7 +33,8 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     agent_id: str = ""
     #: Every link says something at least this often; a quarter of the lease, so three losses in a row do no harm.
     heartbeat_ms: int = 500
-    #: A link silent for this long is lost. Shorter repairs faster and suspects busy agents wrongly more often.
+    #: A link silent for this long is lost, or for as long as its other end says if that is longer. Shorter repairs
+    #: faster and suspects busy agents wrongly more often.
     lease_ms: int = 2_000
     #: A JOIN unanswered for this long goes to the next candidate.
     join_timeout_ms: int = 1_000
@@ -51,5 +55,7 @@ class OverlaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise OverlayError(
                 f"lease_ms = {self.lease_ms} must be at least three heartbeats of {self.heartbeat_ms} ms"
             )
+        if self.lease_ms > LEASE_MS_MAX:
+            raise OverlayError(f"lease_ms = {self.lease_ms} is too long; use {LEASE_MS_MAX} at most")
         if not 2 <= self.fan_in_max <= 1_024:
             raise OverlayError(f"fan_in_max = {self.fan_in_max} must be 2..1024: one child makes no tree")

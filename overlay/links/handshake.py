@@ -18,6 +18,7 @@ from overlay.errors import DecodeError, UnsupportedVersionError
 from overlay.fields import Address, AgentId
 from overlay.ids import Contact, parse_address
 from overlay.links.wire import VERSION, Framer
+from overlay.settings import LEASE_MS_MAX
 
 #: A greeting is a few hundred bytes; more is no greeting.
 GREETING_BYTES_MAX = 2_048
@@ -29,7 +30,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     """One end of a link introduces itself.
 
     `incarnation` is random for each start of the process, and `losses` counts how often it lost all links to the
-    receiver: together they tell whether an older link of this peer still means anything.
+    receiver: together they tell whether an older link of this peer still means anything. `lease_ms` says how long the
+    sender may be silent: agents need not be set alike, a link lasts as long as the more patient end of it says.
     """
 
     version: int
@@ -38,6 +40,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     losses: Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
     nonce: Nonce
+    lease_ms: Annotated[int, msgspec.Meta(ge=1, le=LEASE_MS_MAX)]
 
     def __post_init__(self) -> None:
         parse_address(self.address)

@@ -21,6 +21,8 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from overlay.dht.auth import Secret
 from overlay.errors import RemoteProtocolError
 from overlay.ids import Contact
@@ -164,14 +166,16 @@ class LinkLayer(abc.ABC, Generic[T]):
 
     def _hello(self, other: bytes) -> Hello:
         nonce = self._rng.randbytes(handshake.NONCE_BYTES)
-        return Hello(wire.VERSION, self.me.address, self.agent, self._incarnation, self._losses.get(other, 0), nonce)
+        losses, lease_ms = self._losses.get(other, 0), self._settings.lease_ms
+        return Hello(wire.VERSION, self.me.address, self.agent, self._incarnation, losses, nonce, lease_ms)
 
     def _link(self, end: T, mine: Hello, theirs: Hello, *, calling: bool) -> Link[T]:
         """Return the link of a connection whose greeting is done."""
         caller, answerer = (mine, theirs) if calling else (theirs, mine)
         framer = handshake.framer(self._frame_secret, caller, answerer, calling=calling)
         now_ms = self._clock()
-        channel = Channel(framer, self._settings, now_ms)
+        settings = replace(self._settings, lease_ms=max(mine.lease_ms, theirs.lease_ms))
+        channel = Channel(framer, settings, now_ms)
         return Link(theirs.contact, theirs, caller.contact.id, mine.losses, end, channel, now_ms)
 
     def _is_current(self, link: Link[T]) -> bool:

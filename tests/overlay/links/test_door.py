@@ -147,7 +147,7 @@ async def test_a_greeting_that_never_ends_is_hung_up_on(progress: str, monkeypat
 
 
 def stranger_hello() -> Hello:
-    return Hello(wire.VERSION, "127.0.0.1:9", "stranger", 1, 0, b"n" * 16)
+    return Hello(wire.VERSION, "127.0.0.1:9", "stranger", 1, 0, b"n" * 16, 3_000)
 
 
 async def exchange(end: End, sent: list[bytes]) -> bytes:
@@ -181,7 +181,7 @@ async def test_who_lacks_the_secret_learns_nothing_and_changes_nothing() -> None
             [],
         ]
         # What a member once said is of no use a second time: the answer is sealed, and its nonce is new.
-        recorded = handshake.greet(KEY, Hello(wire.VERSION, "127.0.0.1:10", "member", 1, 0, b"m" * 16))
+        recorded = handshake.greet(KEY, Hello(wire.VERSION, "127.0.0.1:10", "member", 1, 0, b"m" * 16, 3_000))
         tries += [[recorded], [recorded, rng.randbytes(40)]]
         for sent in tries:
             said = await exchange(end, sent)

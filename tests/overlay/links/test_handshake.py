@@ -15,8 +15,8 @@ from overlay.links.wire import VERSION, Frame
 KEY, OTHER_KEY = Secret([b"1" * 32]), Secret([b"2" * 32])
 #: The new key appended, and put first.
 APPENDED, FIRST = Secret([b"1" * 32, b"2" * 32]), Secret([b"2" * 32, b"1" * 32])
-CALLER = Hello(VERSION, "10.0.0.1:4250", "caller-agent", 77, 1, b"c" * 16)
-ANSWERER = Hello(VERSION, "10.0.0.2:4250", "answering-agent", 88, 2, b"a" * 16)
+CALLER = Hello(VERSION, "10.0.0.1:4250", "caller-agent", 77, 1, b"c" * 16, 3_000)
+ANSWERER = Hello(VERSION, "10.0.0.2:4250", "answering-agent", 88, 2, b"a" * 16, 3_000)
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(None, None), (KEY, KEY), (KEY, APPENDED), (APPENDED, FIRST)])
@@ -58,7 +58,7 @@ def test_with_a_secret_nothing_can_be_read_by_who_lacks_it() -> None:
 
 def test_proofs_are_for_one_greeting_and_one_role() -> None:
     welcome = handshake.answer(KEY, CALLER, ANSWERER)
-    again = Hello(VERSION, CALLER.address, CALLER.agent, 77, 1, b"d" * 16)
+    again = Hello(VERSION, CALLER.address, CALLER.agent, 77, 1, b"d" * 16, 3_000)
     with pytest.raises(DecodeError):
         handshake.read_answer(KEY, again, welcome)
     _, proof = handshake.read_answer(KEY, CALLER, welcome)
@@ -69,7 +69,7 @@ def test_proofs_are_for_one_greeting_and_one_role() -> None:
 
 
 def test_other_versions_are_named() -> None:
-    older = Hello(1, "10.0.0.1:1", "a", 1, 0, b"n" * 16)
+    older = Hello(1, "10.0.0.1:1", "a", 1, 0, b"n" * 16, 3_000)
     with pytest.raises(UnsupportedVersionError, match="version 1"):
         handshake.read_hello(None, handshake.greet(None, older))
 

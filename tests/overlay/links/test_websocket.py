@@ -131,13 +131,30 @@ async def test_a_closed_peer_is_lost_once_and_found_again() -> None:
 
 async def test_a_silent_peer_is_lost_after_its_lease() -> None:
     async with ends(None, lease_ms=300) as (a,):
-        hello = Hello(wire.VERSION, "127.0.0.1:9", "silent", 1, 0, b"n" * 16)
+        hello = Hello(wire.VERSION, "127.0.0.1:9", "silent", 1, 0, b"n" * 16, 1)
         async with aiohttp.ClientSession() as session, session.ws_connect(f"http://{a.contact.address}{PATH}") as ws:
             await ws.send_bytes(handshake.greet(None, hello))
             _, proof = handshake.read_answer(None, hello, await ws.receive_bytes())
             await ws.send_bytes(proof)
             await wait_until(lambda: a.opened == [Contact.at("127.0.0.1", 9)])
             await wait_until(lambda: a.lost == [Contact.at("127.0.0.1", 9)])
+
+
+async def test_a_link_lasts_as_long_as_its_more_patient_end_says() -> None:
+    short, long = End(1, lease_ms=300), End(2, lease_ms=5_000)
+    await short.start()
+    await long.start()
+    try:
+        short.say(long, 1)
+        await wait_until(lambda: short.opened == [long.contact] and long.opened == [short.contact])
+        for one, other in ((short, long), (long, short)):
+            link = one.links._peers[other.contact.id].link
+            assert link is not None
+            assert not link.channel.is_lost(link.channel.heard_ms + 5_000)
+            assert link.channel.is_lost(link.channel.heard_ms + 5_001)
+    finally:
+        await short.links.stop()
+        await long.links.stop()
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(KEY, OTHER_KEY), (None, KEY), (KEY, None)])
@@ -154,8 +171,8 @@ async def test_another_secret_opens_no_link(ours: Secret | None, theirs: Secret 
 async def test_any_bytes_from_a_caller_are_refused_and_counted() -> None:
     async with ends(None, None, lease_ms=300) as (a, b):
         rng = random.Random(5)
-        hello = Hello(wire.VERSION, "127.0.0.1:9", "mallory", 1, 0, b"n" * 16)
-        own = Hello(wire.VERSION, a.contact.address, "mallory", 1, 0, b"n" * 16)
+        hello = Hello(wire.VERSION, "127.0.0.1:9", "mallory", 1, 0, b"n" * 16, 3_000)
+        own = Hello(wire.VERSION, a.contact.address, "mallory", 1, 0, b"n" * 16, 3_000)
         good = handshake.greet(None, hello)
         framer, frame = wire.Framer(None), wire.Frame
         garbage: list[list[bytes]] = [[rng.randbytes(rng.randint(0, 300))] for _ in range(10)]
