@@ -65,7 +65,8 @@ class History:
 
     def newest_rows(self, most: int) -> list[int]:
         """Return how many rows the newest panes have, at most so many panes, the newest first."""
-        return list(itertools.islice(reversed(self._past.rows.values()), most))
+        past = self._past
+        return [past.rows[key] for key in itertools.islice(past.labels.newest_first(), most)]
 
     def is_empty(self, key: int) -> bool:
         """Tell whether a pane has no rows."""

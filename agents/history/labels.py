@@ -54,6 +54,11 @@ class Labels:
         """Return the last key; there has to be one."""
         return int(self._labels.keys()[-1])
 
+    def newest_first(self) -> Iterator[int]:
+        """Yield all keys, descending."""
+        keys: Iterator[int] = reversed(self._labels)
+        return keys
+
     def ends(self, first: int, last: int) -> Iterator[int]:
         """Yield the keys from one interval to another, both included, ascending."""
         return iter(self._labels.irange(first, last))

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
-from sortedcontainers import SortedDict, SortedSet
+from sortedcontainers import SortedSet
 
 from agents.history.frames import Frames
 from agents.history.labels import Labels
@@ -93,8 +93,8 @@ class Past:
         blocks = store.blocks(self.app, Kind.LABEL).items()
         entries = {key: msgspec.msgpack.decode(block, type=Entry) for key, block in blocks}
         self.labels = Labels({key: entry.label for key, entry in entries.items()})
-        #: Key -> rows of each pane.
-        self.rows: SortedDict[int, int] = SortedDict({key: entry.rows for key, entry in entries.items()})
+        #: Key -> rows of each pane, in any order.
+        self.rows = {key: entry.rows for key, entry in entries.items()}
         self.blank = SortedSet(key for key, entry in entries.items() if entry.blank)
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
         self._damaged = {key for key, entry in entries.items() if entry.label.damaged}

@@ -77,7 +77,7 @@ class Summing:
     def _sum_up_to(self, last: int, mark: int | None, first: int, change: Change) -> None:
         """Make the totals of all panes from a mark, or else from an interval, up to another one."""
         after = first - 1 if mark is None else mark
-        kept = (key for key in self._past.rows.irange(after + 1, last) if key not in change.extended)
+        kept = (key for key in self._past.labels.ends(after + 1, last) if key not in change.extended)
         keys = sorted({*kept, *(key for key in change.frames if after < key <= last)})
         rows = self._past.rows
         panes = iter([(key, change.frames[key].height if key in change.frames else rows[key]) for key in keys])
@@ -134,7 +134,7 @@ class Summing:
         """Yield key and rows of the panes after the last mark, as they will be; without a mark, of the newest only."""
         newest = max(change.frames)
         after = newest - 1 if last is None else last
-        for key in self._past.rows.irange(after + 1, newest - 1):
+        for key in self._past.labels.ends(after + 1, newest - 1):
             if key not in change.extended:
                 yield key, change.frames[key].height if key in change.frames else self._past.rows[key]
         yield newest, change.frames[newest].height

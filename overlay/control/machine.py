@@ -15,7 +15,6 @@ whose last entry is not in its log then find a gap before that one, and tell the
 from __future__ import annotations
 
 import random
-from collections import deque
 from dataclasses import dataclass
 
 from overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
@@ -68,7 +67,7 @@ class Control:
         self._root = False
         #: The term of our entries while we are the root; chosen with the first.
         self._term: int | None = None
-        self._pending: deque[LogEntry] = deque()
+        self._pending: list[LogEntry] = []
         self._delivering: Mark | None = None
         #: The entry before the oldest that our runtime stores as a root's; None until it stores one.
         self._stored: Mark | None = None
@@ -114,7 +113,7 @@ class Control:
         self.delivered = max(self.delivered, mark)
         effects: list[Effect] = []
         if self._pending and self._pending[0].mark == mark:
-            self.log.append(self._pending.popleft())
+            self.log.append(self._pending.pop(0))
             effects += self._push()
         return [*effects, *self._report(), *self._deliver()]
 

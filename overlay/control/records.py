@@ -10,8 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from sortedcontainers import SortedDict
-
 from overlay.contract import Record
 from overlay.messages import RECORD_BYTES_MAX, RecordMark
 
@@ -31,7 +29,8 @@ class RecordMap:
     """Last-writer-wins records by key, ordered by (version, digest of body)."""
 
     def __init__(self) -> None:
-        self._records: SortedDict[str, tuple[tuple[int, bytes], Record]] = SortedDict()
+        # Most trees have one to three: they are put in order when they are asked for.
+        self._records: dict[str, tuple[tuple[int, bytes], Record]] = {}
         self._bodies_bytes = 0
         self._sum = 0
         #: Records that found no room or lost it to lower keys.
@@ -43,7 +42,7 @@ class RecordMap:
         return self._sum.to_bytes(16, "big")
 
     def apply(self, record: Record) -> bool:
-        """Take a record; False if ours is the same or newer, or it finds no room; O(log n) without evictions."""
+        """Take a record; False if ours is the same or newer, or it finds no room; O(1) without evictions."""
         rank = (record.version, record_digest(record))
         held = self._records.get(record.key)
         if held is not None and held[0] >= rank:
@@ -57,22 +56,23 @@ class RecordMap:
         self._bodies_bytes += len(record.body)
         self._sum = (self._sum + _hash(record.key, rank)) % _MODULUS
         while len(self._records) > RECORDS_MAX or self._bodies_bytes > BODIES_BYTES_MAX:
-            self._remove(self._records.keys()[-1])
+            self._remove(max(self._records))
             self.refused += 1
         return record.key in self._records
 
     def all(self) -> list[Record]:
         """Return all records by key."""
-        return [record for _, record in self._records.values()]
+        return [record for _, (_, record) in sorted(self._records.items())]
 
     def marks(self) -> tuple[RecordMark, ...]:
         """Return what we hold, without bodies."""
-        return tuple(RecordMark(key, *rank) for key, (rank, _) in self._records.items())
+        return tuple(RecordMark(key, *rank) for key, (rank, _) in sorted(self._records.items()))
 
     def newer_than(self, marks: Iterable[RecordMark]) -> tuple[Record, ...]:
         """Return the records that the owner of these marks lacks or holds in an older form."""
         theirs = {mark.key: (mark.version, mark.digest) for mark in marks}
-        return tuple(record for key, (rank, record) in self._records.items() if key not in theirs or theirs[key] < rank)
+        ours = sorted(self._records.items())
+        return tuple(record for key, (rank, record) in ours if key not in theirs or theirs[key] < rank)
 
     def lacks(self, marks: Iterable[RecordMark]) -> bool:
         """Tell whether the owner of these marks holds something that we lack or hold in an older form."""

@@ -51,7 +51,9 @@ class GroupRunner:
     ) -> None:
         self.machine = machine
         self._handler, self._send, self._clock, self._wake = handler, send, clock, wake
-        self._inputs: asyncio.Queue[Input] = asyncio.Queue()
+        #: Inputs that wait, and who works them off; most groups rest most of the time, and have nobody then.
+        self._inputs: list[Input] = []
+        self._task: asyncio.Task[None] | None = None
         #: Who waits for the command at a place to be applied, and who waits for the machine to take it at all.
         self._waiting: dict[Place, asyncio.Future[None]] = {}
         self._asking: set[asyncio.Future[None]] = set()
@@ -59,7 +61,6 @@ class GroupRunner:
         self._parts: tuple[int, list[bytes]] = 0, []
         #: Whether the runtime is at work for us, which nothing interrupts, and whether we end with that.
         self._working = self._stopping = False
-        self._task = asyncio.get_running_loop().create_task(self._run())
         self._wake(machine.deadline_ms)
 
     async def stop(self) -> None:
@@ -68,9 +69,10 @@ class GroupRunner:
         Its thread would go on anyhow, and may not meet on the disk what comes in the place of a group that was closed.
         """
         self._stopping = True
-        if not self._working:
-            self._task.cancel()
-        await asyncio.wait([self._task])
+        if self._task is not None:
+            if not self._working:
+                self._task.cancel()
+            await asyncio.wait([self._task])
         self._give_up()
         for done in self._asking:
             _fail(done, NotJoinedError("this agent has closed its part in the job's root group"))
@@ -103,7 +105,7 @@ class GroupRunner:
 
     async def _ask(self, begin: Input, done: asyncio.Future[None]) -> None:
         self._asking.add(done)
-        self._inputs.put_nowait(begin)
+        self._put(begin)
         try:
             await done
         finally:
@@ -127,11 +129,11 @@ class GroupRunner:
 
     def hand_over(self, agent: str) -> None:
         """Let another member lead, if it has everything."""
-        self._inputs.put_nowait(lambda now_ms: self.machine.hand_over(agent, now_ms))
+        self._put(lambda now_ms: self.machine.hand_over(agent, now_ms))
 
     def show(self) -> None:
         """Let the members hear at once what is decided, if we lead."""
-        self._inputs.put_nowait(self.machine.show)
+        self._put(self.machine.show)
 
     def on_message(self, sender: Contact, message: GroupMessage) -> None:
         """Take a message of another member; one of a term that no member can have come to is nobody's."""
@@ -144,16 +146,16 @@ class GroupRunner:
                     self._handler.on_group_gone(self.machine.app)
                 else:
                     self._handler.on_group_behind(self.machine.app, sender, message.term)
-        elif self._inputs.qsize() < WAITING_MAX:
-            self._inputs.put_nowait(lambda now_ms: self.machine.on_message(sender, message, now_ms))
+        elif len(self._inputs) < WAITING_MAX:
+            self._put(lambda now_ms: self.machine.on_message(sender, message, now_ms))
 
     def on_lost(self, peer: Contact) -> None:
         """The link to an agent broke."""
-        self._inputs.put_nowait(lambda now_ms: self.machine.on_lost(peer, now_ms))
+        self._put(lambda now_ms: self.machine.on_lost(peer, now_ms))
 
     def on_due(self) -> None:
         """The machine's deadline is reached."""
-        self._inputs.put_nowait(self.machine.on_tick)
+        self._put(self.machine.on_tick)
 
     def view(self) -> GroupView:
         """Return what is known here."""
@@ -161,14 +163,22 @@ class GroupRunner:
 
     # ---- effects
 
+    def _put(self, step: Input) -> None:
+        self._inputs.append(step)
+        if self._task is None and not self._stopping:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
     async def _run(self) -> None:
-        while True:
-            step = await self._inputs.get()
-            try:
-                await self._execute(step(self._clock()))
-            except Exception:
-                log.exception("a root group failed on an input")
-            self._wake(self.machine.deadline_ms)
+        try:
+            while self._inputs:
+                step = self._inputs.pop(0)
+                try:
+                    await self._execute(step(self._clock()))
+                except Exception:
+                    log.exception("a root group failed on an input")
+                self._wake(self.machine.deadline_ms)
+        finally:
+            self._task = None
 
     async def _execute(self, effects: Sequence[GroupEffect]) -> None:
         machine, app = self.machine, self.machine.app

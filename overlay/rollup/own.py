@@ -5,9 +5,8 @@ Owns copies in memory only; the runtime keeps them durably until their verdict. 
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import islice
 
 from overlay.contract import NEVER
 from overlay.messages import Claim
@@ -28,7 +27,7 @@ class OwnSnapshots:
         self.agent = agent
         #: The last interval sealed, verdict or not.
         self.sealed = NEVER
-        self._claims: deque[Claim] = deque()
+        self._claims: list[Claim] = []
         self._bytes = 0
         self._congested = False
         self._fed = NEVER
@@ -47,8 +46,9 @@ class OwnSnapshots:
 
     def prune(self, committed: int) -> None:
         """Forget what is committed."""
-        while self._claims and self._claims[0].through <= committed:
-            self._bytes -= len(self._claims.popleft().payload or b"")
+        count = bisect_right(self._claims, committed, key=lambda claim: claim.through)
+        self._bytes -= sum(len(claim.payload or b"") for claim in self._claims[:count])
+        del self._claims[:count]
 
     def rewind(self) -> None:
         """Hand everything over again."""
@@ -56,7 +56,7 @@ class OwnSnapshots:
 
     def due(self) -> Iterator[Claim]:
         """Yield what is to be handed over now, at most a window ahead of the verdicts."""
-        for claim in list(islice(self._claims, WINDOW)):
+        for claim in self._claims[:WINDOW]:
             if claim.through > self._fed:
                 self._fed = claim.through
                 yield claim
