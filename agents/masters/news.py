@@ -6,9 +6,8 @@ starts again, or a copy of it, tells followers the same (`agents.masters.emissio
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-
-from sortedcontainers import SortedSet
 
 from agents.history.labels import Labels
 from agents.history.past import Change
@@ -21,6 +20,8 @@ from overlay.contract import NEVER
 
 #: Panes whose label is changed at a time because somebody says that something may be missing; of more, the newest.
 TOLD_MAX = 1_000
+#: Changes of panes that are gone, or have changed since, beside two for each pane; with more, all are found anew.
+FORGOTTEN_MAX = 64
 
 
 class News:
@@ -34,8 +35,8 @@ class News:
 
     def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
         self.versions, self._labels = versions, labels
-        #: (edition, key) of panes that changed after their commit.
-        self._changed = SortedSet((label.changed, label.through) for label in labels.all() if label.changed)
+        #: (edition, key) of panes that changed after their commit, ascending; some are gone or have changed since.
+        self._changed = self._known()
         #: The edition in which what is open was last due.
         self._early = edition
 
@@ -61,13 +62,27 @@ class News:
         self, change: Change, edition: int, every_ms: int | None, before_ms: int | None, through_ms: int
     ) -> None:
         """Note a change that has become durable; the job, with its `emit_every`, came from a time to another."""
-        self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
+        self._note(change, edition)
         if is_due(every_ms, before_ms, through_ms):
             self._early = edition
 
     def loaded(self, change: Change, edition: int) -> None:
         """Note panes that were loaded from the archive."""
-        self._changed.update((edition, key) for key, label in change.labels.items() if label.changed == edition)
+        self._note(change, edition)
+
+    def _known(self) -> list[tuple[int, int]]:
+        return sorted((label.changed, label.through) for label in self._labels.all() if label.changed)
+
+    def _note(self, change: Change, edition: int) -> None:
+        """Note what has changed in an edition, mostly the newest yet. O(changes), O(panes) now and then."""
+        found = sorted((edition, key) for key, label in change.labels.items() if label.changed == edition)
+        in_place = not (found and self._changed) or self._changed[-1] < found[0]
+        if in_place:
+            self._changed += found
+        else:
+            self._changed = sorted({*self._changed, *found})
+        if len(self._changed) > FORGOTTEN_MAX + 2 * len(self._labels):
+            self._changed = self._known()
 
     def of(
         self,
@@ -123,7 +138,7 @@ class News:
         Where each result follows from the one before (`iterates`), all later ones have changed, too.
         """
         runs: list[tuple[int, int]] = []
-        for changed, key in self._changed.irange((edition + 1, NEVER)):
+        for changed, key in self._changed[bisect_left(self._changed, (edition + 1, NEVER)) :]:
             label = self._labels.get(key)
             if label is not None and label.changed == changed:
                 first = label.through if label.previous == NEVER else label.previous + 1
