@@ -299,6 +299,8 @@ def tell(delays: Sequence[Sequence[float]]) -> bool:
     """Print how long results took, and those of the job that waited longest; return whether none is starved."""
     everyone = sorted(delay for each in delays for delay in each)
     some = [sorted(each) for each in delays if each]
+    if not some:
+        return judge(f"no job starves ({len(delays)} were followed, and no window of theirs closed meanwhile)", False)
     median, worst = statistics.median(everyone), max(_p99(each) for each in some)
     print(f"followed {len(some)} of {len(delays)} jobs, {len(everyone)} windows")
     print(f"from a window's end to its result: p50 {median:.2f} s, p99 {_p99(everyone):.2f} s, lateness {LATENESS_S} s")
