@@ -88,7 +88,7 @@ def _cpu_s(pid: int) -> float:
 def main() -> None:
     """Measure and print."""
     end_in_order()
-    parser = argparse.ArgumentParser(prog="scripts/bench archive", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench archive", description=main.__doc__)
     parser.add_argument("--lines", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()

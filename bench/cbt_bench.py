@@ -213,7 +213,7 @@ def _off(figure: Figures, anchor: Figures) -> str:
 
 def main() -> None:
     """Run the parts asked for; exit 1 if a must is not kept."""
-    parser = argparse.ArgumentParser(prog="scripts/bench cbt", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench cbt", description=main.__doc__)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     parser.add_argument("--engines", nargs="+", choices=list(ENGINES))

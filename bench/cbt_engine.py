@@ -130,7 +130,7 @@ def _count(counts: dict[str, int], keys: list[str]) -> None:
 
 def main() -> None:
     """Run the engine and print what it cost."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("engine", choices=("elf", "polars", "dict", *NATIVE_ENGINES))
     parser.add_argument("workload", choices=(*WORKLOADS, FIFTY_MILLION.name))
     parser.add_argument("--scale", type=float, default=1.0)

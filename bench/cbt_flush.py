@@ -46,7 +46,7 @@ def flush(tree: BufferTree, keys: int, total: int) -> float:
 
 def main() -> None:
     """Fill a tree, take turns, print the medians."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)))
     parser.add_argument("--settings", type=json.loads, default={})

@@ -76,5 +76,5 @@ async def measure() -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    argparse.ArgumentParser(allow_abbrev=False, description=__doc__).parse_args()
     print(json.dumps(asyncio.run(measure())))

@@ -103,7 +103,7 @@ def report(query: str, sizes: tuple[int, int], runs: dict[str, dict[int, list[Ru
 
 def main() -> None:
     """Run the benchmark and print its tables; exit 1 if a promise is not kept."""
-    parser = argparse.ArgumentParser(prog="scripts/bench ingest", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench ingest", description=main.__doc__)
     parser.add_argument("--lines", type=int, default=2_000_000, help="lines of the short file; the long one has twice")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--queries", nargs="+", choices=sorted(MAKERS), default=["topk", "count", "paths"])

@@ -329,7 +329,7 @@ def writing(folder: pathlib.Path, args: argparse.Namespace) -> Iterator[Writer]:
 def main() -> int:
     """Measure what many jobs at once cost, and whether all of their windows are right and soon there."""
     end_in_order()
-    parser = argparse.ArgumentParser(prog="scripts/bench jobs", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench jobs", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=4)
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument(

@@ -123,7 +123,7 @@ def tell(what: str, spent: list[float]) -> None:
 def main() -> None:
     """Print the distributions of query latency, and of reading feedback at an agent with the job's source."""
     end_in_order()
-    parser = argparse.ArgumentParser(prog="scripts/bench latency", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench latency", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=20)
     parser.add_argument("--hops", type=int, default=3)
     parser.add_argument("--queries", type=int, default=1_000)

@@ -133,7 +133,7 @@ def measured(spark: SparkSession, best: dict[str, tuple[float, float]], name: st
 def main() -> None:
     """Measure and print."""
     end_in_order()
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, description=__doc__)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--rate", type=int, default=1_000, help="events a second: what an interval's rows are made of")
     parser.add_argument("--rounds", type=int, default=3)

@@ -117,7 +117,9 @@ def play(plan: Plan, folder: pathlib.Path, keys: int, intervals: int) -> str:
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="scripts/bench semantics", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="scripts/bench semantics", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--keys", type=int, default=100_000, help="keys an interval")
     parser.add_argument("--intervals", type=int, default=20)
     parser.add_argument("--folder", help="where to write; default: the system's folder for temporary files")

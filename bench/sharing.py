@@ -118,7 +118,9 @@ def play(plans: list[Plan], folder: pathlib.Path, texts: list[str]) -> Cost:
 
 def main() -> None:
     """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="scripts/bench sharing", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="scripts/bench sharing", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--keys", type=int, default=20_000, help="different keys")
     parser.add_argument("--lines", type=int, default=100_000, help="lines an interval")
     parser.add_argument("--intervals", type=int, default=2)

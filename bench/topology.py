@@ -64,7 +64,7 @@ def print_roots(args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Parse the command line and print a table."""
-    parser = argparse.ArgumentParser(prog="scripts/topology", description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/topology", description=__doc__)
     commands = parser.add_subparsers(required=True)
     trees = commands.add_parser("trees", help="the shape of a tree")
     trees.add_argument("--agents", type=int, nargs="+", default=[300, 1_280, 10_000, 100_000, 1_000_000])

@@ -195,7 +195,7 @@ def _through_ms(client: elf.Client) -> int:
 def main() -> None:
     """Measure how soon all agents are told of something, and how soon they count by another version of a job."""
     end_in_order()
-    parser = argparse.ArgumentParser(prog="scripts/bench update", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench update", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=64)
     parser.add_argument("--times", type=int, default=10, help="multicasts, filters and resets; 15 at most")
     parser.add_argument("--interval", type=int, default=100, metavar="MS", help="length of the job's intervals")

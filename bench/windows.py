@@ -81,7 +81,7 @@ def fill(master: Master, plan: Plan, panes: int, keys: int) -> float:
 
 def main() -> int:
     """Measure each aggregate in a process of its own; returns 1 if a promise is not kept."""
-    parser = argparse.ArgumentParser(prog="scripts/bench windows", description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench windows", description=__doc__)
     parser.add_argument("--panes", type=int, default=7 * 86_400 // PANE_S + SPARE)
     parser.add_argument("--keys", type=int, default=10_000)
     parser.add_argument("--aggregate", choices=AGGREGATES, help="sum has an inverse, the others none; default: both")

@@ -148,7 +148,10 @@ def _run(config: AgentConfig) -> None:
     except (OverlayError, OSError) as error:
         if ready:
             raise
-        raise ConfigError(f"the agent cannot start: {error}") from None
+        why = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            why = f"{error.filename}: {error.strerror}"
+        raise ConfigError(f"the agent cannot start: {why}") from None
 
 
 def _text(path: Path | None) -> str | None:

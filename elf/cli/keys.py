@@ -31,7 +31,8 @@ def keygen(
     try:
         _create(out, secret.hex().encode() + b"\n")
     except FileExistsError:
-        raise JobError(f"{out} exists already and is not overwritten; a lost key locks every agent out") from None
+        lost = "a lost key can sign no update" if signing else "a lost key locks every agent out"
+        raise JobError(f"{out} exists already and is not overwritten; {lost}") from None
     except OSError as error:
         raise JobError(f"{out} cannot be created: {error.strerror}") from None
     if not signing:

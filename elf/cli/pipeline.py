@@ -51,7 +51,7 @@ def pipeline(
     from elf.offline.progress import shown
     from elf.offline.session import parse_conf
 
-    settings = parse_conf(conf or ())
+    settings, archives = parse_conf(conf or ()), open_archives(archive)
     file = Path(job) if job.endswith((".toml", ".sql")) else None
     found = _published(job, agent, token_file) if file is None else _from_file(file)
     key, as_json = f"{found.creator}/{found.name}", wants_json(as_json)
@@ -67,7 +67,7 @@ def pipeline(
 
     with shown(sys.stderr.isatty()) as steps, explained(file) if file else nullcontext():
         since_ms = None if since is None else _since_ms(since, found)
-        where = Settings(open_archives(archive), out, since_ms, trigger_ms, master, settings)
+        where = Settings(archives, out, since_ms, trigger_ms, master, settings)
         run_pipeline(found, where, steps=steps, done=done, say=say)
     if not passes:
         say(f"{printable(key)}: nothing new that has ended")

@@ -162,7 +162,7 @@ def write_live(stream: ClickStream, path: Path, rate_per_s: float, count: int | 
 
 def main() -> None:
     """Write a click stream to a file: live until stopped, or `--count` lines at once."""
-    parser = argparse.ArgumentParser(prog="python -m elf.demo.clicks", description=main.__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m elf.demo.clicks", description=main.__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rate", type=float, default=500, help="events per second of event time (default 500)")
     parser.add_argument("--out", type=Path, required=True, help="file to append to")

@@ -155,7 +155,9 @@ async def answer_of(*command: str) -> tuple[int | None, str, str]:
 
 def main() -> int:
     """Run the demo until Ctrl-C; 0 unless Spark was asked and differed."""
-    parser = argparse.ArgumentParser(prog="scripts/demo", description="A five-server web shop on this machine.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="scripts/demo", description="A five-server web shop on this machine."
+    )
     parser.add_argument("--rate", type=float, default=200, help="events per second and server (default 200)")
     parser.add_argument(
         "--window", type=int, default=30, help="window size in seconds (default 30; the paper's is 300)"

@@ -27,7 +27,9 @@ def write_log(program: str, what: str, draw: Draw) -> None:
         what: is logged, for `--help`.
         draw: draws it.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=f"Append {what} to a log until SIGTERM.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog=f"python -m {program}", description=f"Append {what} to a log until SIGTERM."
+    )
     parser.add_argument("--live", action="store_true", required=True, help=f"{what} of this very moment")
     parser.add_argument("--rate", type=float, default=50, help=f"{what} a second (default 50)")
     parser.add_argument("--seed", type=int, default=1)

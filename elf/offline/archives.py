@@ -20,9 +20,20 @@ def open_archives(words: Iterable[str | Path]) -> list[Place]:
     """Return the folders that words of the command line name.
 
     Raises:
+        OfflineError: there is no such folder, or it is none of archives.
         ArchiveError: a URL is wrong, or there is no package here for its scheme.
     """
-    return [open_url(str(word)) if is_url(str(word)) else Path(word) for word in words]
+    return [open_url(str(word)) if is_url(str(word)) else _folder(Path(word)) for word in words]
+
+
+def _folder(path: Path) -> Path:
+    """Check that a folder may be an archive: one that is left out by mistake would leave events out."""
+    if not path.is_dir():
+        what = "is no folder" if path.exists() else "does not exist"
+        raise OfflineError(f"{path} {what}; name each agent's archive, DATA/archive, with --archive")
+    if (path / "archive").is_dir() and not any(path.glob("source=*")):
+        raise OfflineError(f"{path} is no archive, but has one; use --archive {path / 'archive'}")
+    return path
 
 
 def distinct(places: Iterable[Place]) -> list[Place]:

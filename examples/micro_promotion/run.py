@@ -50,7 +50,9 @@ async def show(servers: Servers, window_s: int) -> None:
 
 async def main() -> None:
     """Run until Ctrl-C, or for --seconds."""
-    parser = argparse.ArgumentParser(prog="python -m examples.micro_promotion.run", description=__doc__)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m examples.micro_promotion.run", description=__doc__
+    )
     parser.add_argument("--window", type=int, default=10, help="seconds (default 10; the paper's is 300)")
     parser.add_argument("--rate", type=float, default=200, help="events per second and server (default 200)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long")

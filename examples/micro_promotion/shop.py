@@ -102,7 +102,9 @@ def all_prices() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="A web shop with coupons on what sells best right now.")
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, description="A web shop with coupons on what sells best right now."
+    )
     parser.add_argument("--agent", default="http://127.0.0.1:4260", help="the agent beside this server")
     parser.add_argument("--port", type=int, default=8080)
     args = parser.parse_args()

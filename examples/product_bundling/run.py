@@ -47,7 +47,9 @@ async def show(servers: Servers, window_s: int, slide_s: int) -> None:
 
 async def main() -> None:
     """Run until Ctrl-C, or for --seconds."""
-    parser = argparse.ArgumentParser(prog="python -m examples.product_bundling.run", description=__doc__)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m examples.product_bundling.run", description=__doc__
+    )
     parser.add_argument("--window", type=int, default=10, help="seconds (default 10; the job file's is 300)")
     parser.add_argument("--slide", type=int, default=5, help="seconds (default 5; the job file's is 30)")
     parser.add_argument("--rate", type=float, default=50, help="orders per second and server (default 50)")

@@ -57,7 +57,9 @@ def _sentence(row: elf.Row) -> str:
 
 async def main() -> None:
     """Run until Ctrl-C, or for --seconds."""
-    parser = argparse.ArgumentParser(prog="python -m examples.sale_prediction.run", description=__doc__)
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="python -m examples.sale_prediction.run", description=__doc__
+    )
     parser.add_argument("--window", type=int, default=10, help="seconds, a multiple of 5 (default 10)")
     parser.add_argument("--rate", type=float, default=200, help="clicks, and orders, a second and server (default 200)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long")

@@ -87,7 +87,8 @@ class Prediction(elf.Application):
     def on_route(self, asker: str, query: Any) -> Any:
         """Answer with a product's newest prediction."""
         if query not in self.predictions:
-            raise ValueError(f"of {query!r} there is no prediction; there are {', '.join(sorted(self.predictions))}")
+            others = f"there are {', '.join(sorted(self.predictions))}" if self.predictions else "there is none yet"
+            raise ValueError(f"of {query!r} there is no prediction; {others}")
         return self.predictions[query]
 
     def _end_ms(self) -> int:

@@ -41,7 +41,7 @@ def _elf(*arguments: str) -> None:
 
 async def main() -> None:
     """Run to the end, or until Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m examples.social_spam.run", description=__doc__)
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m examples.social_spam.run", description=__doc__)
     parser.add_argument("--rate", type=float, default=200, help="posts per second and server (default 200)")
     parser.add_argument("--no-verify", action="store_true", help="leave Spark out")
     args = parser.parse_args()

@@ -88,7 +88,9 @@ async def _play(scenario: Scenario, loop: SimLoop, outcome: Outcome, options: di
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what the command line asks for; returns 1 if anything failed."""
-    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        allow_abbrev=False, prog="scripts/simulate", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}; default: faults")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds to run each with")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")

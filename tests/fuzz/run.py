@@ -85,7 +85,7 @@ def resident_bytes() -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; return 1 if anything was found."""
     parser = argparse.ArgumentParser(
-        prog="scripts/fuzz", description="Fuzz every decoder that takes bytes from outside."
+        allow_abbrev=False, prog="scripts/fuzz", description="Fuzz every decoder that takes bytes from outside."
     )
     parser.add_argument("--inputs", type=int, default=100_000, help="in all; a nightly run takes 1000000")
     parser.add_argument("--seed", type=int, default=1)

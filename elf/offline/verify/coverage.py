@@ -1,4 +1,4 @@
-"""Which agents results count of whose events the archive has nothing, and for which hours. Pure.
+"""Which agents results count of whose events the archive has nothing, and for which of the hours looked at. Pure.
 
 An agent that had no events has no files either, so this is a hint where both sides agree, and the first thing to look
 at where the published value is the larger one.
@@ -27,9 +27,13 @@ class Coverage:
         #: Hour -> agents that reported, agents that have events in the archive.
         self._reported: dict[int, set[str]] = {}
         self._archived: dict[int, set[str]] = {}
+        #: What was looked at, first and last ms; of the hours at both ends maybe a part.
+        self._looked: Window | None = None
 
     def note(self, files: Sequence[ArchivedFile], window: Window, labels: Sequence[Mapping[str, Any]]) -> None:
         """Note the files of some windows and the labels of these."""
+        before = self._looked or window
+        self._looked = min(before[0], window[0]), max(before[1], window[1])
         always_missing = set(self._roster)
         for label in labels:
             always_missing &= set(label.get("missing") or ())
@@ -44,6 +48,7 @@ class Coverage:
     def gaps(self) -> list[str]:
         """Return a sentence for each run of hours of an agent."""
         found = []
+        first_ms, end_ms = self._looked or (0, 0)
         for agent in sorted(self._roster):
             hours = [
                 hour
@@ -51,7 +56,8 @@ class Coverage:
                 if agent in self._reported[hour] and agent not in self._archived.get(hour, ())
             ]
             for first, last in _runs(hours):
-                since, until = instant(first * HOUR_MS), instant((last + 1) * HOUR_MS)
+                since = instant(max(first * HOUR_MS, first_ms))
+                until = instant(min((last + 1) * HOUR_MS, end_ms))
                 found.append(
                     f"{agent} is counted by results, and the archive has no events of it from {since} to {until}: "
                     "it had none, or its folder is not among those given with --archive, or its files were removed"

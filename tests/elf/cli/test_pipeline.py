@@ -56,6 +56,14 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "top.toml"
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the folders `a` and `b` be archives."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name / "source=clicks").mkdir(parents=True)
+
+
 def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["pipeline", *map(str, arguments)], env={"COLUMNS": "120"})
 

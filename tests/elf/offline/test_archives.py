@@ -87,6 +87,26 @@ def test_a_folder_and_its_copy_are_not_both_read(shop: Shop, tmp_path: Path) -> 
     assert len(find_files([*places[:1], *places[:1]], "clicks")) == len(find_files(places[1:], "clicks")) > 0
 
 
+@pytest.mark.parametrize("command", ["verify", "backfill", "pipeline"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nope/archive", "nope/archive does not exist; name each agent's archive, DATA/archive"),
+        ("file", "file is no folder"),
+        ("data", "data is no archive, but has one; use --archive data/archive"),
+    ],
+)
+def test_a_folder_that_is_no_archive_is_refused_before_anything_is_asked(
+    command: str, name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/archive/source=clicks").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    out = ["--out", "tables"] if command == "pipeline" else []
+    result = CliRunner().invoke(app, [command, "top", "--archive", "data/archive", "--archive", name, *out])
+    assert (result.exit_code, said in " ".join(result.stderr.split())) == (2, True), result.stderr
+
+
 @pytest.mark.parametrize("command", ["verify", "backfill"])
 def test_a_url_that_cannot_be_read_is_wrong_usage_and_asks_nobody(command: str) -> None:
     result = CliRunner().invoke(app, [command, "top", "--archive", "s3://key:hush@bucket/elf"])

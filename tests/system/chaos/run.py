@@ -255,7 +255,7 @@ def _progress(fleet: Fleet, notebook: Notebook, writer: Writer, say: Callable[[s
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play what the command line asks for; returns 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(prog="scripts/chaos", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/chaos", description=__doc__.partition("\n")[0])
     defaults = Settings()
     parser.add_argument("--agents", type=int, default=defaults.agents)
     parser.add_argument("--events", type=int, default=defaults.events, help="numbered events, over all agents")

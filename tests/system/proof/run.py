@@ -217,7 +217,7 @@ def _timed(report: Report, name: str) -> Iterator[None]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play what the command line asks for; returns 1 if anything was wrong."""
-    parser = argparse.ArgumentParser(prog="scripts/proof", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/proof", description=__doc__.partition("\n")[0])
     parser.add_argument("--events", type=int, default=50_000_000, help="over all agents (default 50,000,000)")
     parser.add_argument("--minutes", type=int, default=120, help="of event time; a multiple of 10, 60 at least")
     parser.add_argument("--agents", type=int, default=5, help="how many (default 5)")

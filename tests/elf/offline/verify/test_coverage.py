@@ -28,3 +28,11 @@ def test_one_that_every_label_names_as_missing_is_no_gap() -> None:
     coverage = Coverage({}, ["web-1"])
     coverage.note([], (0, HOUR_MS), [{"missing": ["web-1"]}])
     assert coverage.gaps() == []
+
+
+def test_no_more_is_said_of_an_hour_than_was_looked_at() -> None:
+    coverage = Coverage({}, ["web-1"])
+    for end_ms in (HOUR_MS - 10_000, HOUR_MS - 5_000):
+        coverage.note([], (end_ms - 5_000, end_ms), [{"missing": []}])
+    (gap,) = coverage.gaps()
+    assert "from 1970-01-01T00:59:45Z to 1970-01-01T00:59:55Z" in gap
