@@ -174,6 +174,8 @@ class Intake:
         trouble = "; ".join(troubles) or None
         if trouble is not None and trouble != self.trouble:
             log.warning("source %s: %s; its intervals stay open until that is mended", self.pump.source, trouble)
+        elif trouble is None and self.trouble is not None:
+            log.info("source %s: all of its files are there and can be read again", self.pump.source)
         self.trouble = trouble
 
     def _give(self, sealed: Sequence[Sealed]) -> None:

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from agents.jobs.dialect import QUERY_BYTES_MAX, JobSql, parse_statement, refused
 from agents.jobs.join_form import join_form
-from agents.jobs.query import OUTPUTS_MAX, Item, check_clauses, condition_of, items_of, limit_of, order_of
+from agents.jobs.query import OUTPUTS_MAX, Item, check_clauses, condition_of, items_of, limit_of, order_of, select_of
 from agents.jobs.types import parse_type
 
 #: Other jobs that one job may read: each is asked for each result.
@@ -83,9 +83,7 @@ def parse_joins(text: str) -> JoinQuery:
     Raises:
         JobSpecError: it is none, or has what such a query cannot have.
     """
-    tree = parse_statement(text)
-    if not isinstance(tree, exp.Select):
-        raise refused(tree, f"a job is one SELECT statement, not {tree.key.upper()}")
+    tree = select_of(text)
     where = "a query over other jobs: what is to be aggregated, a job that it reads has to aggregate"
     check_clauses(tree, _CLAUSES, where)
     origin = tree.args.get("from_")

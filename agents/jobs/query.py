@@ -99,15 +99,28 @@ class Query(msgspec.Struct, frozen=True):
     last: Last | None = None
 
 
+def select_of(text: str) -> exp.Select:
+    """Parse one SELECT.
+
+    Raises:
+        JobSpecError: the text is none.
+    """
+    tree = parse_statement(text)
+    if isinstance(tree, exp.Select):
+        return tree
+    # What it begins with says more than what the parser took it for, unless it goes on after a SELECT.
+    word = text.split(maxsplit=1)[0].upper()
+    what = word if word.isalpha() and word != "SELECT" else tree.key.upper()
+    raise refused(tree, f"a job is one SELECT statement, not {what}")
+
+
 def parse_query(text: str) -> Query:
     """Take one SELECT apart.
 
     Raises:
         JobSpecError: the text is not one SELECT over one source, or has a clause outside the job language.
     """
-    tree = parse_statement(text)
-    if not isinstance(tree, exp.Select):
-        raise refused(tree, f"a job is one SELECT statement, not {tree.key.upper()}")
+    tree = select_of(text)
     check_clauses(tree, _CLAUSES, "the job language")
     source, qualifiers = _source(tree)
     groups, window = _groups(tree)

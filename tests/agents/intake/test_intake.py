@@ -197,3 +197,25 @@ async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
         await intake.stop()
         push.close()
         database.close()
+
+
+async def test_a_file_out_of_sight_is_told_once_and_so_is_its_return(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = Database(tmp_path / "state" / "state.db")
+    path = tmp_path / "a.log"
+    pump = Pump(
+        "clicks", Tail(str(path)), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1,
+    )  # fmt: skip
+    intake = Intake(pump, PushLog(tmp_path / "spool" / "s.ndjson"), lambda _: None, lambda _: False)
+    caplog.set_level("INFO", "agents.intake.intake")
+    for there in (False, False, True, True):
+        if there:
+            path.touch()
+        pump.tail.read(CHUNK_BYTES)
+        intake._note_troubles(pump.tail.troubles)
+    gone, back = [record.getMessage() for record in caplog.records]
+    assert f"no file matches {path}" in gone
+    assert back == "source clicks: all of its files are there and can be read again"
+    database.close()

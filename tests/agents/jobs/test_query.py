@@ -40,6 +40,8 @@ def test_columns_are_listed_without_types() -> None:
         ("SELECT DISTINCT a FROM t", None, "SELECT DISTINCT"),
         ("SELECT * FROM t", (1, 8), "SELECT *"),
         ("SELECT a FROM t UNION SELECT b FROM t", None, "not UNION"),
+        ("SELEC a", (1, 1), "one SELECT statement, not SELEC"),
+        ("INSERT INTO t SELECT 1", None, "one SELECT statement, not INSERT"),
         ("WITH x AS (SELECT 1) SELECT count(*) FROM x", None, "WITH is not"),
         ("DROP TABLE t", None, "not DROP"),
         ("SELECT count(*) FROM t; SELECT 1", (1, 1), "exactly one"),
