@@ -170,12 +170,12 @@ class Intake:
         return progressed, self.pump.checkpoint()
 
     def _note_troubles(self, troubles: Sequence[str]) -> None:
-        """Show, and say once, why lines of this source may be out of our sight."""
+        """Show, and say once, why lines of this source may be out of our sight, and when that is over."""
         trouble = "; ".join(troubles) or None
         if trouble is not None and trouble != self.trouble:
             log.warning("source %s: %s; its intervals stay open until that is mended", self.pump.source, trouble)
         elif trouble is None and self.trouble is not None:
-            log.info("source %s: all of its files are there and can be read again", self.pump.source)
+            log.info("source %s: mended, it goes on (was: %s)", self.pump.source, self.trouble)
         self.trouble = trouble
 
     def _give(self, sealed: Sequence[Sealed]) -> None:

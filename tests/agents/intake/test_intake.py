@@ -217,5 +217,5 @@ async def test_a_file_out_of_sight_is_told_once_and_so_is_its_return(
         intake._note_troubles(pump.tail.troubles)
     gone, back = [record.getMessage() for record in caplog.records]
     assert f"no file matches {path}" in gone
-    assert back == "source clicks: all of its files are there and can be read again"
+    assert back == f"source clicks: mended, it goes on (was: no file matches {path})"
     database.close()
