@@ -86,7 +86,7 @@ def _warm(engine: str, query: str, path: Path, short: Path) -> None:
     A virtual machine takes back what was not touched for seconds. Who runs after a slow engine would pay for that, and
     who runs next would not.
     """
-    few = path.with_name(f"few-{short.name}")
+    few = short.with_name(f"few-{short.name}")
     if not few.exists():
         with short.open("rb") as lines:
             few.write_bytes(b"".join(itertools.islice(lines, WARM_LINES)))

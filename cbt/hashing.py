@@ -49,10 +49,15 @@ def hash_words(words: Sequence[Words], keys: int) -> Words:
     hashed = np.full(keys, len(words), dtype=np.uint64)
     shifted = np.empty_like(hashed)
     for word in words:
-        hashed ^= word
-        hashed *= _ROUND
-        hashed ^= np.right_shift(hashed, np.uint64(29), out=shifted)
+        _take_in(hashed, word, shifted)
     return mix64(hashed)
+
+
+def _take_in(hashed: Words, word: Words, scratch: Words) -> None:
+    """Mix one more word of each key into hashes that have begun, in their place."""
+    hashed ^= word
+    hashed *= _ROUND
+    hashed ^= np.right_shift(hashed, np.uint64(29), out=scratch)
 
 
 def hash_padded(words: Sequence[Words], counts: Words) -> Words:
@@ -65,11 +70,10 @@ def hash_padded(words: Sequence[Words], counts: Words) -> Words:
     Returns:
         Shape (keys,).
     """
-    hashed = counts.copy()
+    hashed, shifted = counts.copy(), np.empty_like(counts)
     least = int(counts.min(initial=len(words)))
     for number, word in enumerate(words):
-        mixed = hashed ^ word
-        mixed *= _ROUND
-        mixed ^= mixed >> np.uint64(29)
+        mixed = hashed.copy()
+        _take_in(mixed, word, shifted)
         hashed = mixed if number < least else np.where(counts > number, mixed, hashed)
     return mix64(hashed)

@@ -19,7 +19,7 @@ import msgspec
 from overlay.dht.auth import TAG_BYTES, Secret
 from overlay.errors import DamagedError, DecodeError, UnsupportedVersionError
 
-#: Version of everything on a link, greeting included; 1 had one message a frame and no acknowledgements.
+#: Version of everything on a link, greeting included; 1 had one message a frame and no acknowledgements, 2 no leases.
 VERSION = 3
 #: Most a body may hold before compression, and grow to after it; large messages go in several frames. Small enough
 #: that a frame passes a slow line well within the lease, large enough that a frame's own cost does not count.
