@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from agents.errors import JobError, did_you_mean, nearest
+from agents.intake.gathering import Gathering
 from agents.intake.poison import insert_whatever
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
@@ -21,7 +22,7 @@ from agents.jobs.plan import Plan, compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.signed.runners import Runners
-from agents.sources.counters import Counters
+from agents.sources.counters import Counters, Parsed
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
@@ -100,15 +101,24 @@ def evaluate(
 def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
     taker, failed = _Taker(plan), 0
     counters, rejected = Counters(), None
-    for file in files:
-        for chunk in _chunks(file):
-            parsed = parser.parse(chunk, plan.columns, [plan.literals])
-            counters += parsed.counters
-            rejected = rejected or next(iter(parsed.rejects), None)
-            if parsed.events.height:
-                failed += insert_whatever(taker, parsed.events)
+    for parsed in _parsed(plan, parser, files):
+        counters += parsed.counters
+        rejected = rejected or next(iter(parsed.rejects), None)
+        if parsed.events.height:
+            failed += insert_whatever(taker, parsed.events)
     said = None if rejected is None or counters.parsed else advice(parser, *rejected)
     return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
+
+
+def _parsed(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Parsed]:
+    """Yield what the lines are, as many at a time as are worth it."""
+    lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
+    for file in files:
+        for chunk in _chunks(file):
+            lines.add(file, chunk)
+            if lines.is_enough:
+                yield from (log.parsed[0] for log in lines.take())
+    yield from (log.parsed[0] for log in lines.take())
 
 
 class _Taker:

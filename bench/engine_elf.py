@@ -21,6 +21,7 @@ with loading():
     from queries import QUERIES
 
     from agents.config import PrivacySection
+    from agents.intake.gathering import Gathering
     from agents.jobs.definition import Definition, Options
     from agents.jobs.plan import compile_job
     from agents.jobs.types import SqlType
@@ -53,20 +54,28 @@ def main(name: str, path: str) -> None:
     panes: dict[int, list[pl.DataFrame]] = {}
     newest_ms = 0
 
-    def step() -> bool:
-        """Read and process one chunk, as an agent's pump does: it is let go before the next one is read."""
-        nonlocal newest_ms
+    def read(lines: Gathering) -> bool:
+        """Read one chunk, and let it go before the next one is read."""
         chunk = tail.read(CHUNK_BYTES)
         if chunk is None:
             return False
-        parsed = log.parse(chunk.data, plan.columns, redactor.literals([plan.literals]))
-        if not parsed.counters.balanced or parsed.counters.rejected:
-            sys.exit(f"lines were lost: {parsed.counters}")
-        if parsed.events.height:
-            newest_ms = max(newest_ms, parsed.events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
-            worker.insert(redactor.events(parsed.events))
-            _take(worker, newest_ms, panes)
-        return True
+        lines.add(path, chunk.data)
+        return not lines.is_enough
+
+    def step() -> bool:
+        """Read and process as much as an agent's pump does in a step."""
+        nonlocal newest_ms
+        lines = Gathering(log, redactor.literals([plan.literals]), [plan.columns], CHUNK_BYTES)
+        while read(lines):
+            pass
+        for _, (parsed,) in (logs := lines.take()):
+            if not parsed.counters.balanced or parsed.counters.rejected:
+                sys.exit(f"lines were lost: {parsed.counters}")
+            if parsed.events.height:
+                newest_ms = max(newest_ms, parsed.events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
+                worker.insert(redactor.events(parsed.events))
+                _take(worker, newest_ms, panes)
+        return bool(logs)
 
     while step():
         pass

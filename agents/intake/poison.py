@@ -18,6 +18,7 @@ from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
 from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from agents.sources.format import Format
+from agents.sources.kept import Kept
 
 log = logging.getLogger(__name__)
 #: A panic in Polars does not derive from Exception.
@@ -42,34 +43,53 @@ class Taker(Protocol):
         """Remember that events between two times are left out."""
 
 
-def parse_whatever(
-    format: Format,
-    data: bytes,
-    wanted: Mapping[str, SqlType],
-    literals: Sequence[Sequence[str]],
-    redacted: Callable[[str], str] = str,
-) -> Iterator[Parsed]:
-    """Parse whole lines, in one piece or in halves around what cannot be parsed; every line is in one counter.
+def keep_whatever(
+    format: Format, chunk: bytes, literals: Sequence[Sequence[str]], redacted: Callable[[str], str] = str
+) -> Iterator[Kept]:
+    """Keep the lines that jobs may want, in one piece or in halves around what the pre-filter fails on, which is kept.
 
     `redacted` is given what the failure said, which may quote the line, before it is logged.
     """
     try:
-        yield format.parse(data, wanted, literals)
+        yield format.keep(chunk, literals)
         return
     except MemoryError:
         raise
     except FAILURES as error:
         failure = error
-    middle = data.rfind(b"\n", 0, len(data) // 2) + 1 or data.find(b"\n") + 1
-    if 0 < middle < len(data):
-        for half in (data[:middle], data[middle:]):
-            yield from parse_whatever(format, half, wanted, literals, redacted)
+    middle = chunk.rfind(b"\n", 0, len(chunk) // 2) + 1 or chunk.find(b"\n") + 1
+    if 0 < middle < len(chunk):
+        for half in (chunk[:middle], chunk[middle:]):
+            yield from keep_whatever(format, half, literals, redacted)
+        return
+    log.error("a line cannot be pre-filtered and is kept: %s: %s", type(failure).__name__, redacted(str(failure)))
+    yield Kept.whole(chunk)
+
+
+def parse_whatever(
+    format: Format, lines: Kept, wanted: Mapping[str, SqlType], redacted: Callable[[str], str] = str
+) -> Iterator[Parsed]:
+    """Parse lines, in one piece or in halves around what cannot be parsed; every line is in one counter.
+
+    `redacted` is as for `keep_whatever`.
+    """
+    try:
+        yield format.parse(lines, wanted)
+        return
+    except MemoryError:
+        raise
+    except FAILURES as error:
+        failure = error
+    if lines.count > 1:
+        for half in lines.halves():
+            yield from parse_whatever(format, half, wanted, redacted)
         return
     log.error("a line cannot be parsed and is rejected: %s: %s", type(failure).__name__, redacted(str(failure)))
     reason = f"failure:{type(failure).__name__}"
-    schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items()}}
-    rejects = ((data[:REJECT_BYTES_MAX], reason),)
-    yield Parsed(pl.DataFrame(schema=schema), Counters(read=1, rejected=1), rejects)
+    schema = {"ts": pl.Datetime("ms"), **{name: kind.dtype for name, kind in wanted.items() if name != "ts"}}
+    text = (lines.data + b"".join(lines.huge))[:REJECT_BYTES_MAX]
+    counters = Counters(read=lines.count + lines.filtered, rejected=lines.count, filtered=lines.filtered)
+    yield Parsed(pl.DataFrame(schema=schema), counters, ((text, reason),) * lines.count, lines.oddities)
 
 
 def insert_whatever(worker: Taker, events: pl.DataFrame) -> int:

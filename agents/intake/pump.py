@@ -19,9 +19,11 @@ import polars as pl
 
 from agents.archive.archive import Archive
 from agents.config import PrivacySection
-from agents.intake.poison import parse_whatever
+from agents.intake.backlog import Backlog
+from agents.intake.gathering import Gathering
 from agents.intake.progress import EventTime
 from agents.intake.rejecting import Rejecting
+from agents.intake.set_back import SetBack
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
 from agents.privacy.redaction import Redactor
@@ -31,16 +33,12 @@ from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
 from agents.sources.rotation import Position
-from agents.sources.tail import Chunk, Tail
+from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from agents.worker import Worker
 from overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
-#: Corrections of the clock that events are late by anyway, and how far ahead one is noted at a time that lasts.
-SET_BACK_MS_MIN, SET_BACK_MS_NOTED = 500, 60_000
-#: After a chunk of at least this part of the most that is read at a time, there probably is more.
-FULL_CHUNKS = 4
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.
 CHECKPOINT_SPACING = 20
 #: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
@@ -88,7 +86,7 @@ class Pump:
         archive: the Parquet copy, or None when off.
         rejected: where lines that do not parse are kept.
         now_ms: wall clock.
-        chunk_bytes: bytes of lines per step.
+        chunk_bytes: the most that is read at a time.
         checkpoint_ms: longest time between checkpoints while events flow.
         from_end: files that were never read begin at their end.
         ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
@@ -122,18 +120,13 @@ class Pump:
         self._time = EventTime(now_ms())
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
-        #: Whether there was more to read after the last step: its chunk was large, or other logs have lines waiting.
-        self.is_behind = False
-        #: The logs that were read to their ends since nothing more was there.
-        self._read_through: set[str] = set()
+        self._backlog = Backlog(chunk_bytes)
         self.workers = Workers()
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self._now_ms = checkpoints, archive, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
         self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
-        #: Up to here it is noted that the machine's clock was set back; None while it is right.
-        self._doubtful_until_ms: int | None = None
-        self._looked_ms = now_ms()
+        self._set_back = SetBack(source, now_ms())
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
@@ -168,6 +161,11 @@ class Pump:
         """The newest event time that is not ahead of our clock."""
         return self._time.newest_ms
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there was more to read after the last step."""
+        return self._backlog.is_left
+
     def stalled_ms(self) -> int:
         """Return for how long lines have been waiting while none was read; 0 when none wait."""
         waiting = bool(self.workers) and self._time.idle_since_ms is None
@@ -200,7 +198,7 @@ class Pump:
             # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
             closed_ms = worker.versions.end_ms(worker.progress.sealed)
             self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
-        self._doubtful_until_ms = None
+        self._set_back.forget()
         worker.resume(self._now_ms())
         self.workers[worker.tree] = worker
         self.progressed_ms = self._now_ms()
@@ -232,68 +230,52 @@ class Pump:
         return done
 
     def step(self) -> bool:
-        """Read and process one chunk; return whether there was one. Without workers nothing is read."""
+        """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
         if self._pending is not None or not self.workers:
             return False
+        literals = [] if self._archive is not None else self.workers.literals
+        texts = self._redactor.literals(literals)
+        ways = self.workers.parsings(self.columns if self._archive is not None else {})
+        columns = [way.columns for way in ways]
+        lines = Gathering(self.format, texts, columns, self._chunk_bytes, self._redactor.message)
+        while self._read(lines):
+            pass
+        logs = lines.take()
+        for stream, (parsed, *others) in logs:
+            self._take(parsed, ways[0], stream, self.progressed_ms)
+            for way, other in zip(ways[1:], others, strict=True):
+                # Lines are counted, and rejected, the first time.
+                self.workers.insert(self._redactor.events(other.events), way)
+        return bool(logs)
+
+    def _read(self, lines: Gathering) -> bool:
+        """Read one chunk; return whether the next one should be read before these lines are parsed."""
         before_ms = self._now_ms()
-        chunk = self.tail.read(self._chunk_bytes)
+        try:
+            chunk = self.tail.read(self._chunk_bytes)
+        except OSError:
+            if not lines:
+                raise
+            return False  # what was read goes first
         self._time.read_ms = self._now_ms()
         for _ in self.tail.take_gaps():
             # What vanished was written after the last line we read, and before now.
             self.workers.note_gap(self.newest_ms, before_ms)
-        self._note_set_back(before_ms)
+        if (span := self._set_back.note(self._ahead_ms(), before_ms)) is not None:
+            self.workers.note_gap(*span)
         self.troubles = self.tail.troubles
         if chunk is None:
-            self._time.rest(self.tail.at_end, before_ms)
-            self._read_through.clear()
+            if not lines:  # or the next step will look again
+                self._time.rest(self.tail.at_end, before_ms)
+                self._backlog.end()
             return False
         self.progressed_ms = before_ms
-        self._note_whats_left(chunk)
+        self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
         # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
         # of all files, which a busy log never stands at.
-        is_set_back = self._doubtful_until_ms is not None
-        self._time.idle_since_ms = before_ms if is_set_back and not self.is_behind else None
-        literals = [] if self._archive is not None else self.workers.literals
-        texts = self._redactor.literals(literals)
-        first, *others = self.workers.parsings(self.columns if self._archive is not None else {})
-        for parsed in parse_whatever(self.format, chunk.data, first.columns, texts, self._redactor.message):
-            self._take(parsed, first, chunk.stream, before_ms)
-        for each in others:
-            # Lines are counted, and rejected, the first time.
-            for parsed in parse_whatever(self.format, chunk.data, each.columns, texts, self._redactor.message):
-                self.workers.insert(self._redactor.events(parsed.events), each)
-        return True
-
-    def _note_whats_left(self, chunk: Chunk) -> None:
-        is_large = len(chunk.data) * FULL_CHUNKS >= self._chunk_bytes
-        if is_large:
-            self._read_through.clear()
-        else:
-            self._read_through.add(chunk.stream)
-        self.is_behind = is_large or not self.tail.waiting <= self._read_through
-        if not self.is_behind:
-            self._read_through.clear()
-
-    def _note_set_back(self, now_ms: int) -> None:
-        """Label the time that a clock set back lives through again: its intervals are closed, its events to come."""
-        ahead_ms, looked_ms, self._looked_ms = self._ahead_ms(), self._looked_ms, now_ms
-        if ahead_ms < SET_BACK_MS_MIN:
-            self._doubtful_until_ms = None
-            return
-        until_ms = self._doubtful_until_ms
-        if until_ms is not None and now_ms < until_ms:
-            return
-        if until_ms is None:
-            log.warning(
-                "source %s: the clock of this machine was set back by %d s; until it is there again, its events are "
-                "late, and all windows say that something may be missing",
-                self.source,
-                ahead_ms // 1000,
-            )
-        self._doubtful_until_ms = now_ms + SET_BACK_MS_NOTED
-        # It was set back since the last look, and goes at half its pace since.
-        since_ms = now_ms - ahead_ms - 2 * (now_ms - looked_ms) if until_ms is None else until_ms
-        self.workers.note_gap(since_ms, self._doubtful_until_ms)
+        self._time.idle_since_ms = before_ms if self._set_back.lasts and not self.is_behind else None
+        lines.add(chunk.stream, chunk.data)
+        return self._backlog.is_large and not lines.is_enough
 
     def _take(self, parsed: Parsed, parsing: Parsing, stream: str, now_ms: int) -> None:
         self.counters += parsed.counters

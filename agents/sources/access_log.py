@@ -18,6 +18,7 @@ import polars as pl
 from agents.jobs.types import SqlType
 from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from agents.sources.kept import Kept
 from agents.sources.layout_patterns import Patterns, extract
 from agents.sources.lines import clean, split
 from agents.sources.log_format import COMBINED, COMMON, SKIPPED, TIME_ISO, TIME_LOCAL, TIMES, Field, Token, parse_layout
@@ -49,22 +50,22 @@ class AccessLog:
         self._fields = _columns(self._tokens)
         self.columns: Mapping[str, SqlType] = _schema(self._fields)
 
-    def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
-        """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+        """Keep the lines that some job may want; see `agents.sources.format.Format`."""
         prefilter = Prefilter(literals, escape=None)  # values are as logged
-        lines = clean(chunk, prefilter.word)
-        data, filtered, skipped_bad = lines.data, 0, 0
-        if prefilter.active:
-            data, _, filtered, skipped_bad = prefilter.keep(lines)
-        raw, bad_encoding = split(data)
+        return prefilter.keep(clean(chunk, prefilter.word))
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
+        raw, bad_encoding = split(lines.data)
         rejects = Rejects()
         events = self._events(raw, extract(raw, self._patterns.strict, self._patterns.exact), wanted, rejects)
         if lines.huge:
             huge = pl.Series("raw", [line.decode() for line in lines.huge], dtype=pl.String)
             fronts = extract(huge, self._patterns.front, self._patterns.front)
             events = pl.concat([events, self._events(huge, fronts, wanted, rejects)])
-        counters = Counters(raw.len() + filtered + len(lines.huge), events.height, rejects.count, filtered)
-        oddities = lines.oddities + Oddities(bad_encoding=bad_encoding + skipped_bad)
+        counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
+        oddities = lines.oddities + Oddities(bad_encoding=bad_encoding)
         return Parsed(events, counters, rejects.sample(), oddities)
 
     def _events(

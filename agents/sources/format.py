@@ -9,10 +9,11 @@ from agents.errors import ConfigError, did_you_mean, nearest
 from agents.jobs.types import SqlType
 from agents.sources.counters import Parsed
 from agents.sources.json_lines import JsonLines
+from agents.sources.kept import Kept
 
 
 class Format(Protocol):
-    """Parses chunks of whole lines into event frames.
+    """Makes event frames of whole lines, in two steps: lines that no job can want are skipped before any is parsed.
 
     `columns` is the fixed schema of a format, or None where the lines themselves name their columns (json).
     """
@@ -25,15 +26,29 @@ class Format(Protocol):
     def columns(self) -> Mapping[str, SqlType] | None:
         """Every column of a fixed schema without `ts`, or None."""
 
-    def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
-        """Parse whole lines into a frame of `ts` and the wanted columns.
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+        """Keep the lines that some job may want, clean.
 
         Args:
             chunk: whole lines; the last newline may be missing.
-            wanted: columns to fill, with their types; a column the lines do not have is null.
             literals: one entry a job, the texts that all must occur in a line for that job to want it. A line that no
                 job wants is skipped unparsed (`filtered`); an empty entry, or no entry, wants every line.
         """
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        """Parse lines into a frame of `ts` and the wanted columns; lines that were skipped are accounted for, too.
+
+        Args:
+            lines: what `keep` returned, once or several times.
+            wanted: columns to fill, with their types; a column the lines do not have is null.
+        """
+
+
+def parse_chunk(
+    format: Format, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()
+) -> Parsed:
+    """Take both steps; the arguments are theirs."""
+    return format.parse(format.keep(chunk, literals), wanted)
 
 
 def make_format(spec: str, *, time: str = "ts") -> Format:

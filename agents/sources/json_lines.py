@@ -30,6 +30,7 @@ from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from agents.sources.fronts import Bytes, FrontReader, Shape
 from agents.sources.json_values import MalformedError, RawLine, Value, convert
+from agents.sources.kept import Kept
 from agents.sources.lines import Ends, clean, valid_utf8
 from agents.sources.prefilter import Prefilter, json_escape
 
@@ -62,36 +63,36 @@ class JsonLines:
     def __init__(self, time: str = "ts") -> None:
         self.time = time
 
-    def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
-        """Parse a chunk of whole lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+        """Keep the lines that some job may want; see `agents.sources.format.Format`."""
         prefilter = Prefilter(literals, json_escape(chunk, literals))
         lines = clean(chunk, prefilter.word)
         if lines.data is not chunk:  # a NUL may have stood in an escape; no word was found then
             prefilter = Prefilter(literals, json_escape(lines.data, literals))
+        return prefilter.keep(lines)
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        """Parse lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
         rejects = Rejects()
         for line in lines.huge:
             rejects.add(line, "line_too_long")
-        data, ends, filtered, bad_encoding = lines.data, lines.ends, 0, 0
-        if prefilter.active:
-            data, ends, filtered, bad_encoding = prefilter.keep(lines)
         decoder = _decoder(self.time, tuple((name, kind) for name, kind in wanted.items() if name != "ts"))
-        decoded = decoder.decode(data, ends, rejects)
+        decoded = decoder.decode(lines.data, lines.ends, rejects)
         return Parsed(
             events=decoded.events,
             counters=Counters(
-                read=decoded.line_count + filtered + len(lines.huge),
+                read=lines.count + lines.filtered,
                 parsed=decoded.events.height,
                 rejected=rejects.count,
-                filtered=filtered,
+                filtered=lines.filtered,
             ),
             rejects=rejects.sample(),
-            oddities=lines.oddities + decoded.oddities + Oddities(bad_encoding=bad_encoding),
+            oddities=lines.oddities + decoded.oddities,
         )
 
 
 class _Decoded(msgspec.Struct, frozen=True):
     events: pl.DataFrame
-    line_count: int
     oddities: Oddities
 
 
@@ -122,7 +123,7 @@ class _Decoder:
     def decode(self, data: bytes, ends: Ends, rejects: Rejects) -> _Decoded:
         """Decode clean lines with newlines at `ends`; those that are no events go to `rejects`."""
         if not data:
-            return _Decoded(self._frame(np.empty(0, np.int64), [[] for _ in self._wanted])[0], 0, Oddities())
+            return _Decoded(self._frame(np.empty(0, np.int64), [[] for _ in self._wanted])[0], Oddities())
         blocks = _cut(_whole(data, ends), _FRONT_BLOCK_BYTES)
         shape = self._front.shape(data) if self._front else None
         parts = self._behind_fronts(blocks, shape) if shape else [None] * len(blocks)
@@ -148,7 +149,7 @@ class _Decoder:
         if not valid.all():
             _reject_without_time(data, len(ends), refused, valid, rejects)
             frame = frame.filter(pl.Series(valid))
-        return _Decoded(frame, len(ends), oddities + Oddities(mistyped=unfit))
+        return _Decoded(frame, oddities + Oddities(mistyped=unfit))
 
     def _behind_fronts(self, blocks: Sequence[_Block], shape: Shape) -> list[_Part | None]:
         """Decode those blocks whose lines all have fronts of this shape, with valid times; None for each other one."""

@@ -7,7 +7,7 @@ not to be told from one bad line in a thousand by a look at one chunk, so the ju
 from __future__ import annotations
 
 from agents.errors import ConfigError
-from agents.sources.format import Format, make_format
+from agents.sources.format import Format, make_format, parse_chunk
 from agents.sources.json_lines import JsonLines
 
 #: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
@@ -81,7 +81,7 @@ def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
 def _fits(name: str, line: bytes) -> bool:
     """Tell whether a line would be an event in one of the named formats, or at least an object where it is JSON."""
     try:
-        parsed = make_format(name).parse(line.rstrip(b"\n") + b"\n", {})
+        parsed = parse_chunk(make_format(name), line.rstrip(b"\n") + b"\n", {})
     except ConfigError:
         return False
     return bool(parsed.events.height) or any(reason == "time" for _, reason in parsed.rejects)

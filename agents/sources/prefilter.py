@@ -13,6 +13,8 @@ from operator import and_, or_
 import numpy as np
 import polars as pl
 
+from agents.sources.counters import Oddities
+from agents.sources.kept import Kept
 from agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
 
 _BACKSLASHES_MAX = 4_096
@@ -43,14 +45,10 @@ class Prefilter:
         longest = max(self._jobs[0], key=len) if self.active and len(self._jobs) == 1 else ""
         return longest if len(longest) >= _RARE_CHARS and longest.isprintable() else ""
 
-    def keep(self, lines: Lines) -> tuple[bytes, Ends, int, int]:
-        """Keep the lines that some job may want.
-
-        Returns:
-            These lines, where their newlines are, how many others were skipped, and how many had invalid UTF-8 (now
-            repaired).
-        """
-        count = lines.ends.size
+    def keep(self, lines: Lines) -> Kept:
+        """Keep the lines that some job may want. Where others are skipped, invalid UTF-8 is found, and repaired."""
+        if not self.active:
+            return Kept(lines.data, lines.ends, lines.huge, oddities=lines.oddities)
         # The longest text of each job is likely its rarest. The others are looked for in what that leaves.
         longest = [max(words, key=len) for words in self._jobs]
         if lines.having is not None:
@@ -64,12 +62,14 @@ class Prefilter:
             others = self._jobs if any(len(words) > 1 for words in self._jobs) else [[]]
         if all(others):
             wanted = _filtered(wanted, others)
-        if not wanted.len():
-            return b"", lines.ends[:0], count, bad_encoding
-        # As bytes right away: a Python text in between would be decoded and encoded again.
-        kept: bytes = wanted.str.join("").cast(pl.Binary).item()
-        kept_ends = np.cumsum(wanted.str.len_bytes().to_numpy(), dtype=np.int64) - 1
-        return kept, kept_ends, count - wanted.len(), bad_encoding
+        return Kept(
+            # As bytes right away: a Python text in between would be decoded and encoded again.
+            data=wanted.str.join("").cast(pl.Binary).item() if wanted.len() else b"",
+            ends=np.cumsum(wanted.str.len_bytes().to_numpy(), dtype=np.int64) - 1,
+            huge=lines.huge,
+            filtered=lines.ends.size - wanted.len(),
+            oddities=lines.oddities + Oddities(bad_encoding=bad_encoding),
+        )
 
 
 def _texts(data: bytes, ends: Ends) -> tuple[pl.Series, int]:

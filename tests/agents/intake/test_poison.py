@@ -7,35 +7,73 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.poison import insert_whatever, parse_whatever
+from agents.intake.poison import insert_whatever, keep_whatever, parse_whatever
 from agents.jobs.types import SqlType
-from agents.sources.counters import Counters, Parsed
+from agents.sources.counters import REJECT_BYTES_MAX, Counters, Oddities, Parsed
 from agents.sources.format import make_format
+from agents.sources.kept import Kept
+from agents.sources.lines import LINE_BYTES_MAX
 from agents.worker import Worker
 from tests.agents.plans import COLUMNS, events, plan_of
 
 
 class Fragile:
-    """A JSON format that fails on any chunk with the word poison in it."""
+    """A JSON format that fails on any lines with the word poison in them."""
 
     name = "json"
     columns = None
 
-    def parse(self, chunk: bytes, wanted: Mapping[str, SqlType], literals: Sequence[Sequence[str]] = ()) -> Parsed:
-        if b"poison" in chunk:
+    def __init__(self, *steps: str) -> None:
+        self.steps = steps
+
+    def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
+        if "keep" in self.steps and b"poison" in chunk:
             raise pl.exceptions.ComputeError("poisoned")
-        return make_format("json").parse(chunk, wanted, literals)
+        return make_format("json").keep(chunk, literals)
+
+    def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
+        if "parse" in self.steps and b"poison" in lines.data + b"".join(lines.huge):
+            raise pl.exceptions.ComputeError("poisoned")
+        return make_format("json").parse(lines, wanted)
 
 
-@given(st.lists(st.booleans(), max_size=20), st.booleans())
-def test_only_the_poison_is_rejected(lines: list[bool], newline: bool) -> None:
-    text = [b"poison" if bad else b'{"ts":1767225600000,"product":"a","cents":1}' for bad in lines]
-    data = b"\n".join(text) + (b"\n" if newline and text else b"")
-    parts = list(parse_whatever(Fragile(), data, COLUMNS, ()))
+GOOD, POISON = b'{"ts":1767225600000,"product":"a","cents":1}', b'{"ts":1767225600000,"product":"poison"}'
+HUGE = b"product poison" + b"x" * LINE_BYTES_MAX
+
+
+@given(
+    st.lists(st.sampled_from([GOOD, POISON, b"[]"]), max_size=20),
+    st.booleans(),
+    st.sampled_from([(), ("keep",), ("parse",), ("keep", "parse")]),
+)
+def test_only_the_poison_is_rejected(lines: list[bytes], newline: bool, steps: tuple[str, ...]) -> None:
+    data = b"\n".join(lines) + (b"\n" if newline and lines else b"")
+    parts = [
+        part
+        for kept in keep_whatever(Fragile(*steps), data, [["product"]])
+        for part in parse_whatever(Fragile(*steps), kept, COLUMNS)
+    ]
+    # What the pre-filter fails on is kept; what it does not know it skips.
+    poisoned, others = lines.count(POISON), lines.count(b"[]")
+    rejected = poisoned if "parse" in steps else 0
     total = sum((part.counters for part in parts), Counters())
-    assert total == Counters(read=len(lines), parsed=lines.count(False), rejected=lines.count(True))
-    assert [reason for part in parts for _, reason in part.rejects] == ["failure:ComputeError"] * lines.count(True)
-    assert pl.concat(part.events for part in parts).height == lines.count(False)
+    if "keep" not in steps:
+        assert total == Counters(len(lines), len(lines) - rejected - others, rejected, filtered=others)
+    assert total.balanced and (total.read, total.rejected) == (len(lines), rejected)
+    assert [reason for part in parts for _, reason in part.rejects] == ["failure:ComputeError"] * rejected
+    products = pl.concat(part.events for part in parts)["product"].to_list()
+    assert (products.count("a"), products.count("poison")) == (lines.count(GOOD), poisoned - rejected)
+
+
+def test_a_huge_line_of_poison_is_rejected_alone() -> None:
+    data = b"\n".join([GOOD, HUGE, GOOD, HUGE, b"[]", b"[]"])
+    (kept,) = keep_whatever(Fragile("parse"), data, [["product"]])
+    parts = list(parse_whatever(Fragile("parse"), kept, COLUMNS))
+    assert sum((part.counters for part in parts), Counters()) == Counters(read=6, parsed=2, rejected=2, filtered=2)
+    assert sum((part.oddities for part in parts), Oddities()) == Oddities(truncated=2)
+    assert [(len(line), reason) for part in parts for line, reason in part.rejects] == [
+        (REJECT_BYTES_MAX, "failure:ComputeError")
+    ] * 2
 
 
 def test_an_event_a_plan_fails_on_is_left_out_and_labelled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -377,11 +377,47 @@ def test_it_is_behind_while_other_logs_wait_or_chunks_are_large(site: Site) -> N
         found.append(site.pump.is_behind)
     assert found == [True, False], "the second log waits after the first step, and nothing after the second"
     site.write(*((number, "p" * 100) for number in range(500)))
-    assert site.pump.step() and site.pump.is_behind, "a chunk as large as may be read is not the last one"
+    assert site.pump.step() and not site.pump.is_behind, "after a large chunk there is another look"
+    site.write(*((number, "p" * 100) for number in range(2_000)))
+    assert site.pump.step() and site.pump.is_behind, "as much as is read in a step is not all"
     while site.pump.step():
         pass
+    assert site.pump.counters.read == 2_502
     site.write((0, "p"))
     assert site.pump.step() and not site.pump.is_behind
+
+
+def test_lines_of_several_chunks_and_logs_are_taken_in_a_step(site: Site) -> None:
+    """Each log's own front decides how far time is, whatever else was read in the step."""
+    site.write(*((number * 500, "p" * 100) for number in range(600)), name="a.log")
+    site.write(*((number * 500 + 100_000, "q" * 100) for number in range(300)), name="b.log")
+    assert site.pump.step() and site.pump.counters.read == 900
+    assert site.pump.watermark_ms() == BASE_MS + 249_500
+    site.run()
+    assert sum(site.rows().values()) == 900
+
+
+def test_a_failing_read_takes_nothing_with_it_that_was_read_before(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.write(*((number, "p" * 100) for number in range(1_000)))
+    read, reads = site.pump.tail.read, []
+
+    def failing(bytes_max: int) -> object:
+        reads.append(bytes_max)
+        if len(reads) % 2 == 0:
+            raise OSError("a disk that fails")
+        return read(bytes_max)
+
+    monkeypatch.setattr(site.pump.tail, "read", failing)
+    assert site.pump.step() and 0 < site.pump.counters.parsed < 1_000
+    before = site.pump.counters.parsed
+    reads.append(0)
+    with pytest.raises(OSError, match="a disk that fails"):
+        site.pump.step()
+    site.pump.checkpoint(force=True)
+    assert site.pump.counters.parsed == before
+    monkeypatch.undo()
+    site.run()
+    assert sum(site.rows().values()) == 1_000 and site.pump.counters == Counters(read=1_000, parsed=1_000)
 
 
 def test_a_job_is_not_concerned_with_the_types_that_another_one_has(site: Site) -> None:

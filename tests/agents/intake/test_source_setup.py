@@ -16,6 +16,7 @@ from agents.intake.source_setup import make_pump, make_redactor
 from agents.jobs.definition import load_definition
 from agents.jobs.plan import compile_job
 from agents.sources.access_log import AccessLog
+from agents.sources.kept import Kept
 from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.worker import Worker
@@ -68,14 +69,20 @@ def written(folder: pathlib.Path) -> bytes:
 def test_jobs_and_archive_see_the_same_redacted_events(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    parse = AccessLog.parse
+    keep, parse = AccessLog.keep, AccessLog.parse
 
     def poisoned(self: AccessLog, chunk: bytes, *others: object) -> object:
         if b"poison" in chunk:
-            raise pl.exceptions.ComputeError(f"cannot parse {chunk.decode()}")
-        return parse(self, chunk, *others)  # type: ignore[arg-type]
+            raise pl.exceptions.ComputeError(f"cannot look at {chunk.decode()}")
+        return keep(self, chunk, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(AccessLog, "parse", poisoned)
+    def poisoned_too(self: AccessLog, lines: Kept, *others: object) -> object:
+        if b"poison" in lines.data:
+            raise pl.exceptions.ComputeError(f"cannot parse {lines.data.decode()}")
+        return parse(self, lines, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(AccessLog, "keep", poisoned)
+    monkeypatch.setattr(AccessLog, "parse", poisoned_too)
     with caplog.at_level(logging.DEBUG):
         rows = run(tmp_path, PRIVATE)
     online = [(row["k0"], row["k1"], row["k2"], row["a0_n"]) for row in rows]

@@ -15,6 +15,7 @@ from agents.jobs.versions import Compiled, Version, Versions
 from agents.sharing.describing import sharing_of
 from agents.sharing.parsing import parsings
 from agents.sharing.workers import Workers
+from agents.sources.format import parse_chunk
 from agents.sources.json_lines import JsonLines
 from agents.worker import Worker
 from tests.agents.plans import opened
@@ -42,7 +43,7 @@ def read(workers: Workers, values: Sequence[str]) -> None:
     lines = (f'{{"ts":{BASE_MS + at * 1_000},"cents":{cents},"product":{cents}}}\n' for at, cents in enumerate(values))
     chunk = "".join(lines).encode()
     for parsing in workers.parsings({}):
-        workers.insert(JsonLines().parse(chunk, parsing.columns).events, parsing)
+        workers.insert(parse_chunk(JsonLines(), chunk, parsing.columns).events, parsing)
 
 
 def results(workers: Workers) -> list[object]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.jobs.types import SqlType
 from agents.sources.counters import Counters
-from agents.sources.format import make_format
+from agents.sources.format import make_format, parse_chunk
 from agents.sources.lines import LINE_BYTES_MAX
 
 PATTERN = re.compile(
@@ -88,7 +88,7 @@ def expected(line: str) -> dict[str, object] | None:
 @given(st.lists(LINES, max_size=6))
 def test_every_line_ends_as_re_says(lines: list[str]) -> None:
     assert COMBINED.columns is not None
-    parsed = COMBINED.parse("".join(line + "\n" for line in lines).encode(), COMBINED.columns)
+    parsed = parse_chunk(COMBINED, "".join(line + "\n" for line in lines).encode(), COMBINED.columns)
     rows = [row for line in lines if (row := expected(line.removeprefix("\ufeff"))) is not None]
     assert parsed.events.to_dicts() == [{name: row[name] for name in parsed.events.columns} for row in rows]
     assert parsed.counters == Counters(read=len(lines), parsed=len(rows), rejected=len(lines) - len(rows))
@@ -99,7 +99,7 @@ def test_every_line_ends_as_re_says(lines: list[str]) -> None:
 def test_any_column_can_be_asked_for_alone(wanted: str) -> None:
     line = '1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "POST /p?q HTTP/1.1" 201 - "-" "-"'
     assert COMBINED.columns is not None
-    events = COMBINED.parse(f"{line}\n".encode(), {wanted: COMBINED.columns[wanted]}).events
+    events = parse_chunk(COMBINED, f"{line}\n".encode(), {wanted: COMBINED.columns[wanted]}).events
     row = expected(line)
     assert row is not None
     assert events.to_dicts() == [{"ts": row["ts"], wanted: row[wanted]}]
@@ -108,22 +108,22 @@ def test_any_column_can_be_asked_for_alone(wanted: str) -> None:
 def test_common_and_columns_that_are_not_there() -> None:
     common = make_format("common")
     line = b'1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 7\n'
-    row = common.parse(line, {"bytes": SqlType.BIGINT, "nothing": SqlType.STRING}).events.row(0, named=True)
+    row = parse_chunk(common, line, {"bytes": SqlType.BIGINT, "nothing": SqlType.STRING}).events.row(0, named=True)
     assert (row["bytes"], row["nothing"]) == (7, None)
-    assert common.parse(line.replace(b"7", b'7 "-" "-"'), {}).counters.rejected == 1
+    assert parse_chunk(common, line.replace(b"7", b'7 "-" "-"'), {}).counters.rejected == 1
 
 
 def test_a_literal_skips_lines() -> None:
     line = '1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET /{} HTTP/1.1" 200 7 "-" "-"\n'
     chunk = "".join(line.format(name) for name in ("a", "b", r"\"a\"")).encode()
-    parsed = COMBINED.parse(chunk, {"path": SqlType.STRING}, [["/a"]])
+    parsed = parse_chunk(COMBINED, chunk, {"path": SqlType.STRING}, [["/a"]])
     assert parsed.events["path"].to_list() == ["/a"]
     assert parsed.counters == Counters(read=3, parsed=1, filtered=2)
 
 
 def test_invalid_utf8_is_replaced_and_counted() -> None:
     line = b'1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET /\xff HTTP/1.1" 200 7 "-" "-"\n'
-    parsed = COMBINED.parse(line, {"path": SqlType.STRING})
+    parsed = parse_chunk(COMBINED, line, {"path": SqlType.STRING})
     assert parsed.events["path"].to_list() == ["/\ufffd"]
     assert parsed.oddities.bad_encoding == 1
 
@@ -131,7 +131,7 @@ def test_invalid_utf8_is_replaced_and_counted() -> None:
 def test_a_huge_line_is_kept_with_what_its_front_holds() -> None:
     front = b'1.2.3.4 - joe [20/Nov/2026:10:00:00 +0000] "GET /'
     good = front + b' HTTP/1.1" 200 7 "-" "-"\n'
-    parsed = COMBINED.parse(good + front + b"x" * LINE_BYTES_MAX + b"\n" + good, COMBINED.columns or {})
+    parsed = parse_chunk(COMBINED, good + front + b"x" * LINE_BYTES_MAX + b"\n" + good, COMBINED.columns or {})
     assert parsed.counters == Counters(read=3, parsed=3)
     assert parsed.oddities.truncated == 1
     row = parsed.events.row(2, named=True)
@@ -140,5 +140,5 @@ def test_a_huge_line_is_kept_with_what_its_front_holds() -> None:
 
 
 def test_a_huge_line_without_time_is_rejected() -> None:
-    parsed = COMBINED.parse(b"x" * 2 * LINE_BYTES_MAX + b"\n", {})
+    parsed = parse_chunk(COMBINED, b"x" * 2 * LINE_BYTES_MAX + b"\n", {})
     assert parsed.counters == Counters(read=1, rejected=1)

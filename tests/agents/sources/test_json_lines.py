@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from agents.jobs.types import SqlType
 from agents.sources import json_lines
 from agents.sources.counters import Counters
+from agents.sources.format import parse_chunk
 from agents.sources.json_lines import JsonLines
 from agents.sources.lines import LINE_BYTES_MAX
 
@@ -123,7 +124,7 @@ def is_time(value: Any) -> bool:
 
 
 def check(chunk: bytes) -> None:
-    parsed = JsonLines().parse(chunk, WANTED)
+    parsed = parse_chunk(JsonLines(), chunk, WANTED)
     lines = [line.rstrip(b"\r") for line in chunk.replace(b"\0", b"").split(b"\n")[:-1]]
     rows = iter(parsed.events.drop("ts").to_dicts())  # a time before year 1 has no Python value
     rejected = []
@@ -270,7 +271,7 @@ def test_a_time_that_comes_twice_counts_as_the_last_says() -> None:
     chunk = "".join(f'{{"ts":"{TIME}","n":{i}}}\n' for i in range(1000))
     for again in ('"ts"', '"\\u0074s"', '"t\\u0073"'):
         line = f'{{"ts":"{TIME}","n":1000,{again}:"2027-01-01T00:00:00Z"}}\n'
-        events = JsonLines().parse((chunk + line + chunk).encode(), {"n": SqlType.BIGINT}).events
+        events = parse_chunk(JsonLines(), (chunk + line + chunk).encode(), {"n": SqlType.BIGINT}).events
         assert events["ts"].n_unique() == 2
         assert events["ts"][1000] == datetime(2027, 1, 1)
         assert events["n"].to_list() == [*range(1000), 1000, *range(1000)]
@@ -280,7 +281,7 @@ def test_names_next_to_the_time_s_are_not_taken_for_it() -> None:
     # In the decoder's copy the time has another name: none of a wanted column.
     wanted = {f"t{letter}": SqlType.STRING for letter in string.ascii_letters if letter != "s"}
     for columns in (wanted, dict(list(wanted.items())[1:]), {"ta": SqlType.STRING}):
-        events = JsonLines().parse(f'{{"ts":"{TIME}","tb":"x"}}\n'.encode() * 3, columns).events
+        events = parse_chunk(JsonLines(), f'{{"ts":"{TIME}","tb":"x"}}\n'.encode() * 3, columns).events
         assert events.drop("ts").to_dicts() == [{name: "x" if name == "tb" else None for name in columns}] * 3
         assert events["ts"].to_list() == [datetime(2026, 11, 20, 10)] * 3
 
@@ -292,7 +293,7 @@ def test_fronts_and_other_lines_keep_their_order() -> None:
         else f'{{"n":{i},"ts":{1763632800 + i}}}\n'
         for i in range(9000)
     ]
-    events = JsonLines().parse("".join(lines).encode(), {"n": SqlType.BIGINT}).events
+    events = parse_chunk(JsonLines(), "".join(lines).encode(), {"n": SqlType.BIGINT}).events
     assert events["n"].to_list() == list(range(9000))
     seconds = [1795168800 + i % 60 if i % 900 < 600 else 1763632800 + i for i in range(9000)]
     assert (events["ts"].dt.epoch("s")).to_list() == seconds
@@ -300,13 +301,13 @@ def test_fronts_and_other_lines_keep_their_order() -> None:
 
 def parse(*lines: str, time: str = "ts", wanted: dict[str, SqlType] | None = None) -> list[dict[str, Any]]:
     chunk = "".join(line + "\n" for line in lines).encode()
-    return JsonLines(time).parse(chunk, WANTED if wanted is None else wanted).events.to_dicts()
+    return parse_chunk(JsonLines(time), chunk, WANTED if wanted is None else wanted).events.to_dicts()
 
 
 def test_lines_that_only_together_are_json_are_rejected() -> None:
     # The decoder knows lines only as white space: it would read two objects from these two lines.
     chunk = f'{{"ts":"{TIME}","n":\n1}}{{"ts":"{TIME}"}}\n'.encode()
-    assert JsonLines().parse(chunk, WANTED).counters == Counters(read=2, rejected=2)
+    assert parse_chunk(JsonLines(), chunk, WANTED).counters == Counters(read=2, rejected=2)
 
 
 def test_values_of_other_types_keep_their_text_in_a_string_column() -> None:
@@ -317,7 +318,7 @@ def test_values_of_other_types_keep_their_text_in_a_string_column() -> None:
 
 def test_a_value_that_does_not_fit_is_null_and_counted() -> None:
     line = f'{{"ts":"{TIME}","i":2147483648,"n":"many","x":[1],"b":"yes","d":"2026-02-30","t":"noon"}}\n'
-    parsed = JsonLines().parse(line.encode(), WANTED)
+    parsed = parse_chunk(JsonLines(), line.encode(), WANTED)
     assert parsed.oddities.mistyped == 6
     assert parsed.events.select(*WANTED).row(0) == (None,) * 7
 
@@ -341,13 +342,13 @@ def test_the_time_field_can_be_a_column_too() -> None:
 
 
 def test_a_line_without_time_is_rejected_with_the_reason() -> None:
-    parsed = JsonLines().parse(b'{"ts":"soon"}\n{"s":"a"}\n{"ts":true}\n', WANTED)
+    parsed = parse_chunk(JsonLines(), b'{"ts":"soon"}\n{"s":"a"}\n{"ts":true}\n', WANTED)
     assert parsed.counters == Counters(read=3, rejected=3)
     assert [reason for _, reason in parsed.rejects] == ["time"] * 3
 
 
 def test_invalid_utf8_is_replaced_and_counted() -> None:
-    parsed = JsonLines().parse(b'{"ts":"%s","s":"a\xffb"}\n' % TIME.encode(), WANTED)
+    parsed = parse_chunk(JsonLines(), b'{"ts":"%s","s":"a\xffb"}\n' % TIME.encode(), WANTED)
     assert parsed.events["s"].to_list() == ["a\ufffdb"]
     assert parsed.oddities.bad_encoding == 1
 
@@ -355,7 +356,7 @@ def test_invalid_utf8_is_replaced_and_counted() -> None:
 def test_a_huge_line_is_rejected_and_the_rest_read() -> None:
     good = f'{{"ts":"{TIME}"}}\n'.encode()
     huge = b'{"ts":"%s","s":"%s"}\n' % (TIME.encode(), b"x" * LINE_BYTES_MAX)
-    parsed = JsonLines().parse(good + huge + good, WANTED)
+    parsed = parse_chunk(JsonLines(), good + huge + good, WANTED)
     assert parsed.counters == Counters(read=3, parsed=2, rejected=1)
     assert parsed.oddities.truncated == 1
     assert parsed.rejects[0][1] == "line_too_long"
@@ -363,11 +364,11 @@ def test_a_huge_line_is_rejected_and_the_rest_read() -> None:
 
 def test_deep_nesting_is_rejected_not_fatal() -> None:
     line = f'{{"ts":"{TIME}","o":{"[" * 100_000}{"]" * 100_000}}}\n'.encode()
-    assert JsonLines().parse(line, WANTED).counters.rejected == 1
+    assert parse_chunk(JsonLines(), line, WANTED).counters.rejected == 1
 
 
 def test_the_sample_of_rejects_is_bounded() -> None:
-    parsed = JsonLines().parse((b"x" * 10_000 + b"\n") * 500, WANTED)
+    parsed = parse_chunk(JsonLines(), (b"x" * 10_000 + b"\n") * 500, WANTED)
     assert parsed.counters.rejected == 500
     assert len(parsed.rejects) == 100
     assert max(len(line) for line, _ in parsed.rejects) == 4096
@@ -390,7 +391,7 @@ def test_the_prefilter_never_skips_a_line_that_a_job_wants(
         return json.dumps(value, ensure_ascii=how == "a").replace("/", "\\/" if how == "e" else "/")
 
     chunk = "".join(f'{{"ts":"{TIME}","s":{written(a, how)},"o":{written(b, how)}}}\n' for a, b, how in values).encode()
-    parsed = JsonLines().parse(chunk, {"s": SqlType.STRING, "o": SqlType.STRING}, jobs)
+    parsed = parse_chunk(JsonLines(), chunk, {"s": SqlType.STRING, "o": SqlType.STRING}, jobs)
     got = [(row["s"], row["o"]) for row in parsed.events.to_dicts()]
     wanted = [(a, b) for a, b, _ in values if any(all(word in (a, b) for word in words) for words in jobs)]
     assert [pair for pair in got if any(all(word in pair for word in words) for words in jobs)] == wanted
@@ -411,6 +412,6 @@ def test_the_prefilter_never_skips_a_line_that_a_job_wants(
     ],
 )
 def test_lines_that_hide_a_wanted_text_are_kept(chunk: bytes, parsed: int) -> None:
-    result = JsonLines().parse(chunk, {"s": SqlType.STRING}, [["needle"]])
+    result = parse_chunk(JsonLines(), chunk, {"s": SqlType.STRING}, [["needle"]])
     assert result.counters == Counters(read=2, parsed=parsed, filtered=2 - parsed)
     assert result.events["s"].to_list() == ["needle"] * parsed

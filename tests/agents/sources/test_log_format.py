@@ -4,7 +4,7 @@ import pytest
 
 from agents.errors import ConfigError
 from agents.jobs.types import SqlType
-from agents.sources.format import make_format
+from agents.sources.format import make_format, parse_chunk
 from agents.sources.log_format import COMBINED, Field, parse_layout
 
 NGINX = """log_format main '$remote_addr - $remote_user [$time_local] "$request" '
@@ -22,7 +22,7 @@ def columns(text: str) -> list[str]:
 def test_a_pasted_nginx_directive() -> None:
     log = make_format(NGINX)
     assert log.columns is not None
-    row = log.parse(NGINX_LINE, log.columns).events.row(0, named=True)
+    row = parse_chunk(log, NGINX_LINE, log.columns).events.row(0, named=True)
     assert row["http_x_forwarded_for"] == "10.0.0.1, 10.0.0.2"
     assert row["request_time"] == 0.25
     assert (row["method"], row["path"], row["query"]) == ("GET", "/a", "b")
@@ -35,14 +35,14 @@ def test_the_string_alone_and_braces() -> None:
     log = make_format(text)
     assert log.columns is not None
     line = b"::1 [2026-11-20T10:00:00+01:00] /p?q=1 404\n"
-    row = log.parse(line, log.columns).events.row(0, named=True)
+    row = parse_chunk(log, line, log.columns).events.row(0, named=True)
     assert str(row["ts"]) == "2026-11-20 09:00:00"
     assert (row["uri"], row["path"], row["query"], row["status"]) == ("/p?q=1", "/p", "q=1", 404)
 
 
 def test_epoch_time_of_nginx() -> None:
     log = make_format("$msec $status")
-    assert str(log.parse(b"1763632800.123 200\n", {}).events["ts"][0]) == "2025-11-20 10:00:00.123000"
+    assert str(parse_chunk(log, b"1763632800.123 200\n", {}).events["ts"][0]) == "2025-11-20 10:00:00.123000"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.sources.format import make_format
+from agents.sources.format import make_format, parse_chunk
 from agents.sources.misfits import LINES_MIN, Misfits, advice
 
 COMBINED = b'192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"\n'
@@ -54,7 +54,7 @@ def test_a_source_that_was_judged_by_one_line_recovers_by_one() -> None:
     ],
 )
 def test_advice_names_the_format_that_the_lines_have(format: str, line: bytes, said: str) -> None:
-    parsed = make_format(format).parse(line, {})
+    parsed = parse_chunk(make_format(format), line, {})
     assert advice(make_format(format), *parsed.rejects[0]) == said
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.sources import lines as lines_module
+from agents.sources.counters import Oddities
 from agents.sources.lines import clean, line_ends
 from agents.sources.prefilter import Prefilter
 
@@ -23,19 +24,20 @@ def test_it_keeps_the_lines_that_have_all_words_of_some_job(
     prefilter = Prefilter(jobs, escape)
     demands = [[word for word in words if word] for words in jobs]
     assert prefilter.active == all(demands)
-    if not prefilter.active:
-        return
     data = "".join(line + "\n" for line in lines).encode()
+    if not prefilter.active:
+        assert prefilter.keep(clean(data, prefilter.word)).data == data
+        return
     # An escape can hide any text, so a line that has one is wanted whatever else it has.
     expected = [
         line
         for line in lines
         if any(all(word in line for word in words) for words in demands) or (escape is not None and escape in line)
     ]
-    kept, ends, skipped, bad_encoding = prefilter.keep(clean(data, prefilter.word))
-    assert kept == "".join(line + "\n" for line in expected).encode()
-    assert ends.tolist() == line_ends(kept).tolist()
-    assert (skipped, bad_encoding) == (len(lines) - len(expected), 0)
+    kept = prefilter.keep(clean(data, prefilter.word))
+    assert kept.data == "".join(line + "\n" for line in expected).encode()
+    assert kept.ends.tolist() == line_ends(kept.data).tolist()
+    assert (kept.filtered, kept.oddities) == (len(lines) - len(expected), Oddities())
 
 
 RAW = st.lists(st.sampled_from([b"needle", b"need", b"le", b"\xff", b"\xc3\xa9", b"{", b" ", b"\xef"]), max_size=9)
@@ -51,10 +53,11 @@ def test_looking_with_the_line_ends_and_after_them_is_the_same(lines: list[bytes
     for pieces in (1, 20, 1 << 20):
         with patch.object(lines_module, "PIECE_BYTES", pieces):
             for chunk in (clean(data, prefilter.word), clean(data)):
-                kept, ends, skipped, bad = prefilter.keep(chunk)
-                assert kept == b"".join(line + b"\n" for line in expected)
-                assert ends.tolist() == line_ends(kept).tolist()
-                assert (skipped, bad) == (len(lines) - len(expected), bad_encoding)
+                kept = prefilter.keep(chunk)
+                assert kept.data == b"".join(line + b"\n" for line in expected)
+                assert kept.ends.tolist() == line_ends(kept.data).tolist()
+                assert kept.filtered == len(lines) - len(expected)
+                assert kept.oddities == Oddities(bad_encoding=bad_encoding)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Chunks of a source's logs made into events, as many together as are worth it.
+
+To parse a few lines, and to filter, map and insert their events, costs nearly what thousands cost, and of a busy log
+most jobs want few lines. So what the pre-filter keeps waits for more of it, and events wait for each other, while more
+is read at once. A chunk is let go before the next one is read: memory that was just used is the fastest there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from agents.intake.poison import keep_whatever, parse_whatever
+from agents.jobs.types import SqlType
+from agents.sources.counters import REJECTS_MAX, Counters, Oddities, Parsed
+from agents.sources.format import Format
+from agents.sources.kept import Kept, joined
+
+#: Lines are parsed once they are this part of the most that is read at a time, ...
+_PARSED_PART = 1 / 4
+#: ... and are enough once nearly twice as much as that was parsed, or however few when so many bytes were read: nothing
+#: else is done for the source meanwhile.
+_ENOUGH_PARTS, _READ_BYTES_MAX = 7 / 4, 64 << 20
+
+
+class Gathered(NamedTuple):
+    """What the lines of a log are.
+
+    Attributes:
+        log: the log.
+        parsed: by each way to parse them, in the ways' order.
+    """
+
+    log: str
+    parsed: tuple[Parsed, ...]
+
+
+class Gathering:
+    """Lines of a source's logs, until there are enough.
+
+    Args:
+        format: theirs.
+        literals: as for `Format.keep`.
+        ways: columns that lines are parsed to, of each way to parse them.
+        chunk_bytes: the most that is read at a time.
+        redacted: as for `keep_whatever`.
+    """
+
+    def __init__(
+        self,
+        format: Format,
+        literals: Sequence[Sequence[str]],
+        ways: Sequence[Mapping[str, SqlType]],
+        chunk_bytes: int,
+        redacted: Callable[[str], str] = str,
+    ) -> None:
+        self._format, self._literals, self._ways, self._redacted = format, literals, ways, redacted
+        self._chunk_bytes = chunk_bytes
+        self._logs: dict[str, _Lines] = {}
+        self._parsed_bytes = self._read_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._logs)
+
+    def add(self, log: str, chunk: bytes) -> None:
+        """Take the next whole lines of a log."""
+        lines = self._logs.setdefault(log, _Lines([], [[] for _ in self._ways]))
+        lines.kept.extend(keep_whatever(self._format, chunk, self._literals, self._redacted))
+        self._read_bytes += len(chunk)
+        if sum(part.memory_bytes for part in lines.kept) >= self._chunk_bytes * _PARSED_PART:
+            self._parse(lines)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether it is time to take them."""
+        return self._parsed_bytes >= self._chunk_bytes * _ENOUGH_PARTS or self._read_bytes >= _READ_BYTES_MAX
+
+    def take(self) -> list[Gathered]:
+        """Return what there is, log by log, and begin anew."""
+        logs, self._logs, self._parsed_bytes, self._read_bytes = self._logs, {}, 0, 0
+        for lines in logs.values():
+            if lines.kept:
+                self._parse(lines)
+        return [Gathered(log, tuple(map(_together, lines.parsed))) for log, lines in logs.items()]
+
+    def _parse(self, lines: _Lines) -> None:
+        kept = joined(lines.kept)
+        lines.kept.clear()
+        self._parsed_bytes += kept.memory_bytes
+        for columns, parsed in zip(self._ways, lines.parsed, strict=True):
+            parsed.extend(parse_whatever(self._format, kept, columns, self._redacted))
+
+
+class _Lines(NamedTuple):
+    """Of one log: lines that wait to be parsed, and those before them that are, by each way."""
+
+    kept: list[Kept]
+    parsed: list[list[Parsed]]
+
+
+def _together(parts: Sequence[Parsed]) -> Parsed:
+    """Put parsed lines that follow each other together."""
+    if len(parts) == 1:
+        return parts[0]
+    return Parsed(
+        events=pl.concat([part.events for part in parts], rechunk=True),
+        counters=sum((part.counters for part in parts), Counters()),
+        rejects=tuple(reject for part in parts for reject in part.rejects)[:REJECTS_MAX],
+        oddities=sum((part.oddities for part in parts), Oddities()),
+    )

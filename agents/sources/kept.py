@@ -1,0 +1,71 @@
+"""Lines of a log that some job may want, between the pre-filter and the parser, with an account of the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from agents.sources.counters import Oddities
+from agents.sources.lines import Ends
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Whole lines to be parsed, and apart from them the huge ones.
+
+    Attributes:
+        data: the lines, each with its newline.
+        ends: where in the data each line's newline is.
+        huge: the huge ones, cut to `LINE_BYTES_MAX`.
+        filtered: how many others no job can want.
+        oddities: what was repaired in any of them.
+    """
+
+    data: bytes
+    ends: Ends
+    huge: tuple[bytes, ...] = ()
+    filtered: int = 0
+    oddities: Oddities = Oddities()
+
+    @classmethod
+    def whole(cls, line: bytes) -> Kept:
+        """Keep one line as it is."""
+        data = line if line.endswith(b"\n") else line + b"\n"
+        return cls(data, np.array([len(data) - 1]))
+
+    @property
+    def count(self) -> int:
+        """How many lines are to be parsed."""
+        return len(self.ends) + len(self.huge)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of these lines."""
+        return len(self.data) + sum(map(len, self.huge))
+
+    def halves(self) -> tuple[Kept, Kept]:
+        """Divide the lines, of which there are at least two; what is said of the others goes with the first half."""
+        middle = self.count // 2
+        lines = min(middle, len(self.ends))
+        at = int(self.ends[lines - 1]) + 1 if lines else 0
+        huge = middle - lines
+        return (
+            Kept(self.data[:at], self.ends[:lines], self.huge[:huge], self.filtered, self.oddities),
+            Kept(self.data[at:], self.ends[lines:] - at, self.huge[huge:]),
+        )
+
+
+def joined(parts: Sequence[Kept]) -> Kept:
+    """Put lines that follow each other together, at least one part of them. O(bytes)."""
+    if len(parts) == 1:
+        return parts[0]
+    begins = itertools.accumulate((len(part.data) for part in parts), initial=0)
+    return Kept(
+        data=b"".join(part.data for part in parts),
+        ends=np.concatenate([part.ends + at for part, at in zip(parts, begins, strict=False)]),
+        huge=tuple(line for part in parts for line in part.huge),
+        filtered=sum(part.filtered for part in parts),
+        oddities=sum((part.oddities for part in parts), Oddities()),
+    )

@@ -1,0 +1,77 @@
+"""Chunks made into events together are the same events, and every line is in one counter."""
+
+from __future__ import annotations
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.intake.gathering import Gathering
+from agents.jobs.types import SqlType
+from agents.sources.counters import REJECTS_MAX, Counters
+from agents.sources.format import make_format, parse_chunk
+from agents.sources.lines import LINE_BYTES_MAX
+
+JSON = make_format("json")
+WAYS = ({"a": SqlType.STRING}, {"a": SqlType.BIGINT})
+TEXTS = [b'{"ts":1767225600000,"a":"needle"}', b'{"ts":1767225600001,"a":7}', b'{"a":"needle"}', b"needle", b""]
+CHUNKS = st.lists(
+    st.tuples(st.sampled_from(["x.log", "y.log"]), st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5)), max_size=8
+)
+WORDS = st.sampled_from([[], [["needle"]], [["needle"], ["7"]]])
+
+
+@given(CHUNKS, WORDS, st.sampled_from([1, 100, 400, 100_000]))
+def test_what_is_gathered_is_what_lines_parsed_at_once_are(
+    chunks: list[tuple[str, list[bytes]]], literals: list[list[str]], chunk_bytes: int
+) -> None:
+    gathering = Gathering(JSON, literals, WAYS, chunk_bytes)
+    taken = []
+    for log, lines in chunks:
+        gathering.add(log, b"".join(line + b"\n" for line in lines))
+        if gathering.is_enough:
+            taken += gathering.take()
+            assert not gathering and not gathering.is_enough
+    taken += gathering.take()
+    assert gathering.take() == []
+    for log in dict.fromkeys(log for log, _ in chunks):
+        text = b"".join(line + b"\n" for name, lines in chunks if name == log for line in lines)
+        for number, columns in enumerate(WAYS):
+            expected = parse_chunk(JSON, text, columns, literals)
+            parts = [each.parsed[number] for each in taken if each.log == log]
+            assert pl.concat(part.events for part in parts).equals(expected.events)
+            assert sum((part.counters for part in parts), Counters()) == expected.counters
+            assert sorted(reject for part in parts for reject in part.rejects) == sorted(expected.rejects)
+
+
+def test_few_lines_wait_for_more_and_many_do_not() -> None:
+    wanted, other = TEXTS[0] + b"\n", b'{"ts":1767225600001,"a":"thread"}\n'
+    gathering = Gathering(JSON, [["needle"]], WAYS[:1], chunk_bytes=40 * len(wanted))
+    gathering.add("x.log", wanted * 9 + other * 31)
+    assert gathering and not gathering.is_enough, "a quarter of a chunk is parsed, and waits still"
+    gathering.add("x.log", wanted * 40)
+    assert not gathering.is_enough
+    gathering.add("x.log", wanted * 21)
+    assert gathering.is_enough
+    ((log, (parsed,)),) = gathering.take()
+    assert (log, parsed.events.height, parsed.events["a"].n_chunks()) == ("x.log", 70, 1)
+
+
+def test_however_few_are_wanted_it_ends() -> None:
+    other = b"x" * (LINE_BYTES_MAX - 1) + b"\n"
+    gathering = Gathering(JSON, [["needle"]], WAYS[:1], chunk_bytes=1 << 20)
+    count = 0
+    while not gathering.is_enough:
+        gathering.add("x.log", other * 8)
+        count += 8
+    assert count == 64
+    ((_, (parsed,)),) = gathering.take()
+    assert parsed.counters == Counters(read=64, filtered=64)
+
+
+def test_a_sample_of_rejected_lines_stays_one() -> None:
+    gathering = Gathering(JSON, [], WAYS[:1], chunk_bytes=1_000)
+    for _ in range(3):
+        gathering.add("x.log", b"nonsense\n" * REJECTS_MAX)
+    ((_, (parsed,)),) = gathering.take()
+    assert parsed.counters.rejected == 3 * REJECTS_MAX and len(parsed.rejects) == REJECTS_MAX
