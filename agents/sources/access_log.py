@@ -11,7 +11,8 @@ A line beyond `LINE_BYTES_MAX` is kept, too, with what its front holds, if that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -20,7 +21,7 @@ from agents.sources import event_time
 from agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from agents.sources.kept import Kept
 from agents.sources.layout_patterns import Patterns, extract
-from agents.sources.lines import clean, split
+from agents.sources.lines import bounds, clean, split
 from agents.sources.log_format import COMBINED, COMMON, SKIPPED, TIME_ISO, TIME_LOCAL, TIMES, Field, Token, parse_layout
 from agents.sources.prefilter import Prefilter
 
@@ -30,6 +31,9 @@ _REQUEST_STRICT = f"^({_METHOD}) ([^ ]+) ({_PROTOCOL})$"
 _REQUEST_EXACT = f"^({_METHOD}) (.+) ({_PROTOCOL})$"
 _FROM_REQUEST = ("method", "uri", "path", "query", "protocol", "request_malformed")
 
+
+#: Bytes of lines that are taken apart at a time.
+_BLOCK_BYTES = 6 << 20
 
 #: The formats that are asked for by name.
 NAMED = {"combined": COMBINED, "common": COMMON}
@@ -57,16 +61,25 @@ class AccessLog:
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
         """Parse lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
-        raw, bad_encoding = split(lines.data)
-        rejects = Rejects()
-        events = self._events(raw, extract(raw, self._patterns.strict, self._patterns.exact), wanted, rejects)
+        rejects, oddities = Rejects(), lines.oddities
+        parts = []
+        for block in _blocks(lines):
+            events, bad_encoding = self._block(block, wanted, rejects)
+            parts.append(events)
+            oddities += Oddities(bad_encoding=bad_encoding)
         if lines.huge:
             huge = pl.Series("raw", [line.decode() for line in lines.huge], dtype=pl.String)
             fronts = extract(huge, self._patterns.front, self._patterns.front)
-            events = pl.concat([events, self._events(huge, fronts, wanted, rejects)])
+            parts.append(self._events(huge, fronts, wanted, rejects))
+        events = parts[0] if len(parts) == 1 else pl.concat(parts, rechunk=True)
         counters = Counters(lines.count + lines.filtered, events.height, rejects.count, lines.filtered)
-        oddities = lines.oddities + Oddities(bad_encoding=bad_encoding)
         return Parsed(events, counters, rejects.sample(), oddities)
+
+    def _block(self, block: bytes, wanted: Mapping[str, SqlType], rejects: Rejects) -> tuple[pl.DataFrame, int]:
+        """Make events of some lines; also returns how many had invalid UTF-8. All that it makes besides is let go."""
+        raw, bad_encoding = split(block)
+        fields = extract(raw, self._patterns.strict, self._patterns.exact)
+        return self._events(raw, fields, wanted, rejects), bad_encoding
 
     def _events(
         self, raw: pl.Series, fields: pl.DataFrame, wanted: Mapping[str, SqlType], rejects: Rejects
@@ -86,6 +99,15 @@ class AccessLog:
         sources = set(wanted) | {"request" for name in wanted if name in _FROM_REQUEST}
         sources |= {"uri" for name in wanted if name in ("path", "query")}
         return [field for field in self._fields if field in sources or field in TIMES]
+
+
+def _blocks(lines: Kept) -> Iterator[bytes]:
+    """Yield lines in blocks, at least one: what is made of one on the way to events is several times its size."""
+    if not len(lines.ends):
+        yield b""
+        return
+    for begin, end in itertools.pairwise(bounds(lines.ends, _BLOCK_BYTES).tolist()):
+        yield lines.data[begin:end]
 
 
 def _columns(tokens: Sequence[Token]) -> list[str]:

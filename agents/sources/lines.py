@@ -72,15 +72,13 @@ def clean(chunk: bytes, word: str = "") -> Lines:
 
 def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
     """Find the lines that have a word, each as often as it has it; None if the chunk is no valid UTF-8."""
-    # Each piece ends with the line in which the next `PIECE_BYTES` begin.
-    cuts = np.searchsorted(ends, np.arange(PIECE_BYTES, len(chunk), PIECE_BYTES))
-    bounds = np.concatenate([[0], ends[cuts] + 1, [len(chunk)]])
+    cuts = bounds(ends, PIECE_BYTES)
     try:
-        pieces = rows(chunk, bounds, pl.Binary()).cast(pl.String)
+        pieces = rows(chunk, cuts, pl.Binary()).cast(pl.String)
     except pl.exceptions.ComputeError:
         return None
     found = pieces.to_frame().select_seq(pl.col(pieces.name).str.find_many([word])).to_series()
-    places = [part.to_numpy() + bound for part, bound in zip(found, bounds, strict=False)]
+    places = [part.to_numpy() + cut for part, cut in zip(found, cuts, strict=False)]
     return np.searchsorted(ends, np.concatenate(places))
 
 
@@ -225,6 +223,17 @@ def split(data: bytes) -> tuple[pl.Series, int]:
             return frame["raw"].fill_null("") if frame["raw"].has_nulls() else frame["raw"], 0
     text, bad_encoding = valid_utf8(data)
     return pl.Series("raw", text.decode().split("\n")[:-1], dtype=pl.String), bad_encoding
+
+
+def bounds(ends: Ends, size: int) -> Ends:
+    """Cut lines, of which there are some, into pieces: each ends with the line in which the next `size` bytes begin.
+
+    Returns:
+        Where they begin, and where the last one ends.
+    """
+    length = int(ends[-1]) + 1
+    cuts = np.searchsorted(ends, np.arange(size, length, size))
+    return np.unique(np.concatenate([[0], ends[cuts] + 1, [length]]))
 
 
 def rows(data: bytes, bounds: Ends, kind: pl.DataType | None = None) -> pl.Series:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.jobs.types import SqlType
+from agents.sources import access_log
 from agents.sources.counters import Counters
 from agents.sources.format import make_format, parse_chunk
-from agents.sources.lines import LINE_BYTES_MAX
+from agents.sources.lines import LINE_BYTES_MAX, split
 
 PATTERN = re.compile(
     r"(?P<remote_addr>.*?) .*? (?P<remote_user>.*?) "
@@ -85,10 +87,11 @@ def expected(line: str) -> dict[str, object] | None:
 
 
 @settings(max_examples=400)
-@given(st.lists(LINES, max_size=6))
-def test_every_line_ends_as_re_says(lines: list[str]) -> None:
+@given(st.lists(LINES, max_size=6), st.sampled_from([1, 150, 1 << 20]))
+def test_every_line_ends_as_re_says(lines: list[str], block_bytes: int) -> None:
     assert COMBINED.columns is not None
-    parsed = parse_chunk(COMBINED, "".join(line + "\n" for line in lines).encode(), COMBINED.columns)
+    with patch.object(access_log, "_BLOCK_BYTES", block_bytes):
+        parsed = parse_chunk(COMBINED, "".join(line + "\n" for line in lines).encode(), COMBINED.columns)
     rows = [row for line in lines if (row := expected(line.removeprefix("\ufeff"))) is not None]
     assert parsed.events.to_dicts() == [{name: row[name] for name in parsed.events.columns} for row in rows]
     assert parsed.counters == Counters(read=len(lines), parsed=len(rows), rejected=len(lines) - len(rows))
@@ -126,6 +129,17 @@ def test_invalid_utf8_is_replaced_and_counted() -> None:
     parsed = parse_chunk(COMBINED, line, {"path": SqlType.STRING})
     assert parsed.events["path"].to_list() == ["/\ufffd"]
     assert parsed.oddities.bad_encoding == 1
+
+
+def test_lines_are_taken_apart_some_at_a_time() -> None:
+    line = '1.2.3.4 - - [20/Nov/2026:10:00:00 +0000] "GET /{} HTTP/1.1" 200 7 "-" "-"\n'
+    chunk = "".join(line.format("x" * (number % 40)) for number in range(200)).encode()
+    with patch.object(access_log, "_BLOCK_BYTES", 1_000), patch.object(access_log, "split", wraps=split) as taken:
+        parsed = parse_chunk(COMBINED, chunk, {"path": SqlType.STRING})
+    blocks = [call.args[0] for call in taken.call_args_list]
+    assert b"".join(blocks) == chunk and all(block.endswith(b"\n") for block in blocks)
+    assert len(blocks) > 10 and max(map(len, blocks)) < 1_000 + len(line) + 40
+    assert parsed.events["path"].str.len_bytes().to_list() == [1 + number % 40 for number in range(200)]
 
 
 def test_a_huge_line_is_kept_with_what_its_front_holds() -> None:
