@@ -43,7 +43,8 @@ def split_address(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        raise ConfigError(f"{text!r} is not an address; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
+        why = ": ports are 0 to 65535" if colon and host and port.isdigit() else ""
+        raise ConfigError(f"{text!r} is not an address{why}; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
     return host.strip("[]"), int(port)
 
 

@@ -6,6 +6,7 @@ DESIGN section 8: loopback and no token, or a token everywhere.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -59,7 +60,8 @@ async def serve(app: web.Application, bind: str) -> AsyncGenerator[str, None]:
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            raise ConfigError(f"api.bind = {bind!r} cannot be used: {error.strerror or error}") from None
+            why = "the address is in use; choose another port" if error.errno == errno.EADDRINUSE else error.strerror
+            raise ConfigError(f"api.bind = {bind!r} cannot be used: {why or error}") from None
         real_port = runner.addresses[0][1]
         yield f"http://{f'[{host}]' if ':' in host else host}:{real_port}"
     finally:

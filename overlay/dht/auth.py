@@ -79,7 +79,9 @@ class Secret:
         try:
             mode, data = file.stat().st_mode, file.read_bytes()
         except OSError as error:
-            raise SecretError(f"{file}: cannot read the cluster secret: {error.strerror}") from None
+            raise SecretError(
+                f"secret_file = '{file}': cannot read the cluster secret: {error.strerror}; make one with `elf keygen`"
+            ) from None
         if mode & 0o007:
             raise SecretError(
                 f"{file}: other users of this machine can read the cluster secret; run `chmod 600 {file}`"

@@ -6,6 +6,7 @@ Owns the checks that keep an unprotected node on loopback (DESIGN section 8) and
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ def _bind_pair(host: str, port: int) -> tuple[socket.socket, int]:
         except OSError as error:
             tcp.close()
             if port:
-                raise OverlayError(f"{host}:{port} cannot be bound: {error.strerror}") from error
+                advice = "; choose another port" if error.errno == errno.EADDRINUSE else ""
+                raise OverlayError(f"bind = '{host}:{port}' cannot be bound: {error.strerror}{advice}") from error
             continue
         tcp.setblocking(False)
         return tcp, found

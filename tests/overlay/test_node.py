@@ -229,7 +229,10 @@ async def test_wrong_settings_are_refused_with_a_sentence() -> None:
         (OverlaySettings(bind="0.0.0.0:0"), "no cluster secret"),
         (OverlaySettings(bind="127.0.0.1"), "HOST:PORT"),
         (OverlaySettings(bind="no.such.host.invalid:1"), "no address of a machine"),
-        (OverlaySettings(secret_file="/nowhere/secret"), "cannot read the cluster secret"),
+        (
+            OverlaySettings(secret_file="/nowhere/secret"),
+            "secret_file = '/nowhere/secret': cannot read the cluster secret",
+        ),
     ):
         node = OverlayNode(settings, Runtime("x"))
         with pytest.raises(OverlayError, match=text):
@@ -242,7 +245,7 @@ async def test_wrong_settings_are_refused_with_a_sentence() -> None:
 async def test_a_taken_port_is_refused() -> None:
     async with cluster(1) as (nodes, _):
         node = OverlayNode(OverlaySettings(bind=nodes[0].contact.address), Runtime("x"))
-        with pytest.raises(OverlayError, match="cannot be bound"):
+        with pytest.raises(OverlayError, match="cannot be bound: Address already in use; choose another port"):
             await node.start()
         await node.stop()
 

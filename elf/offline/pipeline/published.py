@@ -12,7 +12,10 @@ from elf.offline.pipeline.run import PipelineJob
 
 def of_published(job: JobText) -> tuple[PipelineJob, str]:
     """Return what a pipeline needs of a job, and what a person should know of it; "" if it was never changed."""
-    found = PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
+    lateness_ms = job.options.lateness_ms
+    found = PipelineJob(
+        job.creator, job.name, job.source, job.query, job.columns, lateness_ms, names=job.agents, roster=job.roster
+    )
     if len(job.versions) < 2:
         return found, ""
     return found, (

@@ -38,7 +38,13 @@ _NO_COLUMN = "the archives have no column {name!r} yet; declare it under [column
 
 @dataclasses.dataclass(frozen=True)
 class PipelineJob:
-    """What a pipeline needs of a definition; `columns` may be empty: then as the archives have them."""
+    """What a pipeline needs of a definition.
+
+    Attributes:
+        columns: types by name; those that are not here are as the archives have them.
+        names: of a job that agents run: names of those that are, or were, expected, by their ids.
+        roster: names of those that are expected now.
+    """
 
     creator: str
     name: str
@@ -46,6 +52,8 @@ class PipelineJob:
     query: str
     columns: Mapping[str, str]
     lateness_ms: int
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    roster: Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,10 +168,17 @@ class Pipeline:
         # After the listing: whatever was gone from it was on record before it went.
         removed = removed_records(self._settings.archives, self._job.source)
         growth = compare_files(before.taken, self._listed, _times)
-        if lost := sorted(set(growth.vanished) - {record.agent for record in removed}):
+        if lost := set(growth.vanished) - {record.agent for record in removed}:
+            lost_names = ", ".join(sorted(self._job.names.get(agent, agent) for agent in lost))
             raise OfflineError(
-                f"{self.table.folder} has events of {', '.join(lost)}, and no folder given has any file of theirs; "
+                f"{self.table.folder} has events of {lost_names}, and no folder given has any file of theirs; "
                 "name their archives with --archive, or begin a new table with another --out"
+            )
+        found = {self._job.names.get(file.entry.agent) for file in self._listed}
+        if unseen := sorted(set(self._job.roster) - found):
+            self._say_once(
+                f"no archive of {', '.join(unseen)} is among the folders given, or it has no event yet; add it with "
+                "--archive, or the table lacks what results of agents have"
             )
         waiting = join_spans([*before.waiting, *self._schedule.touched(growth.spans)], SPANS_MAX)
         gone = self._schedule.touched(span for record in removed for span in record.between(None, None))

@@ -103,7 +103,11 @@ def test_options_change_the_file(started: list[AgentConfig], tmp_path: Path) -> 
         (["agent", "--source", "a=x", "--bind", "0.0.0.0:1"], "elf keygen"),
         (["agent", "--source", "a=x", "--join", "web1"], "HOST:PORT"),
         (["agent", "--source", "a=x", "--bind", "nonsense"], "overlay.bind = 'nonsense' is not an address"),
-        (["agent", "--source", "a=x", "--api", "nonsense"], "api.bind = 'nonsense' is not an address"),
+        (["agent", "--source", "a=x", "--api", "nonsense"], "api.bind = 'nonsense' is not an address; write HOST:PORT"),
+        (
+            ["agent", "--source", "a=x", "--api", "h:65536"],
+            "api.bind = 'h:65536' is not an address: ports are 0 to 65535",
+        ),
         (["agent", "--source", "a=x", "--bind", "web", "--secret-file", "s"], "overlay.bind = 'web' is not an address"),
         (["agent", "--source", "A B=x"], "cannot be a source"),
         (["agent", "--source", "a=x", "--format", "jsn"], "did you mean 'json'"),

@@ -33,6 +33,12 @@ def test_of_a_changed_job_the_newest_definition_is_taken_and_said() -> None:
     assert told.startswith("shop/top was changed while it ran: the table is of its newest definition (version 2), for")
 
 
+def test_it_is_known_whose_archives_belong_to_it() -> None:
+    agents = {"id1": "web-1", "id2": "web-2"}
+    found, _ = of_published(JobText("shop", "top", "clicks", OLD, {}, agents=agents, roster=["web-2"]))
+    assert (found.names, found.roster) == (agents, ["web-2"])
+
+
 @pytest.mark.parametrize("what", ["pause", "resume", "reset"])
 def test_a_table_goes_on_with_the_same_definition_and_with_no_other(tmp_path: Path, what: str) -> None:
     def opened(text: JobText) -> None:

@@ -121,6 +121,22 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+def test_an_agent_that_results_expect_and_no_folder_has_files_of_is_named_once(tmp_path: Path) -> None:
+    names = {"web-1": "shop-a", "web-2": "shop-b", "web-3": "gone"}
+    world = World(tmp_path, dataclasses.replace(JOB, names=names, roster=["shop-a", "shop-b"]))
+    world.log([1])
+    world.run()
+    (said,) = world.said
+    assert said.startswith("no archive of shop-b is among the folders given, or it has no event yet; add it with")
+    world.log([2], agent=1)
+    world.said.clear()
+    world.run()
+    assert not world.said
+    world.settings = dataclasses.replace(world.settings, archives=world.settings.archives[:1])
+    with pytest.raises(OfflineError, match=r"has events of shop-b, and no folder given has any file of theirs"):
+        world.run()
+
+
 def test_all_that_has_ended_is_there_and_nothing_is_computed_twice(world: World) -> None:
     world.log([0, 5, 15, 95])
     world.log([7, 200], agent=1)
