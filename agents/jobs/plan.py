@@ -7,7 +7,7 @@ the same text with Spark and shares no code with this one. DESIGN section 4.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -30,10 +30,11 @@ from agents.jobs.own import Admits, bound
 from agents.jobs.prefilter import literals_of
 from agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
 from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, RowScope
+from agents.jobs.shapes import Shape, shape_of
 from agents.jobs.sorting import Order, sort_rows
 from agents.jobs.types import ArrayType, SqlType
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
-from cbt.folding import creator, finish, nothing
+from cbt.folding import finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
 
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
@@ -84,7 +85,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     filter_key: bytes | None
     _where: pl.Expr | None
     _inputs: tuple[pl.Expr, ...]
-    _create: Callable[[pl.DataFrame], pl.DataFrame]
+    _shape: Shape
     _written: Mapping[str, str]
     _having: pl.Expr | None
     _results: tuple[pl.Expr, ...]
@@ -129,7 +130,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def mapped(self, events: pl.DataFrame) -> pl.DataFrame:
         """Derive, and reduce to PAO rows, events that meet the filter: the second half of `reduce`."""
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
-        return self._create(events.select_seq(self._inputs))
+        return self._shape.create(events.select_seq(self._inputs))
 
     def wanted(self, events: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
         """Keep the events that meet the filter, of their columns those that are read, and `columns`."""
@@ -261,8 +262,8 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
     inputs += [input_of(key) for key in mapped.keys]
     inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
-    schema = schema_of(query, mapped.keys, mapped.aggregates)
-    read = {name: None if made.input is None else pl.col(name) for name, made in mapped.aggregates}
+    reading = frozenset(name for name, made in mapped.aggregates if made.input is not None)
+    shape = shape_of(schema_of(query, mapped.keys, mapped.aggregates), reading)
     return Plan(
         definition=definition,
         source=query.source,
@@ -270,13 +271,13 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         literals=literals_of(mapped.where, rows),
         numbering=numbering,
         window=query.window,
-        schema=schema,
+        schema=shape.schema,
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
         map_key=map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions),
         filter_key=filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions),
         _where=condition(compile_expression(mapped.where, rows)) if mapped.where is not None else None,
         _inputs=tuple(inputs),
-        _create=creator(schema, read),
+        _shape=shape,
         _written=written,
         _having=shown.having,
         _results=tuple(expr for expr, _ in shown.results),
