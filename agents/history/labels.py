@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 
-from sortedcontainers import SortedDict
-
+from agents.history.ordered import Ordered
 from agents.masters.results import Label, join
 
 #: Runs of so many intervals have their labels joined once and kept until one of them changes; the longest first.
@@ -17,7 +16,7 @@ class Labels:
     """Labels by key, the last interval of the pane's run; runs follow each other and never overlap."""
 
     def __init__(self, labels: Mapping[int, Label]) -> None:
-        self._labels: SortedDict[int, Label] = SortedDict(labels)
+        self._labels = Ordered(labels)
         #: (length, number) of a run -> its labels joined, where somebody asked; None where there are none.
         self._blocks: dict[tuple[int, int], Label | None] = {}
 
@@ -25,13 +24,11 @@ class Labels:
         return len(self._labels)
 
     def __getitem__(self, key: int) -> Label:
-        label: Label = self._labels[key]
-        return label
+        return self._labels[key]
 
     def get(self, key: int) -> Label | None:
         """Return a pane's label, if there is such a pane."""
-        label: Label | None = self._labels.get(key)
-        return label
+        return self._labels.get(key)
 
     def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
         """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
@@ -48,20 +45,19 @@ class Labels:
 
     def oldest(self) -> int:
         """Return the first key; there has to be one."""
-        return int(self._labels.keys()[0])
+        return self._labels.first()
 
     def newest(self) -> int:
         """Return the last key; there has to be one."""
-        return int(self._labels.keys()[-1])
+        return self._labels.last()
 
     def newest_first(self) -> Iterator[int]:
         """Yield all keys, descending."""
-        keys: Iterator[int] = reversed(self._labels)
-        return keys
+        return reversed(self._labels)
 
     def ends(self, first: int, last: int) -> Iterator[int]:
         """Yield the keys from one interval to another, both included, ascending."""
-        return iter(self._labels.irange(first, last))
+        return self._labels.irange(first, last)
 
     def before(self, key: int) -> int | None:
         """Return the last key before this one."""

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
-from sortedcontainers import SortedSet
+from sortedcontainers import SortedList
 
 from agents.history.frames import Frames
 from agents.history.labels import Labels
@@ -95,7 +95,8 @@ class Past:
         self.labels = Labels({key: entry.label for key, entry in entries.items()})
         #: Key -> rows of each pane, in any order.
         self.rows = {key: entry.rows for key, entry in entries.items()}
-        self.blank = SortedSet(key for key, entry in entries.items() if entry.blank)
+        #: Keys of those that are blank.
+        self.blank: SortedList[int] = SortedList(key for key, entry in entries.items() if entry.blank)
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
         self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
 
@@ -170,7 +171,8 @@ class Past:
             self.frames.forget((Kind.PANE, key))
         for key, entry in entries.items():
             self.rows[key] = entry.rows
-            (self.blank.add if entry.blank else self.blank.discard)(key)
+            if entry.blank != (key in self.blank):
+                (self.blank.add if entry.blank else self.blank.remove)(key)
         for key, frame in change.frames.items():
             self.frames.keep((Kind.PANE, key), frame)
         for place in (*change.dropped, *change.made):

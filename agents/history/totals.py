@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from sortedcontainers import SortedDict
+from agents.history.ordered import Ordered
 
 #: Late rows are added to at most so many marks after them; with more, these marks are made anew.
 AMENDED_MAX = 8
@@ -29,7 +29,7 @@ class Totals:
     """The marks of one job, and how many rows each holds."""
 
     def __init__(self, marks: Mapping[int, int]) -> None:
-        self.marks: SortedDict[int, int] = SortedDict(marks)
+        self.marks = Ordered(marks)
 
     def cover(self, first: int, last: int) -> tuple[int, int] | None:
         """Return the earlier and the later mark whose difference is most of a window; None if there are none.
@@ -85,7 +85,7 @@ class Totals:
 
     def late(self, interval: int) -> tuple[list[int], list[int]]:
         """Return the marks that rows of an interval must be added to, and those that are to be dropped instead."""
-        if not self.marks or interval <= self.marks.keys()[0]:
+        if not self.marks or interval <= self.marks.first():
             return [], []  # before all marks: no difference would show it
         after = list(self.marks.irange(interval))
         return ([], after) if len(after) > AMENDED_MAX else (after, [])
