@@ -23,6 +23,7 @@ from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.signed.runners import Runners
 from agents.sources.counters import Counters, Parsed
+from agents.sources.followed import CUT
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
@@ -117,8 +118,12 @@ def _parsed(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Parsed
         for chunk in _chunks(file):
             lines.add(file, chunk)
             if lines.is_enough:
-                yield from (log.parsed[0] for log in lines.take())
-    yield from (log.parsed[0] for log in lines.take())
+                yield from _parts(lines)
+    yield from _parts(lines)
+
+
+def _parts(lines: Gathering) -> Iterator[Parsed]:
+    return (part for log in lines.take() for part in log.ways[0])
 
 
 class _Taker:
@@ -247,6 +252,8 @@ def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
                     continue
                 yield held + whole + newline
                 held = rest
+            if reader.damage or reader.is_cut:
+                raise JobError(f"{file}: {reader.damage or CUT}; mend it, or leave it out of the input")
             if held:
                 yield held + b"\n"
         finally:

@@ -21,7 +21,7 @@ with loading():
     from queries import QUERIES
 
     from agents.config import PrivacySection
-    from agents.intake.gathering import Gathering
+    from agents.intake.gathering import Gathering, events_of
     from agents.jobs.definition import Definition, Options
     from agents.jobs.plan import compile_job
     from agents.jobs.types import SqlType
@@ -68,12 +68,13 @@ def main(name: str, path: str) -> None:
         lines = Gathering(log, redactor.literals([plan.literals]), [plan.columns], CHUNK_BYTES)
         while read(lines):
             pass
-        for _, (parsed,) in (logs := lines.take()):
-            if not parsed.counters.balanced or parsed.counters.rejected:
-                sys.exit(f"lines were lost: {parsed.counters}")
-            if parsed.events.height:
-                newest_ms = max(newest_ms, parsed.events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
-                worker.insert(redactor.events(parsed.events))
+        for _, (parts,) in (logs := lines.take()):
+            if any(not part.counters.balanced or part.counters.rejected for part in parts):
+                sys.exit(f"lines were lost: {[part.counters for part in parts]}")
+            events = events_of(parts)
+            if events.height:
+                newest_ms = max(newest_ms, events["ts"].cast(pl.Int64).max())  # type: ignore[call-overload]
+                worker.insert(redactor.events(events))
                 _take(worker, newest_ms, panes)
         return bool(logs)
 

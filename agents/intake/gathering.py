@@ -14,14 +14,14 @@ import polars as pl
 
 from agents.intake.poison import keep_whatever, parse_whatever
 from agents.jobs.types import SqlType
-from agents.sources.counters import REJECTS_MAX, Counters, Oddities, Parsed
+from agents.sources.counters import Parsed
 from agents.sources.format import Format
 from agents.sources.kept import Kept, joined
 
-#: Lines are parsed once they are this part of the most that is read at a time, ...
+#: A log's lines are parsed once they are this part of the most that is read at a time, ...
 _PARSED_PART = 1 / 4
-#: ... and are enough once nearly twice as much as that was parsed, or however few when so many bytes were read: nothing
-#: else is done for the source meanwhile.
+#: ... and all are enough once they are nearly twice as much as that, or however few when so many bytes were read:
+#: nothing else is done for the source meanwhile.
 _ENOUGH_PARTS, _READ_BYTES_MAX = 7 / 4, 64 << 20
 
 
@@ -30,11 +30,12 @@ class Gathered(NamedTuple):
 
     Attributes:
         log: the log.
-        parsed: by each way to parse them, in the ways' order.
+        ways: what they are parsed to by each way to parse them, in the ways' order; at least one part each, the parts
+            following each other.
     """
 
     log: str
-    parsed: tuple[Parsed, ...]
+    ways: Sequence[Sequence[Parsed]]
 
 
 class Gathering:
@@ -59,54 +60,53 @@ class Gathering:
         self._format, self._literals, self._ways, self._redacted = format, literals, ways, redacted
         self._chunk_bytes = chunk_bytes
         self._logs: dict[str, _Lines] = {}
-        self._parsed_bytes = self._read_bytes = 0
+        self._kept_bytes = self._read_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._logs)
 
     def add(self, log: str, chunk: bytes) -> None:
         """Take the next whole lines of a log."""
-        lines = self._logs.setdefault(log, _Lines([], [[] for _ in self._ways]))
-        lines.kept.extend(keep_whatever(self._format, chunk, self._literals, self._redacted))
+        lines = self._logs.setdefault(log, _Lines(len(self._ways)))
+        for part in keep_whatever(self._format, chunk, self._literals, self._redacted):
+            lines.kept.append(part)
+            lines.kept_bytes += part.memory_bytes
+            self._kept_bytes += part.memory_bytes
         self._read_bytes += len(chunk)
-        if sum(part.memory_bytes for part in lines.kept) >= self._chunk_bytes * _PARSED_PART:
+        if lines.kept_bytes >= self._chunk_bytes * _PARSED_PART:
             self._parse(lines)
 
     @property
     def is_enough(self) -> bool:
         """Whether it is time to take them."""
-        return self._parsed_bytes >= self._chunk_bytes * _ENOUGH_PARTS or self._read_bytes >= _READ_BYTES_MAX
+        # Each way makes events of all of them.
+        held_bytes = self._kept_bytes * len(self._ways)
+        return held_bytes >= self._chunk_bytes * _ENOUGH_PARTS or self._read_bytes >= _READ_BYTES_MAX
 
     def take(self) -> list[Gathered]:
         """Return what there is, log by log, and begin anew."""
-        logs, self._logs, self._parsed_bytes, self._read_bytes = self._logs, {}, 0, 0
+        logs, self._logs, self._kept_bytes, self._read_bytes = self._logs, {}, 0, 0
         for lines in logs.values():
             if lines.kept:
                 self._parse(lines)
-        return [Gathered(log, tuple(map(_together, lines.parsed))) for log, lines in logs.items()]
+        return [Gathered(log, lines.parsed) for log, lines in logs.items()]
 
     def _parse(self, lines: _Lines) -> None:
         kept = joined(lines.kept)
-        lines.kept.clear()
-        self._parsed_bytes += kept.memory_bytes
+        lines.kept, lines.kept_bytes = [], 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):
             parsed.extend(parse_whatever(self._format, kept, columns, self._redacted))
 
 
-class _Lines(NamedTuple):
-    """Of one log: lines that wait to be parsed, and those before them that are, by each way."""
+class _Lines:
+    """Of one log: lines that wait to be parsed, and what those before them are, by each way."""
 
-    kept: list[Kept]
-    parsed: list[list[Parsed]]
+    def __init__(self, ways: int) -> None:
+        self.kept: list[Kept] = []
+        self.kept_bytes = 0
+        self.parsed: list[list[Parsed]] = [[] for _ in range(ways)]
 
 
-def _together(parts: Sequence[Parsed]) -> Parsed:
-    """Put parsed lines that follow each other together."""
-    if len(parts) == 1:
-        return parts[0]
-    return Parsed(
-        events=pl.concat([part.events for part in parts], rechunk=True),
-        counters=sum((part.counters for part in parts), Counters()),
-        rejects=tuple(reject for part in parts for reject in part.rejects)[:REJECTS_MAX],
-        oddities=sum((part.oddities for part in parts), Oddities()),
-    )
+def events_of(parts: Sequence[Parsed]) -> pl.DataFrame:
+    """Put the events of parts that follow each other together."""
+    return parts[0].events if len(parts) == 1 else pl.concat([part.events for part in parts], rechunk=True)

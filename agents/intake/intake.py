@@ -14,7 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from agents.errors import ElfError
+from agents.errors import ElfError, UnavailableError
 from agents.intake.pace import Pace
 from agents.intake.pump import Pump, Sealed
 from agents.intake.push import PushLog
@@ -70,7 +70,7 @@ class Intake:
         try:
             if not self._broken:
                 self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnavailableError) as error:
             log.error("source %s: no last checkpoint: %s", self.pump.source, error)
         self._thread.shutdown()
 
@@ -82,6 +82,7 @@ class Intake:
 
         Raises:
             OSError, sqlite3.Error: they are not durable yet; they are fed nevertheless, and may be attached again.
+            UnavailableError: the source has failed; so they will not be durable before the agent is restarted.
         """
         new = any(worker.new for worker in workers)
         await self._in_thread(lambda: self.pump.attach(*workers))

@@ -19,8 +19,9 @@ import polars as pl
 
 from agents.archive.archive import Archive
 from agents.config import PrivacySection
+from agents.errors import UnavailableError
 from agents.intake.backlog import Backlog
-from agents.intake.gathering import Gathering
+from agents.intake.gathering import Gathering, events_of
 from agents.intake.progress import EventTime
 from agents.intake.rejecting import Rejecting
 from agents.intake.set_back import SetBack
@@ -127,6 +128,8 @@ class Pump:
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
         self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
         self._set_back = SetBack(source, now_ms())
+        #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
+        self._is_half_done = False
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
@@ -231,6 +234,7 @@ class Pump:
 
     def step(self) -> bool:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
+        self._refuse_half_done()
         if self._pending is not None or not self.workers:
             return False
         literals = [] if self._archive is not None else self.workers.literals
@@ -241,12 +245,17 @@ class Pump:
         while self._read(lines):
             pass
         logs = lines.take()
-        for stream, (parsed, *others) in logs:
-            self._take(parsed, ways[0], stream, self.progressed_ms)
+        for stream, (first, *others) in logs:
+            self._take(first, ways[0], stream, self.progressed_ms)
             for way, other in zip(ways[1:], others, strict=True):
                 # Lines are counted, and rejected, the first time.
-                self.workers.insert(self._redactor.events(other.events), way)
+                self.workers.insert(self._redactor.events(events_of(other)), way)
+        self._is_half_done = False
         return bool(logs)
+
+    def _refuse_half_done(self) -> None:
+        if self._is_half_done:
+            raise UnavailableError(f"source {self.source} has failed in the middle of some lines: restart the agent")
 
     def _read(self, lines: Gathering) -> bool:
         """Read one chunk; return whether the next one should be read before these lines are parsed."""
@@ -269,7 +278,7 @@ class Pump:
                 self._time.rest(self.tail.at_end, before_ms)
                 self._backlog.end()
             return False
-        self.progressed_ms = before_ms
+        self.progressed_ms, self._is_half_done = before_ms, True
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
         # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
         # of all files, which a busy log never stands at.
@@ -277,14 +286,16 @@ class Pump:
         lines.add(chunk.stream, chunk.data)
         return self._backlog.is_large and not lines.is_enough
 
-    def _take(self, parsed: Parsed, parsing: Parsing, stream: str, now_ms: int) -> None:
-        self.counters += parsed.counters
-        self.oddities += parsed.oddities
-        gap = self.rejecting.take(parsed, stream, self._time, now_ms)
-        self.workers.note_rejected(parsed.counters.rejected, gap)
-        if not parsed.events.height:
+    def _take(self, parts: Sequence[Parsed], parsing: Parsing, stream: str, now_ms: int) -> None:
+        for part in parts:
+            self.counters += part.counters
+            self.oddities += part.oddities
+            gap = self.rejecting.take(part, stream, self._time, now_ms)
+            self.workers.note_rejected(part.counters.rejected, gap)
+        events = events_of(parts)
+        if not events.height:
             return
-        events = self._redactor.events(parsed.events)
+        events = self._redactor.events(events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
         self._time.note(stream, events["ts"].cast(pl.Int64), now_ms)
         self.workers.insert(events, parsing)
@@ -303,7 +314,12 @@ class Pump:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
 
         With `force`, at once, and with all there is whatever the jobs' semantics: before a stop, or a job is taken up.
+
+        Raises:
+            OSError, sqlite3.Error: it could not be written; the next call tries again.
+            UnavailableError: a step has failed in the middle; the next start reads its lines again.
         """
+        self._refuse_half_done()
         if self._pending is None:
             self._apply_verdicts()
             now_ms = self._now_ms()

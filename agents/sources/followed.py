@@ -17,6 +17,9 @@ from agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, co
 _PEEK_BYTES = 16 << 10
 
 
+CUT = "the gzip data end in the middle: the file was cut short"
+
+
 class TruncatedError(Exception):
     """The file no longer holds, before our offset, what we read there: it was truncated and is written anew."""
 
@@ -186,6 +189,8 @@ class Followed:
             if not used:
                 if reader.damage:
                     raise DamagedError(reader.damage)
+                if half_line and reader.is_cut:
+                    raise DamagedError(CUT)
                 if limit is None or limit >= status.st_size:
                     self._unchanged = state
                 return b""

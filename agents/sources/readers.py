@@ -18,6 +18,10 @@ class Reader(Protocol):
     #: Why there is no more text, if that is not the end of the file but damage.
     damage: str | None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether more has to follow what was read: it was cut short, or is still being written."""
+
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes from `offset`; fewer only at the end of what can be read now."""
 
@@ -37,6 +41,8 @@ def open_reader(path: str) -> Reader:
 
 class PlainReader:
     """A file read as it is."""
+
+    is_cut = False
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -69,6 +75,11 @@ class GzipReader:
         self.damage: str | None = None
         self._start = 0
         self._text = bytearray()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last member has no end yet; true of every file that was not read to its end."""
+        return self._raw_offset > 0 and not self._inflater.eof
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes of text from `offset`."""

@@ -56,7 +56,8 @@ def run(
     else:
         console().print(table_of(frame.columns, frame.iter_rows()))
     lines = outcome.counters
-    ends = f"{lines.parsed} parsed, {lines.filtered} skipped, {lines.rejected} rejected"
+    skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
+    ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"
     files = "1 file" if outcome.files == 1 else f"{outcome.files} files"
     say(f"{lines.read} lines of {files}: {ends}")
     if outcome.failed:

@@ -6,9 +6,9 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.gathering import Gathering
+from agents.intake.gathering import Gathering, events_of
 from agents.jobs.types import SqlType
-from agents.sources.counters import REJECTS_MAX, Counters
+from agents.sources.counters import Counters
 from agents.sources.format import make_format, parse_chunk
 from agents.sources.lines import LINE_BYTES_MAX
 
@@ -38,7 +38,7 @@ def test_what_is_gathered_is_what_lines_parsed_at_once_are(
         text = b"".join(line + b"\n" for name, lines in chunks if name == log for line in lines)
         for number, columns in enumerate(WAYS):
             expected = parse_chunk(JSON, text, columns, literals)
-            parts = [each.parsed[number] for each in taken if each.log == log]
+            parts = [part for each in taken if each.log == log for part in each.ways[number]]
             assert pl.concat(part.events for part in parts).equals(expected.events)
             assert sum((part.counters for part in parts), Counters()) == expected.counters
             assert sorted(reject for part in parts for reject in part.rejects) == sorted(expected.rejects)
@@ -53,8 +53,19 @@ def test_few_lines_wait_for_more_and_many_do_not() -> None:
     assert not gathering.is_enough
     gathering.add("x.log", wanted * 21)
     assert gathering.is_enough
-    ((log, (parsed,)),) = gathering.take()
-    assert (log, parsed.events.height, parsed.events["a"].n_chunks()) == ("x.log", 70, 1)
+    ((log, (parts,)),) = gathering.take()
+    events = events_of(parts)
+    assert (log, events.height, events["a"].n_chunks()) == ("x.log", 70, 1)
+
+
+def test_lines_of_many_logs_are_enough_together() -> None:
+    wanted = TEXTS[0] + b"\n"
+    gathering = Gathering(JSON, [["needle"]], WAYS, chunk_bytes=40 * len(wanted))
+    for number in range(5):
+        assert not gathering.is_enough
+        gathering.add(f"{number}.log", wanted * 7)  # in two ways
+    assert gathering.is_enough
+    assert [len(way) for log in gathering.take() for way in log.ways] == [1] * 10
 
 
 def test_however_few_are_wanted_it_ends() -> None:
@@ -65,13 +76,5 @@ def test_however_few_are_wanted_it_ends() -> None:
         gathering.add("x.log", other * 8)
         count += 8
     assert count == 64
-    ((_, (parsed,)),) = gathering.take()
+    ((_, ((parsed,),)),) = gathering.take()
     assert parsed.counters == Counters(read=64, filtered=64)
-
-
-def test_a_sample_of_rejected_lines_stays_one() -> None:
-    gathering = Gathering(JSON, [], WAYS[:1], chunk_bytes=1_000)
-    for _ in range(3):
-        gathering.add("x.log", b"nonsense\n" * REJECTS_MAX)
-    ((_, (parsed,)),) = gathering.take()
-    assert parsed.counters.rejected == 3 * REJECTS_MAX and len(parsed.rejects) == REJECTS_MAX

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import agents.clock
+from agents.errors import UnavailableError
 from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
@@ -418,6 +419,31 @@ def test_a_failing_read_takes_nothing_with_it_that_was_read_before(site: Site, m
     monkeypatch.undo()
     site.run()
     assert sum(site.rows().values()) == 1_000 and site.pump.counters == Counters(read=1_000, parsed=1_000)
+
+
+@pytest.mark.parametrize("failure", [MemoryError, KeyError, OSError])
+def test_what_has_failed_in_the_middle_is_never_durable(
+    site: Site, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
+) -> None:
+    """Also not because another job is taken up, or the agent stops: the next start reads the lines again."""
+
+    def failing(*_: object) -> None:
+        raise failure
+
+    site.write(*((number, "p") for number in range(100)))
+    with monkeypatch.context() as patch:
+        patch.setattr(site.pump.workers, "insert", failing)
+        with pytest.raises(failure):
+            site.pump.step()
+    site.pump.attach(Worker(plan_of(), "w1", tree=b"other", new=True))
+    for _ in range(2):
+        with pytest.raises(UnavailableError, match="source clicks has failed in the middle of some lines: restart"):
+            site.pump.checkpoint(force=True)
+        with pytest.raises(UnavailableError, match="restart the agent"):
+            site.pump.step()
+    site.crash_and_restart()
+    site.run()
+    assert sum(site.rows().values()) == 100 and site.pump.counters == Counters(read=100, parsed=100)
 
 
 def test_a_job_is_not_concerned_with_the_types_that_another_one_has(site: Site) -> None:

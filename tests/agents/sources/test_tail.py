@@ -296,6 +296,17 @@ def test_start_at_the_end(log: Path) -> None:
     assert drain(tail) == b"new\n"
 
 
+def test_a_gzip_that_stays_cut_short_is_an_error_in_the_end(tmp_path: Path) -> None:
+    data = gzip.compress(lines(50_000))
+    (tmp_path / "a.log.1.gz").write_bytes(data[: len(data) // 2])
+    (tmp_path / "a.log").write_bytes(lines(1))
+    tail = Tail(str(tmp_path / "a.log*"), rotate_wait_ms=0)
+    while tail.read(1 << 20):
+        pass
+    assert tail.errors == {str(tmp_path / "a.log.1.gz"): "the gzip data end in the middle: the file was cut short"}
+    assert [gap.path for gap in tail.take_gaps()] == [str(tmp_path / "a.log.1.gz")]
+
+
 def test_a_damaged_gzip_gives_what_is_whole_and_an_error(tmp_path: Path) -> None:
     data = bytearray(gzip.compress(lines(50_000)))
     data[len(data) // 2] ^= 0xFF
