@@ -6,6 +6,7 @@ PAOs of all keys, never the events. Every window with events is evaluated; nothi
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from agents.errors import JobError, did_you_mean, nearest
-from agents.intake.gathering import Gathering
+from agents.intake.gathering import Gathered, Gathering, events_of
 from agents.intake.poison import insert_whatever
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
@@ -22,8 +23,7 @@ from agents.jobs.plan import Plan, compile_job
 from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.signed.runners import Runners
-from agents.sources.counters import Counters, Parsed
-from agents.sources.followed import CUT
+from agents.sources.counters import Counters
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
@@ -102,28 +102,26 @@ def evaluate(
 def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
     taker, failed = _Taker(plan), 0
     counters, rejected = Counters(), None
-    for parsed in _parsed(plan, parser, files):
-        counters += parsed.counters
-        rejected = rejected or next(iter(parsed.rejects), None)
-        if parsed.events.height:
-            failed += insert_whatever(taker, parsed.events)
+    for _, (parts,) in _gathered(plan, parser, files):
+        for part in parts:
+            counters += part.counters
+            rejected = rejected or next(iter(part.rejects), None)
+        events = events_of(parts)
+        if events.height:
+            failed += insert_whatever(taker, events)
     said = None if rejected is None or counters.parsed else advice(parser, *rejected)
     return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
 
 
-def _parsed(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Parsed]:
-    """Yield what the lines are, as many at a time as are worth it."""
+def _gathered(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Gathered]:
+    """Yield what the lines of each file are, as many at a time as are worth it."""
     lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
     for file in files:
         for chunk in _chunks(file):
             lines.add(file, chunk)
             if lines.is_enough:
-                yield from _parts(lines)
-    yield from _parts(lines)
-
-
-def _parts(lines: Gathering) -> Iterator[Parsed]:
-    return (part for log in lines.take() for part in log.ways[0])
+                yield from lines.take()
+    yield from lines.take()
 
 
 class _Taker:
@@ -241,8 +239,7 @@ def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
     Of a line longer than a chunk only the front is kept, more than the formats take of it anyway.
     """
     try:
-        reader = open_reader(file)
-        try:
+        with contextlib.closing(open_reader(file)) as reader:
             offset, held = 0, b""
             while text := reader.read_at(offset, chunk_bytes):
                 offset += len(text)
@@ -252,12 +249,10 @@ def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
                     continue
                 yield held + whole + newline
                 held = rest
-            if reader.damage or reader.is_cut:
-                raise JobError(f"{file}: {reader.damage or CUT}; mend it, or leave it out of the input")
+            if reader.fault:
+                raise JobError(f"{file}: {reader.fault}; mend it, or leave it out of the input")
             if held:
                 yield held + b"\n"
-        finally:
-            reader.close()
     except OSError as error:
         raise JobError(f"{file}: {error.strerror or error}") from None
 

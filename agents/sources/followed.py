@@ -17,15 +17,16 @@ from agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, co
 _PEEK_BYTES = 16 << 10
 
 
-CUT = "the gzip data end in the middle: the file was cut short"
-
-
 class TruncatedError(Exception):
     """The file no longer holds, before our offset, what we read there: it was truncated and is written anew."""
 
 
 class DamagedError(Exception):
     """The rest of a compressed file cannot be decompressed; the text says why."""
+
+
+class CutShortError(Exception):
+    """A compressed file has no end where its data end; the text says so. Somebody may be copying it still."""
 
 
 class Followed:
@@ -166,6 +167,7 @@ class Followed:
             OSError: the file cannot be read.
             TruncatedError: its text before our offset has changed.
             DamagedError: it is compressed, and what follows is damaged.
+            CutShortError: it is compressed and has no end; only where half a line would be handed out.
         """
         reader = self.open()
         status = os.fstat(reader.fd)
@@ -178,7 +180,9 @@ class Followed:
             text = self._text(reader, bytes_max, limit)
             if not self.compressed:
                 self.size = max(self.size, status.st_size)
-            lines, used = self._whole_lines(text, bytes_max, half_line)
+            fault = reader.fault if half_line else reader.damage
+            # Of what ends in the middle, the last line is not half but cut.
+            lines, used = self._whole_lines(text, bytes_max, half_line and fault is None)
             if not used and bytes_max <= LINE_BYTES_MAX and len(text) >= bytes_max:
                 bytes_max = LINE_BYTES_MAX + 1
                 continue
@@ -189,8 +193,8 @@ class Followed:
             if not used:
                 if reader.damage:
                     raise DamagedError(reader.damage)
-                if half_line and reader.is_cut:
-                    raise DamagedError(CUT)
+                if fault:
+                    raise CutShortError(fault)
                 if limit is None or limit >= status.st_size:
                     self._unchanged = state
                 return b""

@@ -7,6 +7,7 @@ import zlib
 from typing import Protocol
 
 _PIECE_BYTES = 64 << 10
+_CUT = "the gzip data end in the middle: the file was cut short"
 #: zlib's code for "a gzip header is expected".
 _GZIP = 31
 
@@ -19,8 +20,8 @@ class Reader(Protocol):
     damage: str | None
 
     @property
-    def is_cut(self) -> bool:
-        """Whether more has to follow what was read: it was cut short, or is still being written."""
+    def fault(self) -> str | None:
+        """Why what was read, of a file that nobody writes any more, is not all: damage, or it has no end."""
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes from `offset`; fewer only at the end of what can be read now."""
@@ -42,7 +43,7 @@ def open_reader(path: str) -> Reader:
 class PlainReader:
     """A file read as it is."""
 
-    is_cut = False
+    fault = None
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -77,9 +78,10 @@ class GzipReader:
         self._text = bytearray()
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the last member has no end yet; true of every file that was not read to its end."""
-        return self._raw_offset > 0 and not self._inflater.eof
+    def fault(self) -> str | None:
+        """Why what was read is not all; once there is no more of it."""
+        is_cut = self._raw_offset > 0 and not self._inflater.eof
+        return self.damage or (_CUT if is_cut else None)
 
     def read_at(self, offset: int, count: int) -> bytes:
         """Return up to `count` bytes of text from `offset`."""

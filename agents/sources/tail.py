@@ -14,12 +14,12 @@ import contextlib
 import glob
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from agents.sources import rotation
-from agents.sources.followed import DamagedError, Followed, TruncatedError
+from agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
 from agents.sources.readers import open_reader
 from agents.sources.rotation import GONE_MAX, Position, Seen
 
@@ -189,6 +189,15 @@ class Tail:
             file.done = True
             file.close()
             return b""
+        except CutShortError as error:
+            if file.path not in self.errors:
+                self._note_gap(file.path, 0)
+            self.errors[file.path] = str(error)
+            # It goes on if whoever copies it does.
+            if not os.path.exists(file.path):
+                file.done = True
+                file.close()
+            return b""
         except OSError as error:
             self.errors[file.path] = error.strerror or str(error)
             file.close()
@@ -229,8 +238,8 @@ class Tail:
 
     def _holds(self, seen: Seen, place: Position) -> bool:
         """Tell whether a file holds the text read up to a place."""
-        with contextlib.suppress(OSError), _opened(seen.path) as read_at:
-            return rotation.continues(place, None if seen.path.endswith(".gz") else seen.size, read_at)
+        with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
+            return rotation.continues(place, None if seen.path.endswith(".gz") else seen.size, reader.read_at)
         return False
 
     def _look(self) -> None:
@@ -301,7 +310,7 @@ class Tail:
                 if entry.name == name or rotation.is_rotated_name(entry.name, name):
                     with contextlib.suppress(OSError):
                         status = os.stat(entry.path)
-                        files.append(_seen_status(entry.path, status))
+                        files.append(Seen.of(entry.path, status))
         return rotation.oldest_first(files, live)
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
@@ -350,8 +359,8 @@ class Tail:
         """Tell whether a file is the front of one we have open: an older copy, or one that is being made."""
         if other.reader is None or seen.path.endswith(".gz"):
             return False
-        with contextlib.suppress(OSError), _opened(seen.path) as read_at:
-            return rotation.is_prefix(read_at, other.reader.read_at, seen.size)
+        with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
+            return rotation.is_prefix(reader.read_at, other.reader.read_at, seen.size)
         return False
 
     def _rotated(self, file: Followed) -> None:
@@ -361,13 +370,16 @@ class Tail:
     def _notice(self, file: Followed, seen: Seen, rotated: bool) -> None:
         """Take notice of a file's new name, and of growth after it was done with."""
         file.path = seen.path
+        looked = (seen.size, seen.mtime_ns)
+        # Somebody is still copying or compressing it.
+        grows = file.compressed and file.looked not in (None, looked)
+        if grows or not rotated:
+            file.rotated_ms = None
         if rotated:
             self._rotated(file)
-        else:
-            file.rotated_ms = None
         if file.done and not file.compressed and seen.size > file.offset:
             file.done = False
-        file.looked = (seen.size, seen.mtime_ns)
+        file.looked = looked
 
     def _forget(self, found: set[tuple[int, int]]) -> None:
         """Forget files that are gone and done with, except for the newest places: they may come back compressed."""
@@ -378,19 +390,6 @@ class Tail:
                 self._gone.append(file.position)
         self._copies = {key: other for key, other in self._copies.items() if key in found}
         del self._gone[:-GONE_MAX]
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[Callable[[int, int], bytes]]:
-    reader = open_reader(path)
-    try:
-        yield reader.read_at
-    finally:
-        reader.close()
-
-
-def _seen_status(path: str, status: os.stat_result) -> Seen:
-    return Seen(path=path, device=status.st_dev, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
 def _unescaped(pattern: str) -> str | None:
