@@ -42,8 +42,9 @@ def split_address(text: str) -> tuple[str, int]:
         ConfigError: the text is not an address with a port from 0 to 65535.
     """
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        why = ": ports are 0 to 65535" if colon and host and port.isdigit() else ""
+    is_written = bool(colon and host and port.isdigit())
+    if not is_written or int(port) > 65_535:
+        why = ": ports are 0 to 65535" if is_written else ""
         raise ConfigError(f"{text!r} is not an address{why}; write HOST:PORT, for example 127.0.0.1:{OVERLAY_PORT}")
     return host.strip("[]"), int(port)
 

@@ -31,7 +31,7 @@ from agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from agents.sources.fronts import Bytes, FrontReader, Shape
 from agents.sources.json_values import MalformedError, RawLine, Value, convert
 from agents.sources.kept import Kept
-from agents.sources.lines import Ends, clean, valid_utf8
+from agents.sources.lines import Ends, clean, cuts, valid_utf8
 from agents.sources.prefilter import Prefilter, json_escape
 
 #: Bytes decoded at a time where all lines have the same front: some 3,000 lines, 0.8 ms.
@@ -252,10 +252,8 @@ def _whole(data: bytes, ends: Ends) -> _Block:
 def _cut(block: _Block, size: int) -> list[_Block]:
     """Cut lines, at least one, into blocks: after each line in which the next so many bytes begin."""
     text, first, begins, lasts = block
-    cuts = np.searchsorted(lasts, np.arange(size - 1, len(text) - 1, size)) + 1
-    bounds = sorted({0, *cuts.tolist(), len(begins)})
     blocks = []
-    for begin, end in itertools.pairwise(bounds):
+    for begin, end in itertools.pairwise(cuts(lasts + 1, size).tolist()):
         at, own = int(begins[begin]), slice(begin, end)
         blocks.append(_Block(text[at : lasts[end - 1] + 2], first + begin, begins[own] - at, lasts[own] - at))
     return blocks

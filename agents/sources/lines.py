@@ -72,13 +72,13 @@ def clean(chunk: bytes, word: str = "") -> Lines:
 
 def _having(chunk: bytes, ends: Ends, word: str) -> Ends | None:
     """Find the lines that have a word, each as often as it has it; None if the chunk is no valid UTF-8."""
-    cuts = bounds(ends, PIECE_BYTES)
+    begins = bounds(ends, PIECE_BYTES)
     try:
-        pieces = rows(chunk, cuts, pl.Binary()).cast(pl.String)
+        pieces = rows(chunk, begins, pl.Binary()).cast(pl.String)
     except pl.exceptions.ComputeError:
         return None
     found = pieces.to_frame().select_seq(pl.col(pieces.name).str.find_many([word])).to_series()
-    places = [part.to_numpy() + cut for part, cut in zip(found, cuts, strict=False)]
+    places = [part.to_numpy() + begin for part, begin in zip(found, begins, strict=False)]
     return np.searchsorted(ends, np.concatenate(places))
 
 
@@ -231,9 +231,13 @@ def bounds(ends: Ends, size: int) -> Ends:
     Returns:
         Where they begin, and where the last one ends.
     """
-    length = int(ends[-1]) + 1
-    cuts = np.searchsorted(ends, np.arange(size, length, size))
-    return np.unique(np.concatenate([[0], ends[cuts] + 1, [length]]))
+    return np.append(0, ends + 1)[cuts(ends, size)]
+
+
+def cuts(ends: Ends, size: int) -> Ends:
+    """Return the numbers of the first lines of such pieces, and how many lines there are."""
+    last = np.searchsorted(ends, np.arange(size, int(ends[-1]) + 1, size))
+    return np.unique(np.concatenate([[0], last + 1, [len(ends)]]))
 
 
 def rows(data: bytes, bounds: Ends, kind: pl.DataType | None = None) -> pl.Series:
