@@ -6,6 +6,8 @@ import os
 import zlib
 from typing import Protocol
 
+from agents.sources.rotation import Seen
+
 _PIECE_BYTES = 64 << 10
 _CUT = "the gzip data end in the middle: the file was cut short"
 #: zlib's code for "a gzip header is expected".
@@ -38,6 +40,16 @@ def open_reader(path: str) -> Reader:
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     return GzipReader(fd) if path.endswith(".gz") else PlainReader(fd)
+
+
+def look_at(path: str) -> Seen:
+    """Return what the system says of a file.
+
+    Raises:
+        OSError: it is not there, or out of reach.
+    """
+    status = os.stat(path)
+    return Seen(path=path, device=status.st_dev, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
 
 
 class PlainReader:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterable
 
@@ -57,12 +56,6 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
     size: int
     mtime_ns: int
-
-    @classmethod
-    def of(cls, path: str, status: os.stat_result) -> Seen:
-        """Take what the system says of a file."""
-        device, inode, size = status.st_dev, status.st_ino, status.st_size
-        return cls(path=path, device=device, inode=inode, size=size, mtime_ns=status.st_mtime_ns)
 
     @property
     def key(self) -> tuple[int, int]:

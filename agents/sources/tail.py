@@ -20,7 +20,7 @@ import msgspec
 
 from agents.sources import rotation
 from agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from agents.sources.readers import open_reader
+from agents.sources.readers import look_at, open_reader
 from agents.sources.rotation import GONE_MAX, Position, Seen
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
@@ -309,8 +309,7 @@ class Tail:
             for entry in entries:
                 if entry.name == name or rotation.is_rotated_name(entry.name, name):
                     with contextlib.suppress(OSError):
-                        status = os.stat(entry.path)
-                        files.append(Seen.of(entry.path, status))
+                        files.append(look_at(entry.path))
         return rotation.oldest_first(files, live)
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
