@@ -8,9 +8,9 @@ the jobs of that time. Everything else would be guessed, so it is refused, with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from agents.archive.layout import ArchivedFile, ArchiveError
+from agents.instants import instant
 
 #: Types that hold all values of those before them, as near as the last one holds numbers.
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")
@@ -63,11 +63,3 @@ def _refusal(column: str, wanted: str, odd: Sequence[ArchivedFile]) -> str:
         f"{count} with events of {instant(first_ms)} to {instant(last_ms)}, such as {odd[0].path}; "
         f"ask for windows outside of that time, or declare the column as {stored}"
     )
-
-
-def instant(at_ms: int) -> str:
-    """Write an event time to the minute, in UTC; one that calendars do not have as its number."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%MZ")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"

@@ -21,6 +21,8 @@ from agents.errors import JobError
 from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
+from agents.instants import instant
+from agents.jobs.durations import duration
 from agents.jobs.iterating import check_size
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
@@ -90,8 +92,8 @@ class Chain:
         size_ms, slide_ms = self.window
         if span.end_ms - span.start_ms != size_ms or span.start_ms % slide_ms:
             raise JobError(
-                f"this job reads its last result, so it answers its own windows only: {size_ms} ms long, beginning at "
-                f"multiples of {slide_ms} ms; [{span.start_ms}, {span.end_ms}) is none"
+                f"this job reads its last result, so it answers its own windows only: {duration(size_ms)} long, "
+                f"one every {duration(slide_ms)} since 1970; {instant(span.start_ms)}/{instant(span.end_ms)} is none"
             )
         if span.end_ms > (through_ms or 0):
             raise JobError("this job reads its last result, so it answers closed windows only; this one is open")
@@ -189,11 +191,11 @@ class Chain:
             rows = plan.finish(plan.iterating.regroup(read(*self._intervals(end_ms)), last), (end_ms - size_ms, end_ms))
             check_size(rows)
         except JobError as error:
-            return f"{error} (in the window that ended at {end_ms}; `elf reset` begins anew)"
+            return f"{error} (in the window until {instant(end_ms)}; `elf reset` begins anew)"
         except _FAILURES as error:
             # A value that an expression fails on must not keep commits from being applied.
             why = str(error).partition("\n")[0]
-            return f"it cannot be computed: {why} (in the window that ended at {end_ms}; `elf reset` begins anew)"
+            return f"it cannot be computed: {why} (in the window until {instant(end_ms)}; `elf reset` begins anew)"
         return rows
 
     def _bound(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agents.errors import JobError
+from agents.instants import instant
 from agents.jobs.durations import duration
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
@@ -60,5 +61,5 @@ def check_whole(versions: Versions, span: Span) -> None:
     if span.start_ms % interval_ms or span.end_ms % interval_ms:
         raise JobError(
             f"a window of this job is made of whole intervals of {duration(interval_ms)}, "
-            f"aligned to 1970-01-01T00:00Z; [{span.start_ms}, {span.end_ms}) is not"
+            f"aligned to 1970-01-01T00:00Z; {instant(span.start_ms)}/{instant(span.end_ms)} is not"
         )

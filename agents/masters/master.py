@@ -23,6 +23,7 @@ from agents.group.commands import Enlisted, Load
 from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
+from agents.instants import instant
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Version, Versions
@@ -285,10 +286,8 @@ class Master:
         if span is not None:
             check_whole(self.versions, span)
         if span is not None and self.versions.number(span.start_ms) <= self.expired:
-            oldest_ms = self.versions.end_ms(self.expired)
-            raise ExpiredError(
-                f"the window begins before {oldest_ms}, the oldest event time (ms) this job still retains"
-            )
+            oldest = instant(self.versions.end_ms(self.expired))
+            raise ExpiredError(f"the window begins before {oldest}, the oldest event time that this job still retains")
         if self._chain is not None and span is not None:
             self._chain.check(span, self.through_ms)
         with self._lock:

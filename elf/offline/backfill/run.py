@@ -19,6 +19,7 @@ import polars as pl
 
 from agents.archive.layout import ArchivedFile
 from agents.archive.place import Place
+from agents.instants import instant
 from agents.jobs.intervals import Numbering
 from agents.jobs.plan import Plan
 from elf.client.results import Intervals, Version
@@ -30,7 +31,6 @@ from elf.offline.backfill.passes import Pass, cut_passes, in_order
 from elf.offline.backfill.ready import reaches_of, wait_ready
 from elf.offline.backfill.states import state_frames
 from elf.offline.events import find_files, read_events
-from elf.offline.instants import instant
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError, in_one_sentence, open_session
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents.archive.layout import HOUR_MS, ArchivedFile
+from agents.instants import instant
 from elf.offline.grid import Window
-from elf.offline.instants import instant
 
 
 class Coverage:

@@ -13,8 +13,8 @@ from rich.console import Group as RenderGroup
 from rich.table import Table
 from rich.text import Text
 
+from agents.instants import instant
 from elf.client.results import Version
-from elf.offline.instants import instant
 
 #: Differences printed on a terminal; JSON has all.
 SHOWN_MAX = 50

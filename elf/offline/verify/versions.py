@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from agents.instants import instant
 from elf.client.results import Version
 from elf.offline.grid import Window
-from elf.offline.instants import instant
 from elf.offline.own import Brought, Own, Trusted
 from elf.offline.verify.published import Result, version_of
 

@@ -28,14 +28,14 @@ def test_the_sentence_names_hours_and_agents(tmp_path: Path) -> None:
     add_removed(root, "web-2", [(START_MS + HOUR_MS, START_MS + 2 * HOUR_MS)])
     said = removed_hours(removed_records([tmp_path, tmp_path], "clicks"), None, None)
     assert said == (
-        "the archive no longer has these hours: 2026-01-01T00:00Z/2026-01-01T02:00Z (removed at web-1, web-2)"
+        "the archive no longer has these hours: 2026-01-01T00:00:00Z/2026-01-01T02:00:00Z (removed at web-1, web-2)"
     )
     assert removed_hours(removed_records([tmp_path], "clicks"), START_MS + HOUR_MS, None).endswith("(removed at web-2)")
     assert removed_hours(removed_records([tmp_path], "clicks"), START_MS + 2 * HOUR_MS, None) == ""
     records = removed_records([tmp_path], "clicks")
     assert removed_hours(records, None, None, {"web-1": "the first"}).endswith("(removed at the first, web-2)")
     add_removed(root, "web-3", [(EVER_MS, START_MS - HOUR_MS)])
-    assert "the start/2025-12-31T23:00Z" in removed_hours(removed_records([tmp_path], "clicks"), None, START_MS)
+    assert "the start/2025-12-31T23:00:00Z" in removed_hours(removed_records([tmp_path], "clicks"), None, START_MS)
 
 
 def test_a_window_over_removed_hours_is_not_compared(spark: SparkSession, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_window_over_removed_hours_is_not_compared(spark: SparkSession, tmp_pa
     ]
     job = JobText("shop", "all", "clicks", COUNT, {})
     report = verify(job, [tmp_path], results)
-    assert "no longer has these hours: 2026-01-01T00:00Z/2026-01-01T01:00Z" in report.windows[0].skipped
+    assert "no longer has these hours: 2026-01-01T00:00:00Z/2026-01-01T01:00:00Z" in report.windows[0].skipped
     assert not report.windows[0].differences and report.windows[1].agrees
     gone = verify(job, [tmp_path], results[:1])
     assert not gone.agrees and gone.verdict.startswith("nothing to compare: the archive no longer has these hours")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elf.offline.instants import instant
+from agents.instants import instant
 
 
 def test_milliseconds_are_written_where_there_are_some() -> None:
