@@ -83,7 +83,9 @@ def query(
     window: Annotated[
         str, typer.Option(help="latest, START/END (ISO-8601 or epoch ms), or a length: 300s.")
     ] = "latest",
-    key: Annotated[str | None, typer.Option(help="Only rows whose first group key is this.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="VALUE", help="Only rows whose first group key has this value.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Most rows to show.")] = None,
     require: Annotated[
         str | None, typer.Option(metavar="complete", help="complete: show a final result that lacks nothing, or fail.")
@@ -101,6 +103,9 @@ def query(
         console().print(result_table(result))
         say("asked " + " > ".join(result.hops or [result.master]))
     if not result.rows:
+        column, is_pair, value = (key or "").partition("=")
+        if is_pair and column in (each.name for each in result.columns):
+            say(f"no first group key has this value; without the column's name it is --key {printable(value)}")
         raise typer.Exit(NO_RESULT)
 
 

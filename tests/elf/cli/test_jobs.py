@@ -97,7 +97,14 @@ def test_data_cannot_steer_the_terminal(agent: Agent) -> None:
 
 
 def test_no_rows_is_exit_code_1(agent: Agent) -> None:
-    assert run(agent, "query", "top", "--key", "chess").exit_code == 1
+    result = run(agent, "query", "top", "--key", "chess")
+    assert (result.exit_code, "--key" in result.stderr) == (1, False)
+
+
+def test_a_key_is_asked_for_without_its_column(agent: Agent) -> None:
+    result = run(agent, "query", "top", "--key", "product=zelda")
+    assert result.exit_code == 1 and "without the column's name it is --key zelda" in result.stderr
+    assert "--key" not in run(agent, "query", "top", "--key", "colour=red").stderr
 
 
 @pytest.mark.parametrize(
