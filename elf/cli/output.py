@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -59,6 +59,10 @@ def say(message: str) -> None:
         print(printable(line), file=sys.stderr)
 
 
+#: Of a table's width, what numbers may take of that of texts; and what separates columns.
+_NUMBERS_SHARE, _PADDING = 2 / 3, 3
+
+
 def console() -> Console:
     """Return a console for stdout; rich honours NO_COLOR and the terminal's width."""
     from rich.console import Console
@@ -67,19 +71,27 @@ def console() -> Console:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """Build a table; numbers stand to the right."""
+    """Build a table; numbers stand to the right, in one line where that leaves room: folded, one looks like several."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    listed = [list(row) for row in rows]
+    listed = [[(value, printable(value)) for value in row] for row in rows]
+    numbers = {index for index in range(len(columns)) if any(_is_number(row[index][0]) for row in listed)}
+    taken = sum(_PADDING + max(len(row[index][1]) for row in listed) for index in numbers)
+    has_room = taken <= console().width * (_NUMBERS_SHARE if len(numbers) < len(columns) else 1)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
-        number = any(isinstance(row[index], int | float) and not isinstance(row[index], bool) for row in listed)
-        table.add_column(Text(printable(column)), justify="right" if number else "left", overflow="fold")
+        is_number = index in numbers
+        justify: Literal["left", "right"] = "right" if is_number else "left"
+        table.add_column(Text(printable(column)), justify=justify, overflow="fold", no_wrap=is_number and has_room)
     for row in listed:
-        table.add_row(*(Text(printable(value)) for value in row))
+        table.add_row(*(Text(text) for _, text in row))
     return table
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def result_table(result: Result) -> Group:

@@ -1,9 +1,9 @@
-"""What people read below a result."""
+"""What people read of a result, and below it."""
 
 import pytest
 
 from agents.result import Completeness
-from elf.cli.output import describe_completeness, describe_time
+from elf.cli.output import console, describe_completeness, describe_time, table_of
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,18 @@ def test_names_cannot_rewrite_the_screen() -> None:
 def test_a_time_that_no_calendar_knows_is_shown_all_the_same() -> None:
     assert describe_time(60_000) == "1970-01-01 00:01:00 UTC"
     assert describe_time(1 << 62) == f"{1 << 62} ms"
+
+
+def test_numbers_are_not_folded_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [["/a/long/path" * 9, 123_456_789_012_345, 99_999_999_999], ["/b", 1, None]]
+
+    def shown(width: int) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        shell = console()
+        with shell.capture() as captured:
+            shell.print(table_of(["path", "cents", "n"], rows))
+        return captured.get()
+
+    assert "123456789012345   99999999999" in shown(60)
+    # Where numbers would leave texts nothing, all columns give way.
+    assert "123456789012345" not in shown(30) and "/a/lo" in shown(30)
