@@ -104,8 +104,17 @@ def result_table(result: Result) -> Group:
     return Group(
         Text(f"{printable(result.job)}  {describe_window(result)}", style="bold"),
         table_of(names, ([row.get(name) for name in names] for row in result.rows)),
-        Text(describe_completeness(known) + _converged(result) + describe_others(result), style=_style_of(known)),
+        Text(
+            describe_completeness(known) + _of_a_total(result) + _converged(result) + describe_others(result),
+            style=_style_of(known),
+        ),
     )
+
+
+def _of_a_total(result: Result) -> str:
+    """Say what those who are named may lack of a job without a window: for most of them it is no fault."""
+    named = result.window is None and result.completeness.missing
+    return " · a total lacks what an agent read before the job came" if named else ""
 
 
 def _converged(result: Result) -> str:

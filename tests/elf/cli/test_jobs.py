@@ -80,6 +80,17 @@ def test_tables_for_people(agent: Agent, tmp_path: Path) -> None:
     assert "published me/visits" in run(agent, "publish", file).stdout
 
 
+@pytest.mark.usefixtures("terminal")
+def test_why_a_total_names_agents_for_good_is_said(agent: Agent) -> None:
+    lacking = {**make_result()["completeness"], "reported": 4, "missing": ["web5"], "status": "open"}
+    agent.service.result_of["shop", "top"] = make_result(completeness=lacking, window=None)
+    assert "· a total lacks what an agent read before the job came" in " ".join(
+        run(agent, "query", "top").stdout.split()
+    )
+    agent.service.result_of["shop", "top"] = make_result(completeness=lacking)
+    assert "before the job came" not in run(agent, "query", "top").stdout
+
+
 def test_json_may_be_asked_for_on_a_terminal(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     assert lines_of(run(agent, "query", "top", "--json"))
