@@ -281,6 +281,7 @@ def _reject_without_time(
     decoded = np.delete(np.arange(line_count), refused)
     without = decoded[~valid]
     lines = data.split(b"\n")
-    for index in without[: rejects.room]:
+    kept = without[: rejects.room]
+    for index in kept:
         rejects.add(lines[index], "time")
-    rejects.add_count(len(without) - len(without[: rejects.room]))
+    rejects.add_count(len(without) - len(kept))

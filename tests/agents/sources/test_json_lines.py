@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from agents.jobs.types import SqlType
 from agents.sources import json_lines
-from agents.sources.counters import Counters
+from agents.sources.counters import REJECTS_MAX, Counters
 from agents.sources.format import parse_chunk
 from agents.sources.json_lines import JsonLines
 from agents.sources.lines import LINE_BYTES_MAX
@@ -351,6 +351,13 @@ def test_invalid_utf8_is_replaced_and_counted() -> None:
     parsed = parse_chunk(JsonLines(), b'{"ts":"%s","s":"a\xffb"}\n' % TIME.encode(), WANTED)
     assert parsed.events["s"].to_list() == ["a\ufffdb"]
     assert parsed.oddities.bad_encoding == 1
+
+
+@pytest.mark.parametrize("bad", [1, REJECTS_MAX - 1, REJECTS_MAX, REJECTS_MAX + 1, 3 * REJECTS_MAX])
+def test_lines_without_time_are_counted_once_however_many_are_kept(bad: int) -> None:
+    parsed = parse_chunk(JsonLines(), b'{"ts": "nope"}\n' * bad + b'{"ts": 1767225600}\n', WANTED)
+    assert parsed.counters == Counters(read=bad + 1, parsed=1, rejected=bad)
+    assert len(parsed.rejects) == min(bad, REJECTS_MAX)
 
 
 def test_a_huge_line_is_rejected_and_the_rest_read() -> None:
