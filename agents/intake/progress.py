@@ -6,16 +6,32 @@ it follows the wall clock, so that an idle source closes its intervals too. DESI
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
+import msgspec
 import polars as pl
 
 from agents.jobs.versions import Versions
+from agents.sources.counters import Counters
 
 #: Logs with waiting lines are read in turn; one that was not read for this long has none.
 TURN_MS_MAX = 5_000
+#: What counts as reading between two reads; what is longer is a pause: of the machine, or as a tree was congested.
+PAUSE_MS_MAX = 1_000
 #: Event times further ahead than a day are nonsense, not a clock that runs fast.
 AHEAD_MS_MAX = 86_400_000
+
+
+class SourceProgress(msgspec.Struct, frozen=True):
+    """What a source's checkpoint holds besides positions."""
+
+    counters: Counters
+    newest_ms: int | None
+    seen_ms: int | None
+    #: No line that was read by then was written later; None before there was such a time.
+    read_ms: int | None = None
+    #: The newest event time of each log.
+    logs: Mapping[str, int] = {}
 
 
 class EventTime:
@@ -33,7 +49,9 @@ class EventTime:
         self.rested_ms = 0
         #: Logs read since the last time all were at their end: newest event, and when it was read.
         self._behind: dict[str, tuple[int, int]] = {}
-        self._behind_since_ms = now_ms
+        #: How long reading has gone on, and as of when; a log's turn comes while others are read, not while all rest.
+        self._turns_ms, self._noted_ms = 0, now_ms
+        self._behind_since_ms = 0
 
     def rest(self, at_end: bool, now_ms: int) -> None:
         """Nothing was read; `at_end`: because there is nothing more."""
@@ -41,32 +59,44 @@ class EventTime:
         self.rested_ms = now_ms if at_end else self.rested_ms
         self._behind.clear()
 
-    def note(self, stream: str, ts_ms: pl.Series, now_ms: int) -> None:
-        """Note events of a log; a time ahead of our clock moves nothing, or all that comes after it would be late."""
+    def note(self, stream: str, ts_ms: pl.Series, now_ms: int) -> int | None:
+        """Note events of a log; a time ahead of our clock moves nothing, or all that comes after it would be late.
+
+        Returns:
+            The newest time among them that is not ahead of our clock.
+        """
         seen_ms = ts_ms.filter(ts_ms <= now_ms + AHEAD_MS_MAX).max()
         if isinstance(seen_ms, int):
             self.seen_ms = seen_ms if self.seen_ms is None else max(self.seen_ms, seen_ms)
         newest_ms = ts_ms.filter(ts_ms <= now_ms).max()
         if not isinstance(newest_ms, int):
-            return
+            return None
         self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
+        turn_ms = self._turn(now_ms)
         if not self._behind:
-            self._behind_since_ms = now_ms
+            self._behind_since_ms = turn_ms
         before_ms = self._behind.get(stream, (newest_ms, 0))[0]
-        self._behind[stream] = (max(before_ms, newest_ms), now_ms)
+        self._behind[stream] = (max(before_ms, newest_ms), turn_ms)
+        return newest_ms
 
-    def watermark_ms(self, waiting: Set[str], now_ms: int) -> int | None:
+    def _turn(self, now_ms: int) -> int:
+        """Return how long reading has gone on, pauses apart: what stood still while nothing was read is not behind."""
+        self._turns_ms += min(max(now_ms - self._noted_ms, 0), PAUSE_MS_MAX)
+        self._noted_ms = now_ms
+        return self._turns_ms
+
+    def watermark_ms(self, waiting: Set[str]) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.
 
         Args:
             waiting: the logs with lines that were not read yet.
-            now_ms: the time of day.
         """
         if self.idle_since_ms is not None:
             return self.idle_since_ms
-        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if now_ms - read_ms <= TURN_MS_MAX]
+        turns_ms = self._turns_ms
+        behind = [newest_ms for newest_ms, read_ms in self._behind.values() if turns_ms - read_ms <= TURN_MS_MAX]
         unread = waiting - self._behind.keys()
-        if not behind or (unread and now_ms - self._behind_since_ms <= TURN_MS_MAX):
+        if not behind or (unread and turns_ms - self._behind_since_ms <= TURN_MS_MAX):
             return None
         return min(behind)
 

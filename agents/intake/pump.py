@@ -22,7 +22,8 @@ from agents.config import PrivacySection
 from agents.errors import UnavailableError
 from agents.intake.backlog import Backlog
 from agents.intake.gathering import Gathering, events_of
-from agents.intake.progress import EventTime
+from agents.intake.lost import LastTimes
+from agents.intake.progress import EventTime, SourceProgress
 from agents.intake.rejecting import Rejecting
 from agents.intake.set_back import SetBack
 from agents.jobs.types import SqlType
@@ -44,16 +45,6 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SPACING = 20
 #: ... but no longer than this many times the usual pause: one slow sync must not hold results up for minutes.
 CHECKPOINTS_LATE = 5
-
-
-class SourceProgress(msgspec.Struct, frozen=True):
-    """What a source's checkpoint holds besides positions."""
-
-    counters: Counters
-    newest_ms: int | None
-    seen_ms: int | None
-    #: No line that was read by then was written later; None before there was such a time.
-    read_ms: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +109,7 @@ class Pump:
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
         self.oddities = Oddities()
-        self._time = EventTime(now_ms())
+        self._time, self._last_times = EventTime(now_ms()), LastTimes({}, None)
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
         self._backlog = Backlog(chunk_bytes)
@@ -150,6 +141,7 @@ class Pump:
             self.counters, self._sequence = progress.counters, state.sequence
             self._time.newest_ms, self._time.seen_ms = progress.newest_ms, progress.seen_ms
             self._time.read_ms = progress.read_ms
+            self._last_times = LastTimes(progress.logs, progress.newest_ms)
         if self._archive is not None:
             recovery = self._archive.recover(self._sequence, self._checkpoints.predecessor)
             for _ in range(recovery.damaged):
@@ -267,9 +259,9 @@ class Pump:
                 raise
             return False  # what was read goes first
         self._time.read_ms = self._now_ms()
-        for _ in self.tail.take_gaps():
-            # What vanished was written after the last line we read, and before now.
-            self.workers.note_gap(self.newest_ms, before_ms)
+        for gap in self.tail.take_gaps():
+            # What vanished was written after the last line that we read of its file, and before now.
+            self.workers.note_gap(self._last_times.since_ms(gap.stream, gap.file), before_ms)
         if (span := self._set_back.note(self._ahead_ms(), before_ms)) is not None:
             self.workers.note_gap(*span)
         self.troubles = self.tail.troubles
@@ -283,6 +275,7 @@ class Pump:
         # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
         # of all files, which a busy log never stands at.
         self._time.idle_since_ms = before_ms if self._set_back.lasts and not self.is_behind else None
+        self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
         lines.add(chunk.stream, chunk.data)
         return self._backlog.is_large and not lines.is_enough
 
@@ -297,7 +290,7 @@ class Pump:
             return
         events = self._redactor.events(events)
         # Times are in milliseconds already; `dt.epoch` would be a query of its own.
-        self._time.note(stream, events["ts"].cast(pl.Int64), now_ms)
+        self._last_times.note(stream, self._time.note(stream, events["ts"].cast(pl.Int64), now_ms))
         self.workers.insert(events, parsing)
         if self._archive is not None:
             self._archive.append(events)
@@ -308,7 +301,7 @@ class Pump:
         While a file is out of sight it stands still: the master then names this agent missing, rather than taking
         silence for "no events".
         """
-        return None if self.troubles else self._time.watermark_ms(self.tail.waiting, self._now_ms())
+        return None if self.troubles else self._time.watermark_ms(self.tail.waiting)
 
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
@@ -388,7 +381,7 @@ class Pump:
 
     def _progress(self) -> SourceProgress:
         time = self._time
-        return SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms)
+        return SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs)
 
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
         self._sequence += 1

@@ -25,7 +25,7 @@ from agents.catalogue import Catalogue
 from agents.errors import ElfError
 from agents.group.commands import Enlisted
 from agents.intake.intake import Intake
-from agents.intake.pump import SourceProgress
+from agents.intake.progress import SourceProgress
 from agents.jobs.versions import Versions
 from agents.replication.inherited import taken_over
 from agents.replication.keeping import KeepCheckpoint, Recall

@@ -10,8 +10,6 @@ not read yet is taken from the copy where there is one, else counted as a gap. T
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from agents.sources import rotation
+from agents.sources.families import family_on_disk, live_paths
 from agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from agents.sources.readers import look_at, open_reader
+from agents.sources.identity import holds, is_front_of, is_older_copy
 from agents.sources.rotation import GONE_MAX, Position, Seen
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000
+#: Between two looks so far apart a log may have been rotated away several times.
+STALLED_MS = 5_000
 #: Reads between two looks at the folders while there is always something to read.
 _READS_PER_LOOK = 16
 
@@ -39,10 +40,19 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Lines that may be lost: a file was truncated. `bytes` is what is known to be lost; 0 if maybe nothing is."""
+    """Lines that may be lost, of a file or of those that came and went after it.
+
+    Attributes:
+        path: the file's.
+        bytes: what is known to be lost; 0 if maybe nothing is.
+        stream: the log whose file it is.
+        file: its device and inode.
+    """
 
     path: str
     bytes: int
+    stream: str
+    file: tuple[int, int]
 
 
 def _monotonic_ms() -> int:
@@ -91,7 +101,7 @@ class Tail:
         #: Live path -> its files, oldest first, as of the last look.
         self._families: dict[str, list[Followed]] = {}
         self._turn = 0
-        self._looks = self._reads = 0
+        self._looks = self._reads = self._looked_ms = 0
         self._restored = False
 
     def restore(self, positions: bytes) -> None:
@@ -185,13 +195,13 @@ class Tail:
             return b""
         except DamagedError as error:
             self.errors[file.path] = str(error)
-            self._note_gap(file.path, 0)
+            self._note_gap(file.position, live)
             file.done = True
             file.close()
             return b""
         except CutShortError as error:
             if file.path not in self.errors:
-                self._note_gap(file.path, 0)
+                self._note_gap(file.position, live)
             self.errors[file.path] = str(error)
             # It goes on if whoever copies it does.
             if not os.path.exists(file.path):
@@ -210,17 +220,17 @@ class Tail:
     def _on_truncated(self, file: Followed, live: str) -> None:
         """Go on in the copy, if there is one, and with the file at its front."""
         if file.resume_cut():
-            self._note_gap(file.path, 0)
+            self._note_gap(file.position, live)
             return
         place = file.position
         lost = file.begin_anew()
-        for seen in self._family_on_disk(live):
-            if seen.key in self._files:
+        for seen in family_on_disk(live):
+            if self._known(seen) is not None:
                 continue
-            if self._holds(seen, place):
+            if holds(seen, place):
                 lost = 0
                 copy = self._follow(seen, place)
-            elif self._copies.get(seen.key) is file:
+            elif self._copies.get(seen.key) is file or is_older_copy(seen, place):
                 copy = self._follow(seen, None)  # it ends before our place, so all of it was read
                 self._skip(copy, done=True)
             else:
@@ -229,35 +239,40 @@ class Tail:
             copy.rotated_ms = self._now_ms()
             family = self._families[live]
             family.insert(family.index(file), copy)
-        self._note_gap(file.path, lost)
+        self._note_gap(place, live, lost)
 
-    def _note_gap(self, path: str, lost: int) -> None:
-        self._gaps.append(Gap(path, lost))
+    def _note_gap(self, place: Position, live: str, lost: int = 0) -> None:
+        self._gaps.append(Gap(place.path, lost, live, (place.device, place.inode)))
         self.gap_count += 1
         self.gap_bytes += lost
-
-    def _holds(self, seen: Seen, place: Position) -> bool:
-        """Tell whether a file holds the text read up to a place."""
-        with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
-            return rotation.continues(place, None if seen.path.endswith(".gz") else seen.size, reader.read_at)
-        return False
 
     def _look(self) -> None:
         """Look at the folders: new, rotated and vanished files."""
         first = self._looks == 0
         self._looks += 1
-        lives = self._live_paths()
-        disks = {live: self._family_on_disk(live) for live in sorted(lives)}
+        stalled = not first and self._now_ms() - self._looked_ms >= STALLED_MS
+        self._looked_ms = self._now_ms()
+        lives, self._unmatched = live_paths(self._patterns)
+        disks = {live: family_on_disk(live) for live in sorted(lives)}
         found = {seen.key for disk in disks.values() for seen in disk}
         self._forget(found)
         families: dict[str, list[Followed]] = {}
         for live, disk in disks.items():
             matched = lives[live]
             # Files that were removed while we still read them are older than all that exist.
-            removed = [file for file in self._families.get(live, []) if file.key not in found and not file.done]
+            former = self._families.get(live, [])
+            removed = [file for file in former if file.key not in found and not file.done]
             for file in removed:
                 self._rotated(file)
-            known = removed + [one for one in map(self._known, disk) if one is not None]
+                if file.reader is None and file.waiting:
+                    self._note_gap(file.position, live)  # it could not be opened, and cannot be any more
+                    file.done = True
+            if stalled and any(file.path == live and file.key not in found for file in former[-1:]):
+                self._note_gap(former[-1].position, live)  # others may have come and gone after it
+            for seen in disk:
+                self._known(seen)
+            self._recognise(disk, live)
+            known = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
             # The live file first: what others are depends on whether it is still the one we know.
             for seen in sorted(disk, key=lambda seen: seen.path != live):
                 if seen.key not in self._files:
@@ -272,53 +287,49 @@ class Tail:
         if first:
             for place in self._gone:
                 if not place.done:
-                    self._note_gap(place.path, 0)
+                    self._note_gap(place, rotation.live_of(place.path, families) or place.path)
+        # Not before all files have been met: each of those that a former run knew may be one of them.
+        del self._gone[:-GONE_MAX]
 
     def _known(self, seen: Seen) -> Followed | None:
         """Return the file with this identity, unless its inode has been given to another since we closed it."""
         file = self._files.get(seen.key)
         if file is None or file.reader is not None or file.looked in (None, (seen.size, seen.mtime_ns)):
             return file
-        if seen.size >= file.offset and (not file.position.head_bytes or self._holds(seen, file.position)):
+        if seen.size >= file.offset and (not file.position.head_bytes or holds(seen, file.position)):
             return file
         del self._files[seen.key]
         self._gone.append(file.position)
         return None
 
-    def _live_paths(self) -> dict[str, set[str]]:
-        """Return the live path of each family with the paths that the patterns match in it."""
-        matched: set[str] = set()
-        self._unmatched = []
-        for pattern in self._patterns:
-            found = glob.glob(pattern, recursive=True)
-            if not found:
-                self._unmatched.append(pattern)
-            matched.update(found if glob.has_magic(pattern) else [pattern])
-        # An escaped path has magic, but only ever matches one name, which may not exist yet.
-        matched.update(path for pattern in self._patterns if (path := _unescaped(pattern)))
-        families: dict[str, set[str]] = {}
-        for path in matched:
-            families.setdefault(rotation.live_of(path, matched) or path, set()).add(path)
-        return families
+    def _recognise(self, disk: Sequence[Seen], live: str) -> None:
+        """Find the places of files that are not known: where a place's inode holds its text, else wherever its text is.
 
-    def _family_on_disk(self, live: str) -> list[Seen]:
-        """Return the files of a family that exist now, oldest first."""
-        folder, _, name = live.rpartition("/")
-        files = []
-        with contextlib.suppress(OSError), os.scandir(folder or "/") as entries:
-            for entry in entries:
-                if entry.name == name or rotation.is_rotated_name(entry.name, name):
-                    with contextlib.suppress(OSError):
-                        files.append(look_at(entry.path))
-        return rotation.oldest_first(files, live)
+        Rotated files first: what a live file has in common with one that was rotated away may be the first line only.
+        """
+        places = {(place.device, place.inode): place for place in self._gone}
+        for seen in disk:
+            place = None if seen.key in self._files else places.get(seen.key)
+            if place is not None and holds(seen, place):
+                self._gone.remove(place)
+                self._follow(seen, place)
+        inode = next((seen.key for seen in disk if seen.path == live), None)
+        for seen in disk:
+            found = [] if seen.key in self._files else [place for place in self._gone if holds(seen, place)]
+            if not found:
+                continue
+            # What more text was read of is told from others with more certainty.
+            place = max(found, key=lambda place: place.offset)
+            self._gone.remove(place)
+            self._follow(seen, place)
+            if (place.device, place.inode) == inode and not place.done:
+                self._note_gap(place, live)  # truncated after it was copied, for all we know: maybe not at once
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
         """Decide what a file is that was not known before; None while it is not to be read (yet)."""
         for place in self._gone:
-            # A place is taken up where its inode is, or, without that, wherever its text is.
-            same = (place.device, place.inode) == seen.key
-            truncated = same and seen.path == live and not place.done  # reading the file will find that out
-            if truncated or self._holds(seen, place) or (same and place.offset == 0 and not place.done):
+            # It was truncated, which reading it will find out, or nothing was read of it.
+            if (place.device, place.inode) == seen.key and not place.done and (seen.path == live or place.offset == 0):
                 self._gone.remove(place)
                 return self._follow(seen, place)
         if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
@@ -349,17 +360,9 @@ class Tail:
         if seen.path.endswith(".gz") and os.path.exists(seen.path.removesuffix(".gz")):
             return True  # gzip is still writing it, and removes the original at the end
         for other in known:
-            if self._holds(seen, other.position) or self._is_front_of(seen, other):
+            if holds(seen, other.position) or is_front_of(seen, other):
                 self._copies[seen.key] = other
                 return True
-        return False
-
-    def _is_front_of(self, seen: Seen, other: Followed) -> bool:
-        """Tell whether a file is the front of one we have open: an older copy, or one that is being made."""
-        if other.reader is None or seen.path.endswith(".gz"):
-            return False
-        with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
-            return rotation.is_prefix(reader.read_at, other.reader.read_at, seen.size)
         return False
 
     def _rotated(self, file: Followed) -> None:
@@ -370,8 +373,8 @@ class Tail:
         """Take notice of a file's new name, and of growth after it was done with."""
         file.path = seen.path
         looked = (seen.size, seen.mtime_ns)
-        # Somebody is still copying or compressing it.
-        grows = file.compressed and file.looked not in (None, looked)
+        # Somebody is still copying or compressing it, or writes to it in spite of its name: half lines may be so yet.
+        grows = file.looked not in (None, looked)
         if grows or not rotated:
             file.rotated_ms = None
         if rotated:
@@ -388,10 +391,3 @@ class Tail:
                 del self._files[key]
                 self._gone.append(file.position)
         self._copies = {key: other for key, other in self._copies.items() if key in found}
-        del self._gone[:-GONE_MAX]
-
-
-def _unescaped(pattern: str) -> str | None:
-    """Return the one path an escaped pattern stands for, None for a real glob."""
-    path = pattern.replace("[*]", "*").replace("[?]", "?").replace("[[]", "[")
-    return path if glob.escape(path) == pattern else None

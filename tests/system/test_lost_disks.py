@@ -11,7 +11,7 @@ import time
 import msgspec
 
 import elf
-from agents.intake.pump import SourceProgress
+from agents.intake.progress import SourceProgress
 from agents.store.checkpoints import Whole
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 

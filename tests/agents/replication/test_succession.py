@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agents.errors import UnavailableError
 from agents.group.commands import Enlisted
-from agents.intake.pump import SourceProgress
+from agents.intake.progress import SourceProgress
 from agents.payload import Notes
 from agents.replication.inherited import taken_over
 from agents.replication.keeping import KeepCheckpoint, Recall

@@ -1,0 +1,70 @@
+"""What a file on disk is to one that was read, by its text: the same, or a copy of its front. Opens files to look."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from agents.sources import rotation
+from agents.sources.followed import Followed
+from agents.sources.readers import Reader, open_reader
+from agents.sources.rotation import HEAD_BYTES, Position, Seen
+
+_PIECE_BYTES = 1 << 20
+
+
+def holds(seen: Seen, place: Position) -> bool:
+    """Tell whether a file holds the text read up to a place."""
+    with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
+        return rotation.continues(place, None if _is_compressed(seen) else seen.size, reader.read_at)
+    return False
+
+
+def is_older_copy(seen: Seen, place: Position) -> bool:
+    """Tell whether a file is a copy, made earlier, of the text read up to a place that it does not hold."""
+    if not place.head_bytes or (not _is_compressed(seen) and not place.head_bytes <= seen.size <= place.offset):
+        return False
+    with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
+        return rotation.digest(reader.read_at(0, place.head_bytes)) == place.head
+    return False
+
+
+def is_front_of(seen: Seen, other: Followed) -> bool:
+    """Tell whether a file is the front of one that is followed: an older copy, or one that is being made."""
+    with (
+        contextlib.suppress(OSError),
+        contextlib.closing(open_reader(seen.path)) as copy,
+        _reader_of(other) as original,
+    ):
+        # Few files begin alike, and of a compressed one the size is known once all of it was read.
+        head = copy.read_at(0, HEAD_BYTES)
+        if not head or original.read_at(0, len(head)) != head:
+            return False
+        size = _text_bytes(copy) if _is_compressed(seen) else seen.size
+        return rotation.is_prefix(copy.read_at, original.read_at, size)
+    return False
+
+
+@contextlib.contextmanager
+def _reader_of(file: Followed) -> Iterator[Reader]:
+    """Read a followed file, which need not be open; OSError if another one is at its path now."""
+    if file.reader is not None:
+        yield file.reader
+        return
+    with contextlib.closing(open_reader(file.path)) as reader:
+        status = os.fstat(reader.fd)
+        if (status.st_dev, status.st_ino) != file.key:
+            raise FileNotFoundError(file.path)
+        yield reader
+
+
+def _is_compressed(seen: Seen) -> bool:
+    return seen.path.endswith(".gz")
+
+
+def _text_bytes(reader: Reader) -> int:
+    size = 0
+    while piece := reader.read_at(size, _PIECE_BYTES):
+        size += len(piece)
+    return size
