@@ -50,7 +50,7 @@ class EventTime:
         #: Logs read since the last time all were at their end: newest event, and when it was read.
         self._behind: dict[str, tuple[int, int]] = {}
         #: How long reading has gone on, and as of when; a log's turn comes while others are read, not while all rest.
-        self._turns_ms, self._noted_ms = 0, now_ms
+        self._turns_ms, self._turned_ms = 0, now_ms
         self._behind_since_ms = 0
 
     def rest(self, at_end: bool, now_ms: int) -> None:
@@ -72,18 +72,16 @@ class EventTime:
         if not isinstance(newest_ms, int):
             return None
         self.newest_ms = newest_ms if self.newest_ms is None else max(self.newest_ms, newest_ms)
-        turn_ms = self._turn(now_ms)
         if not self._behind:
-            self._behind_since_ms = turn_ms
+            self._behind_since_ms = self._turns_ms
         before_ms = self._behind.get(stream, (newest_ms, 0))[0]
-        self._behind[stream] = (max(before_ms, newest_ms), turn_ms)
+        self._behind[stream] = (max(before_ms, newest_ms), self._turns_ms)
         return newest_ms
 
-    def _turn(self, now_ms: int) -> int:
-        """Return how long reading has gone on, pauses apart: what stood still while nothing was read is not behind."""
-        self._turns_ms += min(max(now_ms - self._noted_ms, 0), PAUSE_MS_MAX)
-        self._noted_ms = now_ms
-        return self._turns_ms
+    def reading(self, now_ms: int) -> None:
+        """Note that some lines were read, of whichever log: the others' turns come closer, but not by a pause."""
+        self._turns_ms += min(max(now_ms - self._turned_ms, 0), PAUSE_MS_MAX)
+        self._turned_ms = now_ms
 
     def watermark_ms(self, waiting: Set[str]) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.

@@ -275,6 +275,7 @@ class Pump:
         # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
         # of all files, which a busy log never stands at.
         self._time.idle_since_ms = before_ms if self._set_back.lasts and not self.is_behind else None
+        self._time.reading(before_ms)
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
         lines.add(chunk.stream, chunk.data)
         return self._backlog.is_large and not lines.is_enough

@@ -30,20 +30,29 @@ def is_older_copy(seen: Seen, place: Position) -> bool:
     return False
 
 
-def is_front_of(seen: Seen, other: Followed) -> bool:
-    """Tell whether a file is the front of one that is followed: an older copy, or one that is being made."""
-    with (
-        contextlib.suppress(OSError),
-        contextlib.closing(open_reader(seen.path)) as copy,
-        _reader_of(other) as original,
-    ):
-        # Few files begin alike, and of a compressed one the size is known once all of it was read.
-        head = copy.read_at(0, HEAD_BYTES)
-        if not head or original.read_at(0, len(head)) != head:
-            return False
-        size = _text_bytes(copy) if _is_compressed(seen) else seen.size
-        return rotation.is_prefix(copy.read_at, original.read_at, size)
+def is_copy_of(seen: Seen, other: Followed) -> bool:
+    """Tell whether a file repeats one that is followed: its front, whoever makes that, or what it held until truncated.
+
+    Two logs may begin alike, so this holds for as long as neither has changed.
+    """
+    with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as copy:
+        try:
+            with _reader_of(other) as original:
+                if _is_front(copy, _is_compressed(seen), seen.size, original):
+                    return True
+                truncated = not rotation.continues(other.position, None, original.read_at)
+        except OSError:
+            truncated = True
+        return truncated and holds(seen, other.position)
     return False
+
+
+def _is_front(copy: Reader, compressed: bool, size: int, original: Reader) -> bool:
+    # Few files begin alike, and of a compressed one the size is known once all of it was read.
+    head = copy.read_at(0, HEAD_BYTES)
+    if copy.damage or original.read_at(0, len(head)) != head:
+        return False
+    return rotation.is_prefix(copy.read_at, original.read_at, _text_bytes(copy) if compressed else size)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ import msgspec
 from agents.sources import rotation
 from agents.sources.families import family_on_disk, live_paths
 from agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from agents.sources.identity import holds, is_front_of, is_older_copy
+from agents.sources.identity import holds, is_copy_of, is_older_copy
 from agents.sources.rotation import GONE_MAX, Position, Seen
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
@@ -94,8 +94,9 @@ class Tail:
         self._files: dict[tuple[int, int], Followed] = {}
         #: Files that are gone, and restored places whose file is not found yet.
         self._gone: list[Position] = []
-        #: Files known to be copies of another that is still read itself: device and inode -> the other.
-        self._copies: dict[tuple[int, int], Followed] = {}
+        #: Files known to be copies of another that is still read itself: device and inode -> the other, and the size
+        #: and time of change as of which that was found.
+        self._copies: dict[tuple[int, int], tuple[Followed, tuple[int, int]]] = {}
         #: Patterns that matched nothing at the last look.
         self._unmatched: list[str] = []
         #: Live path -> its files, oldest first, as of the last look.
@@ -121,7 +122,7 @@ class Tail:
         """Return the places of all known files, those that are gone included."""
         aliases = [
             Followed(Seen(path=other.path, device=key[0], inode=key[1], size=0, mtime_ns=0), other.position).position
-            for key, other in self._copies.items()
+            for key, (other, _) in self._copies.items()
             if other.done
         ]
         return [file.position for file in self._files.values()] + aliases + self._gone
@@ -225,12 +226,12 @@ class Tail:
         place = file.position
         lost = file.begin_anew()
         for seen in family_on_disk(live):
-            if self._known(seen) is not None:
+            if self._known(seen, live) is not None:
                 continue
             if holds(seen, place):
                 lost = 0
                 copy = self._follow(seen, place)
-            elif self._copies.get(seen.key) is file or is_older_copy(seen, place):
+            elif self._copies.get(seen.key, (None,))[0] is file or is_older_copy(seen, place):
                 copy = self._follow(seen, None)  # it ends before our place, so all of it was read
                 self._skip(copy, done=True)
             else:
@@ -270,7 +271,7 @@ class Tail:
             if stalled and any(file.path == live and file.key not in found for file in former[-1:]):
                 self._note_gap(former[-1].position, live)  # others may have come and gone after it
             for seen in disk:
-                self._known(seen)
+                self._known(seen, live)
             self._recognise(disk, live)
             known = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
             # The live file first: what others are depends on whether it is still the one we know.
@@ -291,11 +292,13 @@ class Tail:
         # Not before all files have been met: each of those that a former run knew may be one of them.
         del self._gone[:-GONE_MAX]
 
-    def _known(self, seen: Seen) -> Followed | None:
+    def _known(self, seen: Seen, live: str) -> Followed | None:
         """Return the file with this identity, unless its inode has been given to another since we closed it."""
         file = self._files.get(seen.key)
         if file is None or file.reader is not None or file.looked in (None, (seen.size, seen.mtime_ns)):
             return file
+        if not file.offset and file.looked is not None and seen.size < file.looked[0]:
+            self._note_gap(file.position, live)  # it could not be read, and is another now, or truncated
         if seen.size >= file.offset and (not file.position.head_bytes or holds(seen, file.position)):
             return file
         del self._files[seen.key]
@@ -355,13 +358,16 @@ class Tail:
 
     def _is_copy(self, seen: Seen, known: list[Followed]) -> bool:
         """Tell whether a rotated file repeats one that is still read itself: compressed, or copied to be truncated."""
-        if seen.key in self._copies:
+        looked = (seen.size, seen.mtime_ns)
+        before = self._copies.pop(seen.key, None)
+        if before is not None and before[1] == looked:
+            self._copies[seen.key] = before
             return True
         if seen.path.endswith(".gz") and os.path.exists(seen.path.removesuffix(".gz")):
             return True  # gzip is still writing it, and removes the original at the end
         for other in known:
-            if holds(seen, other.position) or is_front_of(seen, other):
-                self._copies[seen.key] = other
+            if is_copy_of(seen, other):
+                self._copies[seen.key] = other, looked
                 return True
         return False
 
@@ -390,4 +396,4 @@ class Tail:
                 file.close()
                 del self._files[key]
                 self._gone.append(file.position)
-        self._copies = {key: other for key, other in self._copies.items() if key in found}
+        self._copies = {key: copy for key, copy in self._copies.items() if key in found}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -13,41 +12,7 @@ import pytest
 
 from agents.sources.lines import LINE_BYTES_MAX
 from agents.sources.tail import Tail
-
-COUNTER = itertools.count()
-
-
-def lines(count: int) -> bytes:
-    """Lines that occur once in a test run."""
-    return b"".join(b"line %09d of the log\n" % next(COUNTER) for _ in range(count))
-
-
-def append(path: Path, data: bytes) -> bytes:
-    with path.open("ab") as file:
-        file.write(data)
-    return data
-
-
-def drain(tail: Tail, bytes_max: int = 1 << 16, *, final: bool = False) -> bytes:
-    parts = []
-    while chunk := tail.read(bytes_max, final=final):
-        assert chunk.data.endswith(b"\n")
-        parts.append(chunk.data)
-    assert tail.at_end
-    return b"".join(parts)
-
-
-def restarted(tail: Tail, path: Path | str) -> Tail:
-    """A new tail that starts where the old one was, as after a crash."""
-    positions = tail.positions()
-    tail.close()
-    again = make(path)
-    again.restore(positions)
-    return again
-
-
-def make(path: Path | str, **options: object) -> Tail:
-    return Tail([str(path)], rotate_wait_ms=0, **options)  # type: ignore[arg-type]
+from tests.agents.sources.tailing import append, drain, lines, make, restarted
 
 
 @pytest.fixture
