@@ -87,7 +87,7 @@ class Followed:
 
         Raises:
             OSError: it cannot be opened.
-            TruncatedError: its text before our offset has changed.
+            TruncatedError: its text before our offset has changed, or it lost some before any was read.
         """
         if self.reader is None:
             reader = open_reader(self.path)
@@ -96,6 +96,9 @@ class Followed:
                 reader.close()
                 raise FileNotFoundError(f"{self.path} was replaced between looking at it and opening it")
             self.reader = reader
+            if not self.offset and self.looked is not None and status.st_size < self.looked[0]:
+                self.looked = None
+                raise TruncatedError  # nothing was read that could be missed: it could not be opened before
         if self._before is None:
             if self.offset and not continues(self.position, None, self.reader.read_at):
                 raise TruncatedError

@@ -161,14 +161,20 @@ def test_a_log_that_vanished_during_a_pause_may_not_be_all_that_did(log: Path, p
     assert drain(tail) == new and tail.gap_count == gaps
 
 
-def test_a_log_that_could_never_be_opened_leaves_a_gap(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["moved away", "truncated", "truncated and looked at"])
+def test_a_log_that_could_never_be_opened_leaves_a_gap(log: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     append(log, lines(3))
     tail = make(log)
     with monkeypatch.context() as patched:
         patched.setattr("agents.sources.followed.open_reader", _denied)
         assert drain(tail) == b"" and tail.errors
-        log.rename(log.with_name("elsewhere"))
+        if how == "moved away":
+            log.rename(log.with_name("elsewhere"))
+        else:  # or removed, and its inode used again
+            os.truncate(log, 0)
         new = append(log, lines(1))
+        if how == "truncated and looked at":
+            assert drain(tail) == b""
     assert drain(tail) == new
     assert [gap.path for gap in tail.take_gaps()] == [str(log)] and not tail.errors
 
