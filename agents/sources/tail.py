@@ -330,13 +330,13 @@ class Tail:
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
         """Decide what a file is that was not known before; None while it is not to be read (yet)."""
+        if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
+            return None
         for place in self._gone:
             # It was truncated, which reading it will find out, or nothing was read of it.
             if (place.device, place.inode) == seen.key and not place.done and (seen.path == live or place.offset == 0):
                 self._gone.remove(place)
                 return self._follow(seen, place)
-        if seen.path != live and (seen.size == 0 or self._is_copy(seen, known)):
-            return None
         file = self._follow(seen, None)
         if first and not self._restored and (self._from_end or not matched):
             self._skip(file, done=seen.path != live)
