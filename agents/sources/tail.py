@@ -257,9 +257,9 @@ class Tail:
         disks = {live: family_on_disk(live) for live in sorted(lives)}
         found = {seen.key for disk in disks.values() for seen in disk}
         self._forget(found)
+        self._recognise(disks)
         families: dict[str, list[Followed]] = {}
         for live, disk in disks.items():
-            matched = lives[live]
             # Files that were removed while we still read them are older than all that exist.
             former = self._families.get(live, [])
             removed = [file for file in former if file.key not in found and not file.done]
@@ -270,14 +270,11 @@ class Tail:
                     file.done = True
             if stalled and any(file.path == live and file.key not in found for file in former[-1:]):
                 self._note_gap(former[-1].position, live)  # others may have come and gone after it
-            for seen in disk:
-                self._known(seen, live)
-            self._recognise(disk, live)
             known = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
             # The live file first: what others are depends on whether it is still the one we know.
             for seen in sorted(disk, key=lambda seen: seen.path != live):
                 if seen.key not in self._files:
-                    met = self._meet(seen, live, known, first, seen.path in matched)
+                    met = self._meet(seen, live, known, first, seen.path in lives[live])
                     known += [met] if met else []
             for seen in disk:
                 if seen.key in self._files:
@@ -299,25 +296,29 @@ class Tail:
             return file
         if not file.offset and file.looked is not None and seen.size < file.looked[0]:
             self._note_gap(file.position, live)  # it could not be read, and is another now, or truncated
-        if seen.size >= file.offset and (not file.position.head_bytes or holds(seen, file.position)):
+        # One that was empty has no text to be known by.
+        same = holds(seen, file.position) if file.position.head_bytes else not file.done
+        if same and seen.size >= file.offset:
             return file
         del self._files[seen.key]
         self._gone.append(file.position)
         return None
 
-    def _recognise(self, disk: Sequence[Seen], live: str) -> None:
+    def _recognise(self, disks: Mapping[str, Sequence[Seen]]) -> None:
         """Find the places of files that are not known: where a place's inode holds its text, else wherever its text is.
 
-        Rotated files first: what a live file has in common with one that was rotated away may be the first line only.
+        Of all logs before any file is met, for inodes go from one to another. Rotated files first: what a live file has
+        in common with one that was rotated away may be the first line only.
         """
+        unknown = [(live, seen) for live, disk in disks.items() for seen in disk if self._known(seen, live) is None]
         places = {(place.device, place.inode): place for place in self._gone}
-        for seen in disk:
-            place = None if seen.key in self._files else places.get(seen.key)
+        for _, seen in unknown:
+            place = places.get(seen.key)
             if place is not None and holds(seen, place):
                 self._gone.remove(place)
                 self._follow(seen, place)
-        inode = next((seen.key for seen in disk if seen.path == live), None)
-        for seen in disk:
+        inodes = {seen.path: seen.key for _, seen in unknown}
+        for live, seen in unknown:
             found = [] if seen.key in self._files else [place for place in self._gone if holds(seen, place)]
             if not found:
                 continue
@@ -325,7 +326,7 @@ class Tail:
             place = max(found, key=lambda place: place.offset)
             self._gone.remove(place)
             self._follow(seen, place)
-            if (place.device, place.inode) == inode and not place.done:
+            if (place.device, place.inode) == inodes.get(live) and not place.done:
                 self._note_gap(place, live)  # truncated after it was copied, for all we know: maybe not at once
 
     def _meet(self, seen: Seen, live: str, known: list[Followed], first: bool, matched: bool) -> Followed | None:
@@ -372,8 +373,7 @@ class Tail:
         return False
 
     def _rotated(self, file: Followed) -> None:
-        if file.rotated_ms is None:
-            file.rotated_ms = self._now_ms()
+        file.rotated_ms = self._now_ms() if file.rotated_ms is None else file.rotated_ms
 
     def _notice(self, file: Followed, seen: Seen, rotated: bool) -> None:
         """Take notice of a file's new name, and of growth after it was done with."""
