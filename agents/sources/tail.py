@@ -292,7 +292,7 @@ class Tail:
     def _known(self, seen: Seen, live: str) -> Followed | None:
         """Return the file with this identity, unless its inode has been given to another since we closed it."""
         file = self._files.get(seen.key)
-        if file is None or file.reader is not None or file.looked in (None, (seen.size, seen.mtime_ns)):
+        if file is None or file.reader is not None or file.looked == (seen.size, seen.mtime_ns):
             return file
         if not file.offset and file.looked is not None and seen.size < file.looked[0]:
             self._note_gap(file.position, live)  # it could not be read, and is another now, or truncated
