@@ -32,6 +32,8 @@ FILE_BYTES_MAX = 1 << 20
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+#: Every refusal of a type names it.
+_TYPE_NAME = re.compile("|".join(rf"\b{kind.value}\b" for kind in SqlType))
 _NAMED_SETTING = re.compile(r"(?:\w+\.)?(\w+) = ")
 _SECTIONS = {field.name: field.type for field in msgspec.structs.fields(AgentConfig) if field.name != "sources"}
 #: Words that only a job file has at its top level.
@@ -131,7 +133,10 @@ def check_job(text: str, file: str) -> tuple[Finding, ...]:
 
 
 def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
-    """Compile with every type in turn for the columns of unknown type; an error they all share is the job's own."""
+    """Compile with every type in turn for the columns of unknown type, and find what is wrong whatever they are.
+
+    Where none fits all columns, an error that they all share is the job's own, and one that is not about types at all.
+    """
     if definition.joined is not None:
         return None
     from agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
@@ -149,6 +154,9 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
             mistakes[str(error)] = error
         else:
             return None
+    of_its_own = [error for error in mistakes.values() if not _TYPE_NAME.search(error.message)]
+    if of_its_own:
+        return min(of_its_own, key=lambda error: (error.line or 0, error.column or 0))
     return mistakes.popitem()[1] if len(mistakes) == 1 else None
 
 

@@ -97,7 +97,11 @@ def validate(
         say(str(finding))
     if checked.findings:
         raise typer.Exit(CONFIG if checked.kind == "configuration" else USAGE)
-    later = "; whether its source has these columns is checked when it is published" if checked.kind == "job" else ""
+    later = (
+        "; whether its source has these columns, of types that fit, is checked when it is published"
+        if checked.kind == "job"
+        else ""
+    )
     say(f"{file}: this {checked.kind} is valid{later}")
 
 

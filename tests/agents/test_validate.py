@@ -173,3 +173,22 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "large.toml").write_bytes(b"#" * (FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigError, match="larger"):
         check_file(tmp_path / "large.toml")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT path, count(*) AS n FROM a WHERE status >= 400 GROUP BY status", "1:8: 'path' is neither in GROUP BY"),
+        ("SELECT sum(DISTINCT bytes) AS n FROM a WHERE status >= 400", "1:8: sum(DISTINCT ...) is not in the job"),
+        ("SELECT lower(p, 2) AS l FROM a WHERE status >= 400 GROUP BY lower(p, 2)", "1:61: lower() takes 1 argument"),
+        (
+            "SELECT status FROM a WHERE flag AND status > 4 GROUP BY status ORDER BY nn",
+            "",
+        ),  # no type is a condition and a number
+        ("SELECT lower(path) AS p, count(*) AS n FROM a WHERE status >= 400 AND flag GROUP BY lower(path)", ""),
+        ("SELECT max(d) AS d FROM a WHERE d > DATE'2026-01-01' AND NOT flag AND n % 2 = 0 AND s LIKE 'x%'", ""),
+    ],
+)
+def test_what_is_wrong_whatever_types_columns_have_is_found_where_no_type_fits_all(query: str, found: str) -> None:
+    findings = [str(finding) for finding in check_job(query, "a.sql")]
+    assert [each.removeprefix("a.sql:")[: len(found)] for each in findings] == ([found] if found else [])
