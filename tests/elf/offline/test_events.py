@@ -65,7 +65,7 @@ def test_a_type_that_cannot_be_read_as_another_is_refused_with_files_and_times(
     archive_of(tmp_path, ("price", SqlType.STRING, "1.50"), ("price", SqlType.DOUBLE, 1.5))
     said = (
         r"column 'price' was archived as STRING and is wanted as DOUBLE, which it cannot be read as: "
-        r"1 file with events of 2026-01-01T00:00Z to 2026-01-01T00:00Z, such as .*/web-1-0000000001-000.parquet; "
+        r"1 file with events of 2026-01-01T00:00:00Z to 2026-01-01T00:00:00Z, such as .*/web-1-0000000001-000.parquet; "
         r"ask for windows outside of that time, or declare the column as STRING"
     )
     with pytest.raises(ArchiveError, match=said):

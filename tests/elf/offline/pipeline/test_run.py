@@ -216,7 +216,7 @@ def test_windows_that_retention_took_events_of_stay_as_they_are(world: World) ->
     world.now_ms += 1_000
     world.keeper(retain_ms=3_650 * 86_400_000).turn()
     assert world.run() == []
-    assert "no longer has these hours: 2026-01-01T00:00Z/2026-01-01T01:00Z" in world.said[0]
+    assert "no longer has these hours: 2026-01-01T00:00:00Z/2026-01-01T01:00:00Z" in world.said[0]
     assert world.table == before
     # What comes late for such a window is not counted alone.
     world.log([5, 205])
