@@ -37,7 +37,7 @@ class Followed:
 
         With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to.
         """
-        self.path, self.key = seen.path, seen.key
+        self.path, self.key, self.seen = seen.path, seen.key, seen
         self.offset = position.offset if position else 0
         self.in_line = position.in_line if position else False
         self.done = position.done if position else False
@@ -50,7 +50,8 @@ class Followed:
         self.reader: Reader | None = None
         #: Size and time of the last change when the file was last looked at.
         self.looked: tuple[int, int] | None = None
-        self._head = (position.head, position.head_bytes) if position else (digest(b""), 0)
+        #: Hash of the first bytes that were read, and how many these are.
+        self.head = (position.head, position.head_bytes) if position else (digest(b""), 0)
         self._before_digest = position.before if position else digest(b"")
         self._before: bytes | None = None
         self._unchanged: tuple[int, int] | None = None
@@ -62,8 +63,8 @@ class Followed:
             path=self.path,
             device=self.key[0],
             inode=self.key[1],
-            head=self._head[0],
-            head_bytes=self._head[1],
+            head=self.head[0],
+            head_bytes=self.head[1],
             offset=self.offset,
             before=self._before_digest if self._before is None else digest(self._before),
             in_line=self.in_line,
@@ -142,7 +143,7 @@ class Followed:
         reader = self.reader
         if not self._restored or reader is None or self.compressed:
             return False
-        head, head_bytes = self._head
+        head, head_bytes = self.head
         if self._limit is None and (head_bytes < HEAD_BYTES or digest(reader.read_at(0, head_bytes)) != head):
             return False
         self.offset = min(self.offset, os.fstat(reader.fd).st_size)
@@ -156,7 +157,7 @@ class Followed:
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
         self.in_line = False
-        self._head, self._before, self._unchanged = (digest(b""), 0), b"", None
+        self.head, self._before, self._unchanged = (digest(b""), 0), b"", None
         return lost
 
     def read(self, bytes_max: int, *, half_line: bool = False) -> bytes:
@@ -240,7 +241,7 @@ class Followed:
     def _advance(self, reader: Reader, text: bytes, used: int) -> None:
         if used:
             before = self._before or b""
-            if self._head[1] < HEAD_BYTES:
+            if self.head[1] < HEAD_BYTES:
                 self._note_head(reader, before + text[: min(used, HEAD_BYTES)])
             self.offset += used
             self._before = (before + text[max(0, used - BEFORE_BYTES) : used])[-BEFORE_BYTES:]
@@ -249,4 +250,4 @@ class Followed:
         """Take the fingerprint of the first bytes, from text at hand where that begins at the front."""
         whole_front = front is not None and self.offset == len(self._before or b"")
         head = front[:HEAD_BYTES] if whole_front and front else reader.read_at(0, HEAD_BYTES)
-        self._head = digest(head), len(head)
+        self.head = digest(head), len(head)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 
@@ -12,6 +13,8 @@ from agents.sources.readers import Reader, open_reader
 from agents.sources.rotation import HEAD_BYTES, Position, Seen
 
 _PIECE_BYTES = 1 << 20
+#: Files whose first bytes are remembered for as long as they do not change: each is held against all others of its log.
+_HEADS_MAX = 1 << 12
 
 
 def holds(seen: Seen, place: Position) -> bool:
@@ -35,6 +38,8 @@ def is_copy_of(seen: Seen, other: Followed) -> bool:
 
     Two logs may begin alike, so this holds for as long as neither has changed.
     """
+    if not _begin_alike(seen, other):
+        return False
     with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as copy:
         try:
             with _reader_of(other) as original:
@@ -47,8 +52,25 @@ def is_copy_of(seen: Seen, other: Followed) -> bool:
     return False
 
 
+def _begin_alike(seen: Seen, other: Followed) -> bool:
+    """Tell whether a file may begin as one that is followed does, or as what was read of that; False is certain."""
+    mine, theirs = _head(seen), _head(other.seen)
+    length = min(len(mine), len(theirs))
+    head, head_bytes = other.head
+    return mine[:length] == theirs[:length] or (head_bytes > 0 and rotation.digest(mine[:head_bytes]) == head)
+
+
+@functools.lru_cache(_HEADS_MAX)
+def _head(seen: Seen) -> bytes:
+    """Return a file's first bytes of text; nothing where they cannot be read, or it has another name by now."""
+    with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
+        status = os.fstat(reader.fd)
+        return reader.read_at(0, HEAD_BYTES) if (status.st_dev, status.st_ino) == seen.key else b""
+    return b""
+
+
 def _is_front(copy: Reader, compressed: bool, size: int, original: Reader) -> bool:
-    # Few files begin alike, and of a compressed one the size is known once all of it was read.
+    # Of a compressed one the size is known once all of it was read.
     head = copy.read_at(0, HEAD_BYTES)
     if copy.damage or original.read_at(0, len(head)) != head:
         return False

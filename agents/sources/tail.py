@@ -377,7 +377,7 @@ class Tail:
 
     def _notice(self, file: Followed, seen: Seen, rotated: bool) -> None:
         """Take notice of a file's new name, and of growth after it was done with."""
-        file.path = seen.path
+        file.path, file.seen = seen.path, seen
         looked = (seen.size, seen.mtime_ns)
         # Somebody is still copying or compressing it, or writes to it in spite of its name: half lines may be so yet.
         grows = file.looked not in (None, looked)

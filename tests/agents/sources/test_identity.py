@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agents.sources import identity, readers
+from agents.sources.readers import Reader
 from agents.sources.rotation import GONE_MAX
 from agents.sources.tail import STALLED_MS
 from tests.agents.sources.tailing import append, drain, lines, make, restarted
@@ -181,3 +183,25 @@ def test_a_log_that_could_never_be_opened_leaves_a_gap(log: Path, monkeypatch: p
 
 def _denied(path: str) -> None:
     raise PermissionError(13, "Permission denied")
+
+
+def test_files_that_begin_otherwise_are_opened_once_to_see_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rotated file is held against all others: opening pairs of a thousand would take minutes."""
+    count, opened = 60, 0
+    for number in range(count):
+        path = tmp_path / f"access.log-2025{number:04}.gz"
+        path.write_bytes(gzip.compress(lines(3)))
+        os.utime(path, (1e9 + number, 1e9 + number))
+    append(tmp_path / "access.log", lines(1))
+
+    def open_reader(path: str) -> Reader:
+        nonlocal opened
+        opened += 1
+        return readers.open_reader(path)
+
+    monkeypatch.setattr(identity, "open_reader", open_reader)
+    tail = make(tmp_path / "access.log*")
+    assert len(drain(tail).splitlines()) == 3 * count + 1
+    assert opened <= 3 * count
