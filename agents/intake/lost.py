@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 #: Device and inode.
 File = tuple[int, int]
-#: Files whose last times are remembered.
+#: Files, and logs, whose last times are remembered.
 FILES_MAX = 1 << 12
 
 
@@ -35,7 +35,10 @@ class LastTimes:
     def note(self, log: str, newest_ms: int | None) -> None:
         """Note the newest event time in all lines of a log that were read since; None where none has one."""
         if newest_ms is not None:
-            self.logs[log] = max(newest_ms, self.logs.get(log, newest_ms))
+            # Those that were read last stand last; names of logs may be new every day.
+            self.logs[log] = max(newest_ms, self.logs.pop(log, newest_ms))
+            if len(self.logs) > FILES_MAX:
+                del self.logs[next(iter(self.logs))]
         # Of the files before it, it would say too much.
         if (file := self._read_last.get(log)) in self._files and log in self.logs:
             self._files[file] = self.logs[log]

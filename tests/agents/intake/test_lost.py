@@ -40,6 +40,15 @@ def test_a_file_that_was_not_read_since_a_restart_is_where_its_log_was_then() ->
     assert LastTimes({}, None).since_ms("a", ONE) is None
 
 
+def test_the_logs_that_were_read_last_are_remembered() -> None:
+    times = LastTimes({}, None)
+    for number in range(FILES_MAX):
+        times.note(f"{number}.log", number)
+    times.note("0.log", 5)
+    times.note("new.log", 7)
+    assert len(times.logs) == FILES_MAX and times.logs["0.log"] == 5 and "1.log" not in times.logs
+
+
 def test_the_files_that_were_read_last_are_remembered() -> None:
     times = LastTimes({"a": 7}, 7)
     for number in range(FILES_MAX + 1):
