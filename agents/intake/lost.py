@@ -38,7 +38,9 @@ class LastTimes:
             # Those that were read last stand last; names of logs may be new every day.
             self.logs[log] = max(newest_ms, self.logs.pop(log, newest_ms))
             if len(self.logs) > FILES_MAX:
-                del self.logs[next(iter(self.logs))]
+                oldest = next(iter(self.logs))
+                del self.logs[oldest]
+                self._read_last.pop(oldest, None)
         # Of the files before it, it would say too much.
         if (file := self._read_last.get(log)) in self._files and log in self.logs:
             self._files[file] = self.logs[log]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from agents.result import Completeness, Result
 
+#: Of a table's width, what numbers may take of that of texts; and what separates columns.
+_NUMBERS_SHARE, _PADDING = 2 / 3, 3
 #: C0, DEL and C1, then the marks that change the direction of text.
 _CONTROL_RANGES = ((0, 0x20), (0x7F, 0xA0), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A))
 _CONTROLS = {
@@ -57,10 +59,6 @@ def say(message: str) -> None:
     """Print a message for a person on stderr; only its line breaks are taken as they are."""
     for line in message.splitlines() or [""]:
         print(printable(line), file=sys.stderr)
-
-
-#: Of a table's width, what numbers may take of that of texts; and what separates columns.
-_NUMBERS_SHARE, _PADDING = 2 / 3, 3
 
 
 def console() -> Console:
