@@ -89,8 +89,8 @@ class Rows(msgspec.Struct, eq=False):
         """Lowest orders that cut sorted rows into about so many parts of about the same size."""
         if pieces <= 1 or not len(self):
             return []
-        bounds: list[int] = np.unique(self.order[np.arange(1, pieces) * len(self) // pieces]).tolist()
-        return bounds
+        # Each once; they ascend already.
+        return [*dict.fromkeys(self.order[np.arange(1, pieces) * len(self) // pieces].tolist())]
 
 
 class Ranked(msgspec.Struct, eq=False):

@@ -98,9 +98,9 @@ def iso(values: Sequence[str], unit: int = 1_000) -> Ints:
             return times
         times.fill(NONE)
     column = pl.Series(values, dtype=pl.String)
-    lengths = column.str.len_bytes().to_numpy()
-    for length in np.unique(lengths):
-        rows = np.flatnonzero(lengths == length)
+    lengths = column.str.len_bytes()
+    for length in lengths.unique():
+        rows = np.flatnonzero(lengths.to_numpy() == length)
         text = "".join(f"{value}\n" for value in column.gather(rows)).encode()
         _parse_length(times, rows, np.frombuffer(text, np.uint8).reshape(len(rows), int(length) + 1), unit)
     return times

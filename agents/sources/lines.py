@@ -237,7 +237,9 @@ def bounds(ends: Ends, size: int) -> Ends:
 def cuts(ends: Ends, size: int) -> Ends:
     """Return the numbers of the first lines of such pieces, and how many lines there are."""
     last = np.searchsorted(ends, np.arange(size, int(ends[-1]) + 1, size))
-    return np.unique(np.concatenate([[0], last + 1, [len(ends)]]))
+    places = np.concatenate([[0], last + 1, [len(ends)]])
+    # They ascend. `np.unique` would load NumPy's masked arrays first, which takes 15 ms and 2 MB.
+    return places[np.diff(places, prepend=-1) > 0]
 
 
 def rows(data: bytes, bounds: Ends, kind: pl.DataType | None = None) -> pl.Series:
