@@ -1,6 +1,7 @@
 """Sorted rows as bytes: packed column by column, then compressed as one buffer.
 
-The hash is not in a block: it is computed again from the keys when the block is unpacked.
+The hash is not in a block: it is computed again from the keys when the block is unpacked. Nor are the words that short
+texts leave empty.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from cbt import bits, columns, strings
-from cbt.columns import Columns
-from cbt.hashing import WIDE_WORDS
+from cbt.columns import Columns, Index
+from cbt.hashing import WIDE_WORDS, Words
 from cbt.rows import Rows, State
 from cbt.settings import Codec
 from cbt.words import KeyLayout
@@ -24,6 +25,8 @@ from cbt.words import KeyLayout
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
 _PLAIN, _LZ4 = b"\0", b"\1"
+#: A word of text that a larger share of keys reaches is packed for all: to pick rows would cost more than it saves.
+_REACHED_MOST = 0.875
 _MODES: dict[Codec, dict[str, Any]] = {
     "lz4": {"mode": "fast", "acceleration": 8},
     "lz4hc": {"mode": "high_compression", "compression": 9},
@@ -55,7 +58,11 @@ class BlockFormat(msgspec.Struct, frozen=True):
         elif text:
             sizes = self.layout.text_bytes(rows.words)
             for number, word in enumerate(text):
-                parts += bits.pack(word, strings.keep_masks(sizes, number))
+                longer = _longer(sizes, number)
+                if longer is None:
+                    parts += bits.pack(word, strings.keep_masks(sizes, number))
+                elif longer.size:
+                    parts += bits.pack(word[longer], strings.keep_masks(sizes[longer], number))
         for state in rows.states:
             parts += _pack_state(state)
         data = b"".join(parts)
@@ -84,14 +91,37 @@ class BlockFormat(msgspec.Struct, frozen=True):
         elif texts:
             sizes = self.layout.text_bytes(words)
             for number in range(texts):
-                word, at = bits.unpack(body, at, count)
-                masks = strings.keep_masks(sizes, number)
-                words.append(word if masks is None else columns.simplified(word & masks))
+                word, at = _unpack_text(body, at, sizes, number)
+                words.append(word)
         states: list[State] = []
         for dtype in self.states:
             state, at = _unpack_state(body, at, count, dtype)
             states.append(state)
         return Rows(words, self.layout.order(words), states)
+
+
+def _longer(sizes: Words, number: int) -> Index | None:
+    """The rows whose text reaches the word of that number; None where most do, and all are packed."""
+    if columns.is_constant(sizes) and sizes.size and int(sizes[0]) > 8 * number:
+        return None
+    longer = np.flatnonzero(sizes > np.uint64(8 * number))
+    return longer if longer.size <= _REACHED_MOST * sizes.size else None
+
+
+def _unpack_text(body: memoryview, at: int, sizes: Words, number: int) -> tuple[Words, int]:
+    longer = _longer(sizes, number)
+    if longer is not None and not longer.size:
+        return columns.constant(0, sizes.size), at
+    own = sizes if longer is None else sizes[longer]
+    word, at = bits.unpack(body, at, own.size)
+    masks = strings.keep_masks(own, number)
+    if masks is not None:
+        word = word & masks
+    if longer is None:
+        return (word if masks is None else columns.simplified(word)), at
+    spread = np.zeros(sizes.size, dtype=np.uint64)
+    spread[longer] = word
+    return spread, at
 
 
 def _pack_state(state: State) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The root's buffer: the only place in a tree where rows lie uncompressed.
+"""The root's buffer: the only place in a tree where rows lie uncompressed, though in integers as narrow as they fit in.
 
 Its arrays are made once and filled again and again: arrays that came and went with every insert would leave holes all
 over the heap.
@@ -21,10 +21,10 @@ _CAPACITY_MIN = 512
 
 
 class _Column:
-    """Values of one column, which take no memory as long as they are all the same."""
+    """Values of one column: as narrow as the largest so far, and without memory as long as they are all the same."""
 
     def __init__(self) -> None:
-        self._values: npt.NDArray[np.uint64] | None = None
+        self._values: npt.NDArray[Any] | None = None
         self._same = 0
 
     def put(self, words: Words, start: int, capacity: int) -> None:
@@ -33,16 +33,19 @@ class _Column:
             if columns.is_constant(words) and (start == 0 or int(words[0]) == self._same):
                 self._same = int(words[0])
                 return
-            self._values = np.full((capacity, *words.shape[1:]), self._same, dtype=np.uint64)
-        elif len(self._values) < start + len(words):
-            grown = np.empty((capacity, *words.shape[1:]), dtype=np.uint64)
+            self._values = np.full((capacity, *words.shape[1:]), self._same, dtype=np.min_scalar_type(self._same))
+        dtype = np.promote_types(self._values.dtype, np.min_scalar_type(words.max(initial=0)))
+        if len(self._values) < start + len(words) or dtype != self._values.dtype:
+            grown = np.empty((capacity, *words.shape[1:]), dtype)
             grown[:start] = self._values[:start]
             self._values = grown
         self._values[start : start + len(words)] = words
 
     def get(self, count: int) -> Words:
-        """The first values, as a view."""
-        return columns.constant(self._same, count) if self._values is None else self._values[:count]
+        """The first values; a view, if nothing narrower holds them."""
+        if self._values is None:
+            return columns.constant(self._same, count)
+        return self._values[:count].astype(np.uint64, copy=False)
 
     @property
     def nbytes(self) -> int:
@@ -95,7 +98,7 @@ class RootBuffer:
         self._rows = total
 
     def rows(self) -> Rows:
-        """What it holds, at least one row; views that hold until the next append."""
+        """What it holds, at least one row; good until the next append."""
         numbers = iter(self._columns)
         words = [next(numbers).get(self._rows) for _ in range(self._width)]
         order = next(numbers).get(self._rows)

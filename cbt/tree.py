@@ -233,21 +233,21 @@ class BufferTree:
 
     def _add(self, frame: pl.DataFrame) -> None:
         for part in frame.iter_slices(SLICE_ROWS):
-            # All of them first: what they are made from is gone before anything is pushed down.
-            for rows in list(self.schema.format.to_rows(part)):
-                self._add_rows(rows)
+            self._append(part)
+            # Now that what the rows were made from is gone.
+            while self._pending_rows() >= self.settings.root_rows:
+                max(self._widths.values(), key=lambda width: width.pending_rows).make_room()
 
-    def _add_rows(self, rows: Rows) -> None:
-        width = self._widths.get(rows.width)
-        if width is None:
-            weight = weight_of(rows.width)
-            settings = self.settings.divided(weight)
-            layout, states = self.schema.format.layout, tuple(self.schema.states.values())
-            nodes = Nodes(settings, BlockFormat(layout, states, settings.codec), self.schema.reduce, self._pager)
-            width = self._widths[rows.width] = _Width(nodes, weight)
-        width.buffer.append(rows)
-        while self._pending_rows() >= self.settings.root_rows:
-            max(self._widths.values(), key=lambda width: width.pending_rows).make_room()
+    def _append(self, frame: pl.DataFrame) -> None:
+        for rows in self.schema.format.to_rows(frame):
+            width = self._widths.get(rows.width)
+            if width is None:
+                weight = weight_of(rows.width)
+                settings = self.settings.divided(weight)
+                layout, states = self.schema.format.layout, tuple(self.schema.states.values())
+                nodes = Nodes(settings, BlockFormat(layout, states, settings.codec), self.schema.reduce, self._pager)
+                width = self._widths[rows.width] = _Width(nodes, weight)
+            width.buffer.append(rows)
 
     def _pending_rows(self) -> int:
         return sum(width.pending_rows for width in self._widths.values())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cbt import columns
 from cbt.blocks import BlockFormat
@@ -63,6 +65,29 @@ def test_rows_come_back(codec: Codec, count: int, size: int) -> None:
     assert plain(found) == plain(made)
     assert found.width == made.width
     assert [type(each) for each in found.states] == [type(each) for each in made.states]
+
+
+@given(st.lists(st.text("aé", max_size=40) | st.none(), min_size=1, max_size=40))
+def test_texts_of_any_sizes_come_back(texts: list[str | None]) -> None:
+    layout = KeyLayout((("interval", pl.Int64()), ("k", pl.String())))
+    frame = pl.DataFrame({"interval": [5] * len(texts), "k": texts}, schema=dict(layout.columns))
+    form = BlockFormat(layout, ())
+    for _, words in layout.encode(frame):
+        made = Rows(words, layout.order(words), [])
+        assert plain(form.unpack(form.pack(made))) == plain(made)
+
+
+def test_words_that_few_texts_reach_take_little() -> None:
+    layout = KeyLayout((("interval", pl.Int64()), ("k", pl.String())))
+
+    def packed(long: int) -> int:
+        texts = [f"{n:08}" + "x" * 8 * (n < long) for n in range(800)]
+        frame = pl.DataFrame({"interval": [5] * 800, "k": texts}, schema=dict(layout.columns))
+        ((_, words),) = layout.encode(frame)
+        return len(BlockFormat(layout, (), "none").pack(Rows(words, layout.order(words), [])))
+
+    assert packed(80) < packed(0) + 80 * 8 + 800 + 100
+    assert packed(0) < 5_000
 
 
 def test_slices_of_rows_pack_as_they_are() -> None:

@@ -1,0 +1,51 @@
+"""The root's buffer: rows of any values come back as they were put in, from as little memory as they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cbt import columns
+from cbt.root import RootBuffer
+from cbt.rows import Rows
+
+#: Values that need 1, 2, 4 and 8 bytes.
+VALUES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**63, 2**64 - 1])
+PARTS = st.lists(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=5), min_size=1, max_size=6)
+
+
+def rows(values: list[tuple[int, int, int]]) -> Rows:
+    word, order, state = np.array(values, dtype=np.uint64).reshape(-1, 3).T.copy()
+    names = pl.Series([str(each) for each in state], dtype=pl.String)
+    return Rows([columns.simplified(word), word ^ order], order, [state.view(np.int64), names])
+
+
+def plain(part: Rows) -> list[list[object]]:
+    return [list(each) for each in [*part.words, part.order, *part.states]]
+
+
+@given(PARTS)
+def test_rows_come_back(parts: list[list[tuple[int, int, int]]]) -> None:
+    buffer = RootBuffer(8)
+    for _ in range(2):
+        for part in parts:
+            buffer.append(rows(part))
+        found = buffer.rows()
+        assert plain(found) == plain(rows([each for part in parts for each in part]))
+        assert [word.dtype for word in [*found.words, found.order]] == [np.uint64] * 3
+        buffer.clear()
+        assert not len(buffer)
+
+
+def test_columns_take_the_bytes_that_their_values_need() -> None:
+    def held(largest: int) -> int:
+        buffer = RootBuffer(1_000)
+        values = np.arange(1_000, dtype=np.uint64)
+        values[0] = largest
+        buffer.append(Rows([columns.constant(7, 1_000)], values, [np.ones(1_000, np.int64)]))
+        return buffer.memory_bytes
+
+    # One column has an only value, and the states' are all alike without being known to be.
+    assert [held(largest) - 1_000 for largest in (999, 2**16, 2**32)] == [2_000, 4_000, 8_000]
