@@ -73,14 +73,14 @@ class Job(NamedTuple):
         """
 
 
-def draw_jobs(count: int, rng: random.Random) -> list[Job]:
-    """Draw jobs of all kinds."""
+def draw_jobs(count: int, sources: int, rng: random.Random) -> list[Job]:
+    """Draw jobs of all kinds over so many sources."""
     jobs = []
     for number in range(count):
         slide_s = rng.randint(1, LONGEST_S)
         slides = 1 if rng.random() < BATCH else rng.randint(1, LONGEST_S // slide_s)
         trees = 2 if rng.random() < TWO_TREES else 1
-        jobs.append(Job(f"j{number}", number % SOURCES, rng.randrange(5), slide_s * slides, slide_s, trees))
+        jobs.append(Job(f"j{number}", number % sources, rng.randrange(5), slide_s * slides, slide_s, trees))
     return jobs
 
 
@@ -227,7 +227,8 @@ class Costs(NamedTuple):
 
 async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse.Namespace) -> bool:
     """Publish, follow and check; print the figures; return whether what is promised is kept."""
-    jobs = draw_jobs(args.jobs, random.Random(1))
+    read = {source for agent in range(len(agents)) for source in read_by(agent, args.sources)}
+    jobs = draw_jobs(args.jobs, len(read), random.Random(1))
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(elf.connect(agent.url)) for agent in agents]
         first, rest = jobs[: args.jobs // 10], jobs[args.jobs // 10 :]
