@@ -27,7 +27,7 @@ class LastTimes:
     def reading(self, log: str, file: File) -> None:
         """Note that lines of a file are read, whose times are not known yet."""
         self._files.pop(file, None)
-        self._files[file] = self.logs.get(log, self._newest_ms)
+        self._files[file] = self.newest_ms(log)
         self._read_last[log] = file
         if len(self._files) > FILES_MAX:
             del self._files[next(iter(self._files))]
@@ -44,6 +44,10 @@ class LastTimes:
         # Of the files before it, it would say too much.
         if (file := self._read_last.get(log)) in self._files and log in self.logs:
             self._files[file] = self.logs[log]
+
+    def newest_ms(self, log: str) -> int | None:
+        """Return the newest event time that was read of a log; None: no idea."""
+        return self.logs.get(log, self._newest_ms)
 
     def since_ms(self, log: str, file: File) -> int | None:
         """Return the time after which all was written that was not read of a file, lateness apart; None: no idea."""

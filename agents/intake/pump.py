@@ -284,7 +284,8 @@ class Pump:
         for part in parts:
             self.counters += part.counters
             self.oddities += part.oddities
-            gap = self.rejecting.take(part, stream, self._time, now_ms)
+            newest_ms = self._last_times.newest_ms(stream)
+            gap = self.rejecting.take(part, stream, newest_ms, self._time.rested_ms, now_ms)
             self.workers.note_rejected(part.counters.rejected, gap)
         events = events_of(parts)
         if not events.height:

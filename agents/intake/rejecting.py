@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 
-from agents.intake.progress import EventTime
 from agents.privacy.redaction import Redactor
 from agents.sources.counters import Parsed
 from agents.sources.format import Format
@@ -40,19 +39,28 @@ class Rejecting:
         self._misfits = Misfits(had_events=had_events)
         #: A rejected line and the reason, as they are and as people may see them.
         self._example = self._shown = (b"", "")
-        #: Since when lines are missing, None for ever, and up to here it is noted.
+        #: Since when lines are missing, None for ever, and up to here it is noted; 0: nothing is.
         self._since_ms: int | None = None
         self._noted_ms = 0
         #: While nearly all lines are rejected: how many, why, and what would be right; for `/readyz`.
         self.trouble: str | None = None
 
-    def take(self, parsed: Parsed, stream: str, time: EventTime, now_ms: int) -> tuple[int | None, int] | None:
+    def take(
+        self, parsed: Parsed, stream: str, newest_ms: int | None, rested_ms: int, now_ms: int
+    ) -> tuple[int | None, int] | None:
         """Take what was rejected of some lines of a log.
 
+        Args:
+            parsed: the lines.
+            stream: the log.
+            newest_ms: the time of the last event of the log; None: no idea.
+            rested_ms: when there was nothing more to read of any log.
+            now_ms: by our clock.
+
         Returns:
-            While nearly all is, a run of time in which the source's events are missing and that was not returned yet,
-            for labels: since when, None for ever, and until when. Rejected lines have no time: these may be of any
-            since the last event, or later on since there was nothing more to read.
+            While nearly all is, a run of time in which the log's events are missing and that was not returned yet, for
+            labels: since when, None for ever, and until when. Rejected lines have no time: these may be of any since
+            the last event, or later on since there was nothing more to read.
         """
         rejects = self._redactor.rejects(parsed.rejects)
         if rejects:
@@ -69,14 +77,20 @@ class Rejecting:
         elif is_other:
             self.trouble, self._noted_ms = None, 0
             log.warning("source %s: most of its lines are events again", self._source)
-        if self.trouble is None or not parsed.counters.rejected or now_ms < self._noted_ms:
+        if self.trouble is None or not parsed.counters.rejected:
             return None
-        if self._noted_ms:
-            since_ms: int | None = max(self._noted_ms, time.rested_ms)
+        if not self._noted_ms or self._is_earlier(newest_ms):
+            since_ms = self._since_ms = newest_ms
+        elif now_ms >= self._noted_ms:
+            since_ms = max(self._noted_ms, rested_ms)
         else:
-            since_ms = self._since_ms = time.newest_ms
+            return None
         self._noted_ms = now_ms + NOTED_MS
         return since_ms, self._noted_ms
+
+    def _is_earlier(self, newest_ms: int | None) -> bool:
+        """Whether a log's lines may be of a time before all that is noted: logs need not be as far as each other."""
+        return self._since_ms is not None and (newest_ms is None or newest_ms < self._since_ms)
 
     def tell(self, worker: Worker) -> None:
         """Let a worker that counts from now on, or something else, remember what others do of all that `take` returned.

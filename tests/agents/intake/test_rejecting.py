@@ -47,8 +47,8 @@ class Site:
         )  # fmt: skip
         self.pump.attach(Worker(PLAN, "w1", new=True))
 
-    def write(self, text: str) -> None:
-        with (self.folder / "a.log").open("a") as file:
+    def write(self, text: str, log: str = "a.log") -> None:
+        with (self.folder / log).open("a") as file:
             file.write(text)
 
     def event(self) -> str:
@@ -141,6 +141,32 @@ def test_gaps_are_noted_once_in_a_while_however_many_chunks_there_are(site: Site
         site.read()
         site.now_ms += 10
     assert len(site.pump.workers[PLAN.definition.app_id].progress.gaps) == 1
+
+
+@pytest.mark.parametrize("order", [("a.log", "b.log"), ("b.log", "a.log")])
+def test_a_log_is_missing_since_its_own_last_event_however_far_others_are(site: Site, order: tuple[str, ...]) -> None:
+    site.write(site.event(), "b.log")
+    site.read()
+    site.now_ms += 20_000
+    site.write(site.event() * 3)
+    site.read()
+    for log in order:
+        site.write(WRONG * 90, log)
+        site.read()
+    later = INTERVAL + 10
+    worker = site.pump.workers[PLAN.definition.app_id]
+    assert min(worker.progress.gaps) == (INTERVAL, later + NOTED_MS // 2_000)
+    told = Worker(LATER, "w1", new=True)
+    site.pump.attach(told)
+    assert told.progress.gaps == ((INTERVAL, later + NOTED_MS // 2_000),)
+
+
+def test_of_a_log_that_was_never_read_right_nobody_knows_since_when_it_is_missing(site: Site) -> None:
+    site.write(site.event() * 3)
+    site.read()
+    site.write(WRONG * 90, "b.log")
+    site.read()
+    assert site.pump.workers[PLAN.definition.app_id].progress.gaps == ((0, INTERVAL + NOTED_MS // 2_000),)
 
 
 def test_a_job_that_comes_meanwhile_is_told_what_the_others_were(site: Site) -> None:
