@@ -206,8 +206,10 @@ class Masters:
     async def retire(self, app: bytes, named: str) -> Json | None:
         """Take an agent that is gone for good off a job's roster; returns its gap, None if it is not on the roster.
 
+        Gone is also who runs without the job's source: what it still has of that is counted once it has it again.
+
         Raises:
-            AgentRunningError: it still answers.
+            AgentRunningError: it still answers, and has the source.
             BadRequestError: several agents have that name.
         """
         master = self.master(app)
@@ -219,20 +221,20 @@ class Masters:
             return None
         name, address = self._names(agent), addresses.get(agent, "")
         if agent in rollup.roster:
-            if address and await self._answers(agent, address):
+            if address and await self._feeds(agent, address, self.job(app).definition.source):
                 raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
             await self.decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
         counted = counted_through(accounts[agent], rollup.committed)
         since_ms = None if counted is None else master.versions.end_ms(counted)
         return {"agent": agent, "name": name, "address": address, "missing_since_ms": since_ms}
 
-    async def _answers(self, agent: str, address: str) -> bool:
-        """Tell whether an agent runs; another one at its address is not the same."""
+    async def _feeds(self, agent: str, address: str, source: str) -> bool:
+        """Tell whether an agent runs with a source; another one at its address is not the same."""
         try:
             member = value_of(await self._node.ask(contact_at(address), encode(Introduce()), ANSWER_MS))
         except (OverlayError, ElfError, ValueError):
             return False
-        return bool(member["agent_id"] == agent)
+        return member["agent_id"] == agent and source in member["sources"]
 
     async def begin_stop(self, app: bytes, now_ms: int) -> JobRecord:
         """Have it decided that a job ends, whoever leads it; returns the record that says so."""

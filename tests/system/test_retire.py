@@ -64,6 +64,28 @@ def test_a_retired_agent_is_expected_no_more_and_admitted_when_it_comes_back(tmp
         wait_until(lambda: _total(client, end_s) == 300, "and counted")
 
 
+def test_an_agent_that_has_the_source_no_more_is_retired_while_it_runs(tmp_path: pathlib.Path) -> None:
+    agents = make_agents(tmp_path, [{"orders": {}}] * 3)
+    with running(agents), elf.connect(agents[0].url) as client:
+        client.publish(text=JOB)
+
+        def latest() -> elf.Completeness:
+            return client.query("shop/sold").completeness
+
+        wait_until(lambda: latest().expected == 3 and latest().complete, "all three are in the result")
+        other, join = agents[2], [agents[0].overlay]
+        other.stop()
+        other.configure({"carts": {}}, join)
+        other.start()
+        wait_until(lambda: latest().missing == [other.name], "it is named missing")
+        assert [gap.job for gap in client.retire(other.name).jobs] == ["shop/sold"]
+        wait_until(lambda: latest().complete and latest().expected == 2, "nobody misses it any more")
+        other.stop()
+        other.configure({"orders": {}}, join)
+        other.start()
+        wait_until(lambda: latest().complete and latest().expected == 3, "it has the source again")
+
+
 def _total(client: elf.Client, since_s: float) -> Any:
     begin = int(since_s) * 1000 - 2_000
     rows = client.query("shop/sold", f"{begin}/{begin + 120_000}").rows
