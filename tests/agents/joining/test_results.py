@@ -75,6 +75,25 @@ async def settled(agent: Agent, shop: Shop, start_ms: int) -> dict[str, Any]:
         await asyncio.sleep(0.1)
 
 
+async def test_a_new_job_over_others_has_no_final_window_before_its_first(tmp_path: pathlib.Path) -> None:
+    async with running(tmp_path, 1) as (agent,):
+        service = Service(agent)
+        for text in (SOLD, WORTH):
+            await service.publish(text, "job.toml", None, None)
+        shop = Shop([agent])
+        shop.open()
+        while None in [(await service.job("shop", name))["through_ms"] for name in ("sold", "worth")]:
+            await asyncio.sleep(0.05)
+        await service.publish(RATIO, "job.toml", None, None)
+        statuses: dict[bool, set[str]] = {False: set(), True: set()}
+        while not statuses[True]:
+            for window in ("latest", "1s"):
+                result = await service.result("shop", "ratio", window, None, None)
+                statuses[result["window"]["end_ms"] > 0].add(result["completeness"]["status"])
+        await shop.close()
+        assert statuses[False] == {"open"}
+
+
 async def test_results_of_other_jobs_are_joined_window_by_window(tmp_path: pathlib.Path) -> None:
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents)
