@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,11 +26,11 @@ from agents.privacy.redaction import masked_without_text, unknown_columns
 from agents.signed.job_file import beside
 from agents.sources.format import make_format
 from agents.toml_places import Place, Places, find_places
+from agents.toml_text import TomlError, parse_toml
 
 FILE_BYTES_MAX = 1 << 20
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-_TOML_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 #: Every refusal of a type names it.
 _TYPE_NAME = re.compile("|".join(rf"\b{kind.value}\b" for kind in SqlType))
 _NAMED_SETTING = re.compile(r"(?:\w+\.)?(\w+) = ")
@@ -96,9 +95,9 @@ def check_file(path: str | Path) -> Checked:
 def check_config(text: str, file: str) -> tuple[AgentConfig | None, tuple[Finding, ...]]:
     """Check a configuration's text; returns it if nothing is wrong, else all findings by place."""
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return None, (_syntax_finding(error, text, file),)
+        data = parse_toml(text)
+    except TomlError as error:
+        return None, (_syntax_finding(error, file),)
     check = _Check(file, find_places(text))
     config = check.struct(AgentConfig, data, ())
     if config is not None:
@@ -108,22 +107,28 @@ def check_config(text: str, file: str) -> tuple[AgentConfig | None, tuple[Findin
     return config, ()
 
 
-def check_job(text: str, file: str) -> tuple[Finding, ...]:
+def check_job(text: str, file: str, *, alone: bool = False) -> tuple[Finding, ...]:
     """Check a job's text: its form, its SQL, and the types of the columns it declares.
 
     Types that only the source knows are left for publishing; what is wrong whatever they are is found here.
+
+    Args:
+        text: the file's content.
+        file: its name; files of functions are beside it.
+        alone: there are no such files, as for an agent.
     """
     try:
-        query = text if file.endswith(".sql") else tomllib.loads(text).get("query")
-    except tomllib.TOMLDecodeError as error:
-        return (_syntax_finding(error, text, file),)
+        query = text if file.endswith(".sql") else parse_toml(text).get("query")
+    except TomlError as error:
+        return (_syntax_finding(error, file),)
     try:
         if isinstance(query, str):
             check_query(query)
     except JobSpecError as error:
         return (query_finding(error, text, file),)
     try:
-        definition = load_definition(text, filename=Path(file).name, read=beside(Path(file)))
+        read = None if alone else beside(Path(file))
+        definition = load_definition(text, filename=Path(file).name, read=read)
     except JobSpecError as error:
         return (Finding(file, error.line or 1, error.column or 1, _with_hint(error)),)
     except JobError as error:
@@ -302,21 +307,14 @@ def _plain(message: str) -> str:
     return message[:1].lower() + message[1:]
 
 
-def _syntax_finding(error: tomllib.TOMLDecodeError, text: str, file: str) -> Finding:
-    message = str(error)
-    place = _TOML_PLACE.search(message)
-    if place is None or place[1] is None:
-        lines = text.splitlines() or [""]
-        line, column = len(lines), len(lines[-1]) + 1
-    else:
-        line, column = int(place[1]), int(place[2])
-    return Finding(file, line, column, f"not TOML: {_TOML_PLACE.sub('', message)}")
+def _syntax_finding(error: TomlError, file: str) -> Finding:
+    return Finding(file, error.line, error.column, f"not TOML: {error.message}")
 
 
 def _is_job(text: str) -> bool:
     try:
-        words = set(tomllib.loads(text))
-    except tomllib.TOMLDecodeError:
+        words = set(parse_toml(text))
+    except TomlError:
         words = set(_WORD.findall(text))
     return "query" in words or (bool(words & _JOB_WORDS) and not words & {*_SECTIONS, "sources"})
 

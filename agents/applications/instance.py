@@ -6,7 +6,6 @@ import random
 from typing import Any
 
 import msgspec
-import polars as pl
 
 from agents.applications.contract import (
     Answered,
@@ -24,9 +23,7 @@ from agents.applications.contract import (
 from agents.applications.declaring import Application, Elf
 from agents.applications.messages import Role, packed, unpacked
 from agents.installed.entry_points import brief
-
-#: What somebody else's code may raise; the last is what a panic of Polars is to Python.
-_FAILURES = (Exception, SystemExit, pl.exceptions.PanicException)
+from cbt.foreign import is_theirs
 
 
 class Instance:
@@ -63,7 +60,9 @@ class Instance:
             self._call(event)
         except msgspec.DecodeError:
             return []  # a peer's message that is none
-        except _FAILURES as error:
+        except BaseException as error:
+            if not is_theirs(error):
+                raise
             raise ApplicationError(f"{self.callback} failed: {brief(error)}") from error
         return self.elf.take()
 
@@ -99,7 +98,9 @@ class Instance:
             return [Reply(None, f"the query is no message: {error}")]
         except NotImplementedError as error:
             return [Reply(None, str(error) or "this application answers no queries")]
-        except _FAILURES as error:
+        except BaseException as error:
+            if not is_theirs(error):
+                raise
             return [Reply(None, f"on_route failed: {brief(error)}")]
         return [reply, *self.elf.take()]
 

@@ -32,6 +32,8 @@ STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
 STREAMS_MAX = 256
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
+#: What bytes that are not the JSON that was asked for raise.
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/json", "text/plain")
 
 
@@ -55,7 +57,7 @@ async def publish(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         body = msgspec.json.decode(await read_body(request), type=Publication)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadRequestError(f"the body is not what /v1/jobs takes: {error}") from None
     job = await _service(request).publish(body.definition, body.filename, body.name, body.creator)
     place = f"/v1/jobs/{job['creator']}/{job['name']}"
@@ -84,7 +86,7 @@ async def change_job(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         wanted = msgspec.json.decode(await read_body(request), type=Wanted)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadRequestError(f"the body is not a change of a job: {error}") from None
     return _json(await _service(request).change(creator, name, wanted), status=201)
 
@@ -132,7 +134,7 @@ async def route_query(request: web.Request) -> web.Response:
     require_type(request, "application/json")
     try:
         body = msgspec.json.decode(await read_body(request), type=Question)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _UNREADABLE as error:
         raise BadRequestError(f'the body is no query of an application ({{"query": ...}}): {error}') from None
     return _json({"answer": await _service(request).route(creator, name, body.query)})
 
@@ -140,6 +142,7 @@ async def route_query(request: web.Request) -> web.Response:
 async def stream_results(request: web.Request) -> web.StreamResponse:
     """GET /v1/jobs/{creator}/{name}/stream."""
     creator, name = _job_names(request)
+    _known_parameters(request)
     streams = request.app[STREAMS]
     if len(streams) >= STREAMS_MAX:
         raise UnavailableError(f"{STREAMS_MAX} readers follow results here already; ask another agent or come later")
@@ -165,7 +168,7 @@ async def load_intervals(request: web.Request) -> web.Response:
     require_type(request, "application/msgpack")
     try:
         loaded = read_msgpack(await read_body(request), Loaded)
-    except msgspec.DecodeError as error:
+    except _UNREADABLE as error:
         raise BadRequestError(f"the body is not what a job's intervals are: {error}") from None
     return _json(await _service(request).load(creator, name, loaded))
 
@@ -252,7 +255,7 @@ def _job_names(request: web.Request) -> tuple[str, str]:
 def _known_parameters(request: web.Request, *known: str) -> None:
     for parameter in request.query:
         if parameter not in known:
-            raise BadRequestError(f"unknown parameter {parameter[:100]!r}; there are {', '.join(known)}")
+            raise BadRequestError(f"unknown parameter {parameter[:100]!r}; there are {', '.join(known) or 'none'}")
 
 
 def _limit(request: web.Request) -> int | None:

@@ -12,6 +12,7 @@ import polars as pl
 from agents.errors import JobError
 from agents.installed.declaring import Scalar, Vectorised
 from agents.installed.entry_points import brief
+from cbt.foreign import is_theirs
 
 
 class FunctionError(JobError):
@@ -44,9 +45,9 @@ def evaluated(name: str, function: Scalar | Vectorised, arguments: Sequence[pl.E
                 return function(*columns).alias(rows.name)
             answers = [function(*row) for row in zip(*(column.to_list() for column in columns), strict=True)]
             return pl.Series(rows.name, answers, function.returns.dtype)
-        except MemoryError:
-            raise
-        except (Exception, SystemExit, pl.exceptions.PanicException) as error:
+        except BaseException as error:
+            if not is_theirs(error):
+                raise
             raise FunctionError(f"the function {name} fails: {brief(error)}") from None
 
     # A struct makes constants as long as columns.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agents.errors import ElfError
+from cbt.foreign import is_theirs
 
 log = logging.getLogger(__name__)
 #: A message of somebody else's code, in a sentence of ours.
@@ -92,7 +93,9 @@ def brief(error: BaseException) -> str:
 def _imported(point: importlib.metadata.EntryPoint) -> Any:
     try:
         return point.load()
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not is_theirs(error):
+            raise
         raise ElfError(f"{point.value} cannot be imported ({brief(error)})") from None
 
 

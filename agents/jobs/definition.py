@@ -21,6 +21,7 @@ from agents.jobs.own_tables import Read, read_functions
 from agents.jobs.places import APPLICATION, Places
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
+from agents.toml_text import TomlError, parse_toml
 from overlay.ids import app_id, partition_id
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -189,6 +190,7 @@ def load_definition(
     place.refuse_unknown(fields, _FIELDS, "")
     query = place.text(fields, "query")
     if query is None:
+        _refuse_below_table(place, fields)
         raise JobSpecError("the job has no query", hint='add query = """SELECT ..."""')
     joined = check_query(query)
     source = place.text(fields, "source")
@@ -208,6 +210,8 @@ def load_definition(
     )
     if joined is not None:
         _check_joining(definition, place)
+    if not definition.name:
+        raise JobSpecError("the job has no name", hint='add name = "..."')
     for field in ("name", "creator"):
         if not NAME.fullmatch(getattr(definition, field)):
             raise place.error(
@@ -216,6 +220,13 @@ def load_definition(
                 "1 to 63 of a-z 0-9 . _ -, beginning with a letter or digit",
             )
     return definition
+
+
+def _refuse_below_table(place: Places, fields: Mapping[str, Any]) -> None:
+    """Refuse a query that stands below a table's header, and so is one of its keys."""
+    for section, table in fields.items():
+        if isinstance(table, dict) and "query" in table:
+            raise place.error("query", f"the query is in [{section}]", "put it above the first table", section=section)
 
 
 def check_query(query: str) -> Joined | None:
@@ -266,16 +277,10 @@ def check_definition(definition: Definition) -> None:
 
 
 def _read_toml(text: str) -> dict[str, Any]:
-    # Only who publishes reads files; an agent gets definitions in their wire form.
-    import tomllib
-
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message, place = str(error), re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-        if place is None:
-            raise JobSpecError(message, line=text.count("\n") + 1, column=1) from None
-        raise JobSpecError(message[: place.start()], line=int(place[1]), column=int(place[2])) from None
+        return parse_toml(text)
+    except TomlError as error:
+        raise JobSpecError(error.message, line=error.line, column=error.column) from None
 
 
 def changed_options(options: Options, changes: Mapping[str, str | int]) -> Options:

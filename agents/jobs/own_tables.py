@@ -7,6 +7,7 @@ needs no key.
 from __future__ import annotations
 
 import json
+import symtable
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,8 @@ def read_functions(place: Places, table: object, signed: object, read: Read | No
         section = f"functions.{name}"
         place.refuse_unknown(fields, _FIELDS, section)
         source = sources[name] if name in sources else _source(place, section, fields, read)
+        if read is not None:
+            _check_source(place, section, name, source)
         strict = fields.get("strict", False)
         if not isinstance(strict, bool):
             raise place.error("strict", "strict is true or false", section=section)
@@ -88,11 +91,25 @@ def _source(place: Places, section: str, fields: Mapping[str, Any], read: Read |
     if read is None:
         raise place.error(
             "file",
-            f"the file {file!r} is not at hand here",
+            f"{section} is not signed, so its file {file!r} does not come with the job",
             "publish the job with --key, which signs it, or sign it with `elf sign`",
             section=section,
         )
     return read(str(file))
+
+
+def _check_source(place: Places, section: str, name: str, source: str) -> None:
+    """Find what no agent could run. Only for a source of one's own: Python's compiler is not made for hostile ones."""
+    try:
+        symbols = symtable.symtable(source, name, "exec")
+    except (SyntaxError, ValueError) as error:
+        at = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
+        message = f"the source of {name} is not Python: {at}{error.args[0]}"
+        raise place.error("source", message, section=section) from None
+    if name not in symbols.get_identifiers() or not symbols.lookup(name).is_local():
+        raise place.error(
+            "source", f"the source of {name} defines no function {name}", f"def {name}(...):", section=section
+        )
 
 
 def _types(place: Places, section: str, value: object) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 from agents.errors import JobError
@@ -10,6 +9,7 @@ from agents.jobs.definition import load_definition
 from agents.jobs.own import SOURCES_BYTES_MAX
 from agents.jobs.own_tables import Read, signed_table
 from agents.signed.signing import KEY_BYTES, sign
+from agents.toml_text import parse_toml
 
 
 def beside(file: Path) -> Read:
@@ -66,7 +66,7 @@ def signed_text(
     definition = load_definition(text, filename=filename, name=name, creator=creator, read=read)
     if not definition.functions:
         raise JobError(f"job {definition.key} has no functions of its own to sign; add [functions.NAME]")
-    if "signed" in tomllib.loads(text):
+    if "signed" in parse_toml(text):
         raise JobError(f"job {definition.key} is signed already; take [signed] and what follows out first")
     signed = sign(definition.creator, definition.name, definition.functions, secret)
     return text + signed_table(signed)

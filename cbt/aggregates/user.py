@@ -19,6 +19,7 @@ import polars as pl
 
 from cbt.aggregates.contract import Merge, Plain, States, UserPaoError
 from cbt.aggregates.grouped import convert
+from cbt.foreign import is_theirs
 
 #: A state that failed: a byte that no msgpack begins with, and the reason as text.
 _FAILED = b"\xc1"
@@ -102,9 +103,9 @@ class UserAggregate(Plain):
         def pack(groups: pl.Series) -> pl.Series:
             try:
                 states = [_packed(pao.create(values)) if values else b"" for values in groups.to_list()]
-            except MemoryError:
-                raise
-            except _FAILURES as error:
+            except BaseException as error:
+                if not is_theirs(error):
+                    raise
                 raise UserPaoError(_reason(self.pao, error)) from None
             return pl.Series(groups.name, states, dtype=pl.Binary)
 
@@ -123,9 +124,11 @@ class UserAggregate(Plain):
             try:
                 values = [pao.finish(_unpacked(state)) if state else None for state in states.to_list()]
                 return pl.Series(states.name, values, dtype=self.output)
-            except (MemoryError, UserPaoError):
+            except UserPaoError:
                 raise
-            except _FAILURES as error:
+            except BaseException as error:
+                if not is_theirs(error):
+                    raise
                 raise UserPaoError(_reason(self.pao, error)) from None
 
         return convert(pl.col(f"{name}_state"), self.output, unpack)
@@ -143,13 +146,10 @@ class UserAggregate(Plain):
             return min(failed)
         try:
             return _packed(pao.merge(_unpacked(one), _unpacked(other)))
-        except MemoryError:
-            raise
-        except _FAILURES as error:
+        except BaseException as error:
+            if not is_theirs(error):
+                raise
             return _FAILED + _reason(self.pao, error).encode(errors="replace")
-
-
-_FAILURES = (Exception, SystemExit)
 
 
 def _packed(state: Any) -> bytes:

@@ -49,6 +49,7 @@ def explained(file: Path) -> Iterator[None]:
         from agents.validate import check_job, query_finding
 
         text = read_text(file)
-        for finding in check_job(text, str(file)) or (query_finding(error, text, str(file)),):
+        found = check_job(text, str(file)) or check_job(text, str(file), alone=True)
+        for finding in found or (query_finding(error, text, str(file)),):
             say(str(finding))
         raise typer.Exit(USAGE) from None

@@ -30,7 +30,7 @@ def run(
     time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if every line was rejected."""
+    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything."""
     from agents.sources.allocation import keep_freed_memory, loading
 
     with loading():
@@ -68,7 +68,7 @@ def run(
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
     if outcome.advice is not None:
         say(outcome.advice)
-    if lines.rejected and not lines.parsed:
+    if (lines.rejected and not lines.parsed) or (outcome.failed and not frame.height):
         raise typer.Exit(NO_RESULT)
 
 

@@ -27,7 +27,7 @@ from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
 from elf.client.problems import DEFAULT_URL, check_url, error_of, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
-from elf.client.until import Until, is_reached
+from elf.client.until import Until, check_until, is_reached
 
 TIMEOUT_S = 30.0
 #: Three heartbeats of the agent: a stream that is silent for longer is dead.
@@ -161,8 +161,10 @@ class AsyncClient:
         A lost connection is taken up again where it was lost; each result comes once.
 
         Raises:
+            BadRequestError: there is no such `until`.
             UnavailableError: the agent is gone and did not come back.
         """
+        check_until(until)
         path = await self._path(name, "/stream")
         seen: str | None = None
         failures = 0

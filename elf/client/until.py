@@ -6,10 +6,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agents.errors import JobError
+from agents.errors import BadRequestError, JobError
 from agents.result import Result
 
 Until: TypeAlias = Literal["converged"] | None
+
+
+def check_until(until: object) -> None:
+    """Refuse what nobody could wait for; raises BadRequestError."""
+    if until not in (None, "converged"):
+        raise BadRequestError(f"until = {until!r} is not known; there is 'converged'")
 
 
 def is_reached(result: Result, until: Until) -> bool:

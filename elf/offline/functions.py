@@ -19,6 +19,7 @@ from agents.installed.declaring import Aggregate, Declared, Vectorised
 from agents.installed.entry_points import Origin, brief
 from agents.installed.loading import GROUP, find_aggregate, find_function, installed
 from agents.jobs.types import SqlType
+from cbt.foreign import is_theirs
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class _Call:
         made = _load(self._name, self._origin)
         try:
             answer = _aggregated(made, values[0]) if isinstance(made, Aggregate) else _answered(made, values)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not is_theirs(error):
+                raise
             if self._failing == "raise":
                 raise OfflineError(f"the function {self._name} fails on Spark: {brief(error)}") from None
             return True if self._failing == "tell" else None

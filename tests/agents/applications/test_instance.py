@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -149,6 +150,10 @@ def test_what_is_published_has_the_window_and_label_of_what_it_was_made_of() -> 
     ]
 
 
+def throw(error: BaseException) -> None:
+    raise error
+
+
 @pytest.mark.parametrize(
     ("role", "does", "why"),
     [
@@ -165,6 +170,8 @@ def test_what_is_published_has_the_window_and_label_of_what_it_was_made_of() -> 
         ("master", lambda elf: elf.publish([{}] * 10_001, of=RESULT), "at most 10000 rows can be published, not 10001"),
         ("master", lambda elf: [elf.set_timer(10) for _ in range(EFFECTS_MAX + 1)], "asks for more than 10000 things"),
         ("master", lambda elf: exit(3), "SystemExit: 3"),
+        ("master", lambda elf: throw(asyncio.CancelledError()), "CancelledError"),
+        ("agent", lambda elf: throw(MemoryError("too much")), "MemoryError: too much"),
     ],
 )
 def test_a_callback_that_fails_names_itself_and_why(role: Any, does: Any, why: str) -> None:
@@ -189,6 +196,9 @@ def test_a_query_that_fails_is_answered_so_and_ends_nothing() -> None:
     instance, noting = make()
     noting.does = lambda elf: {}["no"]
     assert instance.handle(Asked("", packed(1)), 0) == [Reply(None, "on_route failed: KeyError: 'no'")]
+    for raised in (asyncio.CancelledError, GeneratorExit, MemoryError):
+        noting.does = lambda elf, raised=raised: throw(raised())
+        assert instance.handle(Asked("", packed(1)), 0) == [Reply(None, f"on_route failed: {raised.__name__}")]
     noting.does = lambda elf: {1, 2}
     (reply,) = instance.handle(Asked("", packed(1)), 0)
     assert isinstance(reply, Reply) and "a message is made of what JSON has; set is none of it" in reply.error

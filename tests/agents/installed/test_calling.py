@@ -21,6 +21,7 @@ from tests.agents.plans import events, plan_of
 from tests.installing import install, install_example
 
 MODULE = """
+import asyncio
 import datetime
 import elf
 import polars as pl
@@ -34,6 +35,12 @@ def call_fragile(cents):
     if cents == 13:
         raise ValueError("an unlucky number")
     return cents + 1
+
+@elf.scalar(args=["BIGINT"], returns="BIGINT")
+def call_wild(cents):
+    if cents > 100:
+        raise [MemoryError, asyncio.CancelledError, GeneratorExit, SystemExit][cents - 101]
+    return cents
 
 @elf.scalar(args=["BIGINT"], returns="INT")
 def call_wrong(cents):
@@ -68,7 +75,10 @@ class Product:
 """
 POINTS = {
     "call_product": "calling:Product",
-    **{n: f"calling:{n}" for n in ("call_shown", "call_fragile", "call_wrong", "call_scaled", "call_later")},
+    **{
+        n: f"calling:{n}"
+        for n in ("call_shown", "call_fragile", "call_wild", "call_wrong", "call_scaled", "call_later")
+    },
 }
 KEYED = "FROM clicks GROUP BY 1, window(ts, '4 seconds') ORDER BY 1"
 
@@ -128,6 +138,13 @@ def test_an_event_a_function_fails_on_is_left_out_of_that_job_under_a_label(
     assert "fails on 2 of 5 events, which it leaves out: " in record.getMessage()
     assert "ValueError: an unlucky number" in record.getMessage() and "\n" not in record.getMessage()
     assert sum(1 for snapshot in worker.seal(20_000) if snapshot.payload) == 3
+
+
+@pytest.mark.parametrize("cents", range(101, 105))
+def test_whatever_a_function_raises_leaves_its_event_out_and_no_other(cents: int) -> None:
+    worker = Worker(plan_of(f"SELECT call_wild(cents) AS x, count(*) AS n {KEYED}"), "w1")
+    assert insert_whatever(worker, events([(0, "a", 2), (4_000, "a", cents), (4_001, "b", 3)])) == 1
+    assert worker.progress.gaps == ((1, 1),)
 
 
 def test_an_event_is_left_out_of_all_parts_of_a_job_and_of_no_other_job() -> None:

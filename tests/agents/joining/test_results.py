@@ -82,11 +82,14 @@ async def test_a_new_job_over_others_has_no_final_window_before_its_first(tmp_pa
             await service.publish(text, "job.toml", None, None)
         shop = Shop([agent])
         shop.open()
+        deadline = time.monotonic() + 60
         while None in [(await service.job("shop", name))["through_ms"] for name in ("sold", "worth")]:
+            assert time.monotonic() < deadline
             await asyncio.sleep(0.05)
         await service.publish(RATIO, "job.toml", None, None)
         statuses: dict[bool, set[str]] = {False: set(), True: set()}
         while not statuses[True]:
+            assert time.monotonic() < deadline
             for window in ("latest", "1s"):
                 result = await service.result("shop", "ratio", window, None, None)
                 statuses[result["window"]["end_ms"] > 0].add(result["completeness"]["status"])

@@ -90,7 +90,7 @@ def test_a_signed_file_says_what_the_file_says() -> None:
 
 def test_a_file_beside_the_jobs_is_signed_with_it() -> None:
     text = text_of("sections", "").replace("source = ''''''", 'file = "section.py"')
-    with pytest.raises(JobSpecError, match="is not at hand here"):
+    with pytest.raises(JobSpecError, match=r"is not signed, so its file .section.py. does not come"):
         load_definition(text)
     source = SECTION + "# \"quotes\", ''', \\ and \x7f\n"
     signed = signed_text(text, SECRET, read={"section.py": source}.__getitem__)

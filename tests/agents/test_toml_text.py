@@ -1,0 +1,46 @@
+"""TOML within limits: hostile texts are refused at once, and with a place."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agents.toml_text import KEY_PARTS_MAX, TomlError, parse_toml
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("a = 1\nb = ", "Invalid value", 2, 5),
+        ("a = 1\nb", "Expected '=' after a key in a key/value pair", 2, 2),
+        ("x = 1\n " + ".".join("a" * 32_000) + " = 1", "more than 32 words with dots between them", 2, 2),
+        ("[" + "'a' . " * 16_000 + "b]", "more than 32 words with dots between them", 1, 2),
+        ("a = " + "[" * 1_000, "arrays or tables are nested too deeply", 1, 1),
+        ("a = " + "{a = " * 1_000, "arrays or tables are nested too deeply", 1, 1),
+        ("a = 1\nb = -" + "9" * 6_000, "a number is too long", 2, 6),
+    ],
+)
+def test_what_is_no_toml_has_a_place(text: str, message: str, line: int, column: int) -> None:
+    with pytest.raises(TomlError) as failure:
+        parse_toml(text)
+    assert (failure.value.message, failure.value.line, failure.value.column) == (message, line, column)
+
+
+def test_long_texts_and_ordinary_keys_are_read() -> None:
+    addresses = ", ".join(f"'10.0.{n // 256}.{n % 256}'" for n in range(4_000))
+    text = f'query = """SELECT a.b FROM c WHERE d IN ({addresses})"""\n{".".join("k" * KEY_PARTS_MAX)} = "a. b. c. d."'
+    assert parse_toml(text) == tomllib.loads(text)
+
+
+@given(st.text("ab.\"'= []{}#\n0\\", max_size=60))
+def test_any_text_is_read_as_tomllib_reads_it_or_refused(text: str) -> None:
+    try:
+        wanted = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(TomlError):
+            parse_toml(text)
+    else:
+        assert parse_toml(text) == wanted
