@@ -6,6 +6,7 @@ older client keeps working. Pure.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,10 @@ class Windows(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One answer of a job: rows in the job's order, and how complete they are."""
+    """One answer of a job: rows in the job's order, and how complete they are.
+
+    Values are what JSON has: times are text, so are NaN, Infinity and -Infinity; `to_polars` gives them their types.
+    """
 
     job: str
     columns: list[Column]
@@ -139,8 +143,26 @@ class Result(msgspec.Struct, frozen=True):
             return value.str.to_date() if kind == "DATE" else value
 
         schema = {column.name: dtype(column.type) for column in self.columns}
-        frame = pl.DataFrame(self.rows, schema=schema, strict=False, infer_schema_length=None)
+        doubles = [column.name for column in self.columns if column.type in ("DOUBLE", "ARRAY<DOUBLE>")]
+        rows = [{**row, **{name: read_number(row.get(name)) for name in doubles}} for row in self.rows if doubles]
+        frame = pl.DataFrame(rows or self.rows, schema=schema, strict=False, infer_schema_length=None)
         return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
+
+
+def written_number(value: Any) -> Any:
+    """Return numbers that JSON has none for as Spark writes them, alone or in lists; anything else as it is."""
+    if isinstance(value, list):
+        return [written_number(each) for each in value]
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def read_number(value: Any) -> Any:
+    """Undo `written_number` for values of a type that is numbers."""
+    if isinstance(value, list):
+        return [read_number(each) for each in value]
+    return float(value) if isinstance(value, str) else value
 
 
 def _element(kind: str) -> str:

@@ -51,7 +51,7 @@ def read_functions(place: Places, table: object, signed: object, read: Read | No
         place.refuse_unknown(fields, _FIELDS, section)
         source = sources[name] if name in sources else _source(place, section, fields, read)
         if read is not None:
-            _check_source(place, section, name, source)
+            _check_source(place, section, name, "file" if "file" in fields else "source", source)
         strict = fields.get("strict", False)
         if not isinstance(strict, bool):
             raise place.error("strict", "strict is true or false", section=section)
@@ -98,18 +98,17 @@ def _source(place: Places, section: str, fields: Mapping[str, Any], read: Read |
     return read(str(file))
 
 
-def _check_source(place: Places, section: str, name: str, source: str) -> None:
+def _check_source(place: Places, section: str, name: str, key: str, source: str) -> None:
     """Find what no agent could run. Only for a source of one's own: Python's compiler is not made for hostile ones."""
     try:
         symbols = symtable.symtable(source, name, "exec")
     except (SyntaxError, ValueError) as error:
         at = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
         message = f"the source of {name} is not Python: {at}{error.args[0]}"
-        raise place.error("source", message, section=section) from None
+        raise place.error(key, message, section=section) from None
     if name not in symbols.get_identifiers() or not symbols.lookup(name).is_local():
-        raise place.error(
-            "source", f"the source of {name} defines no function {name}", f"def {name}(...):", section=section
-        )
+        message = f"the source of {name} defines no function {name}"
+        raise place.error(key, message, f"def {name}(...):", section=section)
 
 
 def _types(place: Places, section: str, value: object) -> list[str]:

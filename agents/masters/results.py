@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
+from agents.result import written_number
 
 Json = dict[str, Any]
 
@@ -214,7 +215,9 @@ def require_complete(job: str, completeness: Json) -> None:
 
 
 def _json(value: Any) -> Any:
-    """Dates and times as ISO-8601 (UTC), everything else as it is."""
+    """Dates and times as ISO-8601 (UTC), numbers that JSON has none for as text, everything else as it is."""
+    if isinstance(value, float):
+        return written_number(value)
     if isinstance(value, datetime.datetime):
         return value.isoformat(timespec="microseconds") + "Z"
     if isinstance(value, list):

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from agents.errors import BadRequestError, ConfigError, JobError
+from agents.result import written_number
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -52,7 +53,7 @@ def run(
     frame = outcome.frame.with_columns(selectors.datetime().dt.replace_time_zone("UTC"))
     if wants_json(as_json):
         for row in frame.iter_rows(named=True):
-            print_json(row)
+            print_json({name: written_number(value) for name, value in row.items()})
     else:
         console().print(table_of(frame.columns, frame.iter_rows()))
     lines = outcome.counters

@@ -34,6 +34,31 @@ def test_run_prints_rows_and_accounts_for_lines(folder: Path) -> None:
     assert result.stderr == "3 lines of 1 file: 3 parsed, 0 skipped, 0 rejected\n"
 
 
+def test_run_tells_infinity_from_null(folder: Path) -> None:
+    (folder / "job.sql").write_text("SELECT exp(1000.0D * count(*)) AS x, max(CAST(NULL AS DOUBLE)) AS y FROM clicks")
+    result = run("run", "--input", folder / "*.log", folder / "job.sql")
+    assert json.loads(result.stdout) == {"x": "Infinity", "y": None}
+
+
+def test_run_of_a_job_that_fails_on_every_event_has_no_result(folder: Path) -> None:
+    (folder / "section.py").write_text("def section(path):\n    return 1 / 0\n")
+    query = "SELECT section(product) AS s, count(*) AS n FROM clicks GROUP BY section(product)"
+    function = '[functions.section]\nargs = ["STRING"]\nreturns = "STRING"\nfile = "section.py"\n'
+    job = folder / "job.toml"
+    job.write_text(f'name = "sections"\nquery = "{query}"\n{function}')
+    result = run("run", "--input", folder / "*.log", job)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "3 events left out" in result.stderr
+    for source, said in (
+        ("def section(path)\n", "6:1: the source of section is not Python: line 1: expected ':'"),
+        ("def sections(path):\n    return path\n", "6:1: the source of section defines no function section"),
+    ):
+        (folder / "section.py").write_text(source)
+        for command in (["run", "--input", folder / "*.log"], ["validate"]):
+            result = run(*command, job)
+            assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+
+
 def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elf.cli.run.wants_json", lambda asked: asked)
     shown = run("run", "--input", folder / "*.log", folder / "Top Products.sql").stdout
