@@ -5,6 +5,7 @@ Nothing heavy is imported here or by the command modules: each command loads wha
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -47,7 +48,7 @@ app = typer.Typer(
     help="Answers SQL over the logs of many servers, live, with no cluster. "
     "Install an agent, publish a job by name, query it from anywhere.",
     epilog="Exit codes: 0 done, 1 no rows or an unexplained difference, 2 wrong usage or job, 69 no agent answers, "
-    "78 wrong configuration.",
+    "70 a mistake of elf's own, 78 wrong configuration, 130 interrupted.",
 )
 
 
@@ -72,6 +73,10 @@ for _module in (agent, keys, jobs, changes, applications, explain, run, verify, 
 
 def main() -> None:
     """Run the command line; a mistake of ours is one sentence too, unless ELF_DEBUG asks for the traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a character is shown its number.
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="elf")
     except Exception as error:

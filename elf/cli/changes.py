@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import BadRequestError
+from agents.errors import BadRequestError, JobError
 from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
-from elf.cli.mistakes import explained
+from elf.cli.mistakes import explained, read_text
 from elf.cli.output import console, describe_time, print_json, printable, say, table_of, wants_json
 
 if TYPE_CHECKING:
@@ -49,7 +49,20 @@ def update(
             _show(name, client.update(name, query=query, options=changes, expected=expected), as_json)
             return
         with explained(file):
+            _refuse_another(name, file)
             _show(name, client.update(name, file, expected=expected, key=key), as_json)
+
+
+def _refuse_another(name: str, file: Path) -> None:
+    """Refuse a file that is another job's: its definition would take the place of this one's."""
+    from agents.toml_text import TomlError, parse_toml
+
+    try:
+        named = None if file.suffix == ".sql" else parse_toml(read_text(file)).get("name")
+    except TomlError:
+        return  # which the agent explains
+    if isinstance(named, str) and named != name.rpartition("/")[2]:
+        raise JobError(f"{file} defines job {named!r}, not {name!r}: publish it, or give it that name")
 
 
 def rollback(

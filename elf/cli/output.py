@@ -6,6 +6,7 @@ characters, which could rewrite what is on the screen, are shown as escapes.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -51,8 +52,11 @@ def wants_json(asked: bool) -> bool:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON line, at once."""
-    print(msgspec.json.encode(value).decode().translate(_JSON_CONTROLS), flush=True)
+    """Print one JSON line, at once; in ASCII where that is not taken as UTF-8."""
+    text = msgspec.json.encode(value).decode().translate(_JSON_CONTROLS)
+    if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
+        text = json.dumps(json.loads(text), separators=(",", ":"))
+    print(text, flush=True)
 
 
 def say(message: str) -> None:

@@ -103,9 +103,14 @@ def all_prices() -> dict[str, int]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
-        allow_abbrev=False, description="A web shop with coupons on what sells best right now."
+        prog="python -m examples.micro_promotion.shop",
+        allow_abbrev=False,
+        description="A web shop with coupons on what sells best right now.",
     )
     parser.add_argument("--agent", default="http://127.0.0.1:4260", help="the agent beside this server")
     parser.add_argument("--port", type=int, default=8080)
     args = parser.parse_args()
-    web.run_app(make_shop(args.agent, all_prices()), host="127.0.0.1", port=args.port)
+    try:
+        web.run_app(make_shop(args.agent, all_prices()), host="127.0.0.1", port=args.port)
+    except OSError as error:
+        raise SystemExit(f"the shop cannot have port {args.port}: {error.strerror}") from None

@@ -102,3 +102,19 @@ def test_the_place_of_the_query_in_the_file_is_known() -> None:
     assert query_place(JOB) == (3, 0)
     assert query_place('name = "x"\nquery = "SELECT 1"') == (1, 9)
     assert query_place("") == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            'name = "a"\n[options]\nlateness = "1s"\nquery = "SELECT 1"\n',
+            "4:1: the query is in [options]",
+        ),
+        ('query = "SELECT count(*) FROM clicks"', 'the job has no name (add name = "...")'),
+    ],
+)
+def test_what_is_missing_is_named(text: str, said: str) -> None:
+    with pytest.raises(JobSpecError) as failure:
+        load_definition(text)
+    assert said in str(failure.value)

@@ -47,6 +47,14 @@ def test_what_is_to_change_has_to_be_clear(agent: Agent, arguments: tuple[str, .
     assert agent.service.wanted == []
 
 
+def test_a_file_of_another_job_does_not_take_the_place_of_this_one(agent: Agent, tmp_path: Path) -> None:
+    file = tmp_path / "fresh.toml"
+    file.write_text('name = "fresh"\nquery = "SELECT 2"')
+    result = run(agent, "update", "shop/top", file)
+    assert result.exit_code == 2 and f"{file} defines job 'fresh', not 'shop/top'" in result.stderr
+    assert agent.service.wanted == []
+
+
 def test_what_is_wrong_with_a_file_is_shown_in_it(agent: Agent, tmp_path: Path) -> None:
     file = tmp_path / "top.toml"
     file.write_text('name = "top"\nquery = """\nSELECT product FROM clicks GROUP BY product, wrong(1)\n"""\n')

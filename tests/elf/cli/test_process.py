@@ -50,6 +50,17 @@ def test_a_query_over_a_log_does_not_load_masked_arrays(tmp_path: Path) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", r'"\u00e9"'), ("latin-1", r'"\u00e9"'), ("utf-8", '"é"')])
+def test_rows_are_json_whatever_a_pipe_is_taken_for(tmp_path: Path, encoding: str, shown: str) -> None:
+    (tmp_path / "job.sql").write_text("SELECT p FROM log GROUP BY p")
+    (tmp_path / "a.log").write_text('{"ts": 1795589180000, "p": "é"}\n', encoding="utf-8")
+    command = [*ELF, "run", "--input", "a.log", "job.sql"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, check=True, env=environment(PYTHONIOENCODING=encoding)
+    )
+    assert done.stdout.decode() == f'{{"p":{shown}}}\n'
+
+
 def test_help_comes_quickly() -> None:
     def cpu_seconds() -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
