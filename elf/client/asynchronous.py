@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
+from agents.errors import BadRequestError, JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
@@ -369,6 +369,7 @@ class AsyncClient:
 
     async def _ask(self, method: str, path: str, kind: type[T], **options: Any) -> T:
         """Send one request and decode the answer, or raise the error it stands for."""
+        self._refuse_closed()
         try:
             async with self._session.request(method, self.url + path, **options) as response:
                 body = await response.read()
@@ -380,7 +381,12 @@ class AsyncClient:
         except msgspec.DecodeError as error:
             raise UnavailableError(f"{self.url} answers, but not as an elf agent does ({error})") from None
 
+    def _refuse_closed(self) -> None:
+        if self._session.closed:
+            raise BadRequestError("this client is closed; elf.connect makes another one")
+
     async def _stream(self, path: str, seen: str | None) -> AsyncGenerator[tuple[str | None, Result], None]:
+        self._refuse_closed()
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": seen} if seen else {})
         timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S, sock_read=SILENCE_S)
         reader = EventReader()

@@ -7,6 +7,7 @@ already (notebooks). One client may be used by several threads.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, wait
@@ -24,6 +25,14 @@ from elf.client.until import Until
 INTERRUPT_S = 1.0
 
 T = TypeVar("T")
+#: Those with connections. Who uses one at once, without `with`, leaves them, and their thread, until the end.
+_open: set[Client] = set()
+
+
+@atexit.register
+def _close_all() -> None:
+    for client in list(_open):
+        client.close()
 
 
 class Client:
@@ -69,6 +78,7 @@ class Client:
             self._thread.join()
             self._loop.close()
             self._loop = self._thread = self._inner = None
+            _open.discard(self)
 
     def publish(
         self,
@@ -202,6 +212,7 @@ class Client:
                 self._thread = threading.Thread(target=self._loop.run_forever, name="elf-client", daemon=True)
                 self._thread.start()
                 self._inner = _Call(self._make).run(self._loop)
+                _open.add(self)
             return self._inner
 
     async def _make(self) -> AsyncClient:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
 import sys
 import threading
 from datetime import date, datetime
@@ -267,6 +268,23 @@ def test_arrays_have_the_type_of_their_elements() -> None:
     frame = elf.client.results.msgspec.convert(make_result(columns=columns, rows=rows), Result).to_polars()
     assert frame.dtypes == [pl.List(pl.Int32()), pl.List(pl.Datetime("us")), pl.List(pl.Date())]
     assert frame.row(0) == ([1, 2], [datetime(2026, 11, 20, 12, 0, 0, 1)], [date(2026, 11, 20)])
+
+
+def test_a_client_that_nobody_closes_ends_quietly(agent: Agent) -> None:
+    code = (
+        f"import elf\nprint(len(elf.connect({agent.url!r}).jobs()))\nclient = elf.connect({agent.url!r})\nclient.jobs()"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().isdigit() and done.stderr == ""
+
+
+async def test_a_closed_client_says_so(agent: Agent) -> None:
+    async with elf.connect(agent.url) as client:
+        await client.jobs()
+    with pytest.raises(BadRequestError, match="this client is closed"):
+        await client.jobs()
+    with pytest.raises(BadRequestError, match="until = 'x' is not known; there is 'converged'"):
+        await anext(client.watch("shop/top", until="x"))  # type: ignore[arg-type]
 
 
 def test_a_client_may_be_used_again_and_left_open(agent: Agent) -> None:
