@@ -165,10 +165,16 @@ class Intake:
 
     def _round(self, *, trim: bool) -> tuple[bool, Sequence[Sealed]]:
         """Work once, in the thread: return whether there was anything to read, and what is sealed and durable now."""
-        if trim:
-            self.push.trim(self.pump.saved_offset(str(self.push.path)))
-        progressed = False if self.resting else self.pump.step()
-        return progressed, self.pump.checkpoint()
+        try:
+            if trim:
+                self.push.trim(self.pump.saved_offset(str(self.push.path)))
+            progressed = False if self.resting else self.pump.step()
+            return progressed, self.pump.checkpoint()
+        except Exception:
+            raise
+        except BaseException as error:
+            # A panic of Polars, or what looks like a cancellation, would end the task that waits without a word.
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     def _note_troubles(self, troubles: Sequence[str]) -> None:
         """Show, and say once, why lines of this source may be out of our sight, and when that is over."""

@@ -6,6 +6,7 @@ import itertools
 import pathlib
 from collections.abc import Iterable
 
+import polars as pl
 import pytest
 
 from agents.archive.archive import Archive
@@ -96,6 +97,32 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
         await wait_until(lambda: tree.sealed[-1].snapshot.through >= times[-1] // 2_000)
         assert tree.rows() == LINES, "every line is in exactly one snapshot"
         assert most < LINES // 20 // 2, "what waits is the bound and what is read between two checkpoints"
+    finally:
+        await intake.stop()
+        push.close()
+        database.close()
+
+
+@pytest.mark.parametrize("error", [pl.exceptions.PanicException("no"), asyncio.CancelledError(), KeyError("x")])
+async def test_whatever_ends_a_source_is_told(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    database = Database(tmp_path / "state" / "state.db")
+    pump = Pump(
+        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
+        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1,
+    )  # fmt: skip
+    push = PushLog(tmp_path / "spool" / "s.ndjson")
+    intake = Intake(pump, push, lambda sealed: None, lambda trees: False)
+
+    def fails() -> bool:
+        raise error
+
+    monkeypatch.setattr(pump, "step", fails)
+    intake.start()
+    try:
+        await wait_until(lambda: intake.trouble is not None)
+        assert intake.trouble is not None and type(error).__name__ in intake.trouble
     finally:
         await intake.stop()
         push.close()
