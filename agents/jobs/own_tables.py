@@ -102,9 +102,11 @@ def _check_source(place: Places, section: str, name: str, key: str, source: str)
     """Find what no agent could run. Only for a source of one's own: Python's compiler is not made for hostile ones."""
     try:
         symbols = symtable.symtable(source, name, "exec")
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         at = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
-        message = f"the source of {name} is not Python: {at}{error.args[0]}"
+        message = (
+            f"the source of {name} is not Python: {at}{error.args[0] if error.args else 'it is nested too deeply'}"
+        )
         raise place.error(key, message, section=section) from None
     if name not in symbols.get_identifiers() or not symbols.lookup(name).is_local():
         message = f"the source of {name} defines no function {name}"

@@ -20,7 +20,11 @@ def with_sources(config: AgentConfig, sources: Sequence[str], format: str, time:
     """Add sources given as NAME=PATH (or NAME alone, for one that is only pushed to)."""
     added: dict[str, SourceConfig] = {}
     for text in sources:
-        name, _, path = text.partition("=")
+        name, equals, path = text.partition("=")
+        if equals and not path:
+            raise ConfigError(
+                f"--source {text} names no file; for a source that is only pushed to write --source {name}"
+            )
         if name in added:
             raise ConfigError(f"--source {text}: {name!r} is given twice; one glob may name several files")
         added[name] = SourceConfig(path=path, format=format, time=time)

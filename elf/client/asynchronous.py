@@ -19,13 +19,13 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agents.errors import BadRequestError, JobError, StoppedError, UnavailableError, UnknownJobError
+from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
-from elf.client.problems import DEFAULT_URL, check_url, error_of, unreachable
+from elf.client.problems import DEFAULT_URL, check_url, error_of, refuse_closed, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until, check_until, is_reached
 
@@ -161,7 +161,6 @@ class AsyncClient:
         A lost connection is taken up again where it was lost; each result comes once.
 
         Raises:
-            BadRequestError: there is no such `until`.
             UnavailableError: the agent is gone and did not come back.
         """
         check_until(until)
@@ -369,7 +368,7 @@ class AsyncClient:
 
     async def _ask(self, method: str, path: str, kind: type[T], **options: Any) -> T:
         """Send one request and decode the answer, or raise the error it stands for."""
-        self._refuse_closed()
+        refuse_closed(self._session)
         try:
             async with self._session.request(method, self.url + path, **options) as response:
                 body = await response.read()
@@ -381,12 +380,8 @@ class AsyncClient:
         except msgspec.DecodeError as error:
             raise UnavailableError(f"{self.url} answers, but not as an elf agent does ({error})") from None
 
-    def _refuse_closed(self) -> None:
-        if self._session.closed:
-            raise BadRequestError("this client is closed; elf.connect makes another one")
-
     async def _stream(self, path: str, seen: str | None) -> AsyncGenerator[tuple[str | None, Result], None]:
-        self._refuse_closed()
+        refuse_closed(self._session)
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": seen} if seen else {})
         timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S, sock_read=SILENCE_S)
         reader = EventReader()

@@ -83,6 +83,12 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
     return UnavailableError(detail) if status >= 500 or status == 429 else JobError(detail)
 
 
+def refuse_closed(session: aiohttp.ClientSession) -> None:
+    """Raise BadRequestError for the session of a client that was closed."""
+    if session.closed:
+        raise BadRequestError("this client is closed; elf.connect makes another one")
+
+
 def unreachable(url: str, error: Exception) -> UnavailableError:
     """Return what to say when the agent at a URL cannot be asked, given why."""
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -100,6 +100,7 @@ def test_options_change_the_file(started: list[AgentConfig], tmp_path: Path) -> 
     [
         (["agent"], "--config FILE, --source"),
         (["agent", "--source", "a=x", "--source", "a=y"], "twice"),
+        (["agent", "--source", "a="], "names no file; for a source that is only pushed to write --source a"),
         (["agent", "--source", "a=x", "--bind", "0.0.0.0:1"], "elf keygen"),
         (["agent", "--source", "a=x", "--join", "web1"], "HOST:PORT"),
         (["agent", "--source", "a=x", "--bind", "nonsense"], "overlay.bind = 'nonsense' is not an address"),
