@@ -31,6 +31,11 @@ from overlay.decoding import read_msgpack
 PLAIN_BYTES_MAX = 256 << 10
 #: Longest reply, decompressed.
 REPLY_BYTES_MAX = 128 << 20
+#: Errors that are no more than their message.
+_WORDS = {
+    each.__name__: each
+    for each in (StoppedError, AgentRunningError, JobConflictError, ExpiredError, JobError, BadRequestError)
+}
 #: How a compressed reply begins: a byte that msgpack never uses.
 _COMPRESSED = b"\xc1"
 
@@ -83,14 +88,16 @@ def reply_of_error(error: ElfError) -> Reply:
         return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest, hint=error.ended or None))
     if isinstance(error, UnknownAgentError):
         return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest))
-    return Reply(failure=Failure(kind=kind, message=str(error)))
+    # Of one that is told apart here only, what it is a kind of: a function that fails is the job's error everywhere.
+    known = next((base.__name__ for base in type(error).__mro__ if base.__name__ in _WORDS), kind)
+    return Reply(failure=Failure(kind=known, message=str(error)))
 
 
 def value_of(body: bytes) -> Any:
     """Decode a reply and return its value, or raise the error it carries.
 
     Raises:
-        ElfError: the failure the other agent sent, of the same type; UnavailableError when the bytes are no reply.
+        ElfError: the failure the other agent sent, of the same kind; UnavailableError when the bytes are no reply.
     """
     try:
         reply = read_msgpack(_unpacked(body), Reply)
@@ -104,20 +111,10 @@ def value_of(body: bytes) -> Any:
             raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
         case "UnknownJobError":
             raise UnknownJobError(failure.message, failure.nearest, failure.hint or "")
-        case "StoppedError":
-            raise StoppedError(failure.message)
         case "UnknownAgentError":
             raise UnknownAgentError(failure.message, failure.nearest)
-        case "AgentRunningError":
-            raise AgentRunningError(failure.message)
-        case "JobConflictError":
-            raise JobConflictError(failure.message)
-        case "ExpiredError":
-            raise ExpiredError(failure.message)
-        case "JobError":
-            raise JobError(failure.message)
-        case "BadRequestError":
-            raise BadRequestError(failure.message)
+        case kind if kind in _WORDS:
+            raise _WORDS[kind](failure.message)
         case _:
             raise UnavailableError(failure.message)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.applications.contract import ApplicationError
 from agents.errors import (
     BadRequestError,
     ElfError,
@@ -19,6 +20,7 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
+from agents.installed.calling import FunctionError
 from agents.replies import PLAIN_BYTES_MAX, REPLY_BYTES_MAX, Reply, encode_reply, reply_of_error, value_of
 from overlay.contract import PAYLOAD_BYTES_MAX
 
@@ -45,6 +47,13 @@ def test_errors_arrive_as_they_were_raised(error: ElfError) -> None:
         value_of(encode_reply(reply_of_error(error)))
     assert str(failure.value) == str(error)
     assert getattr(failure.value, "nearest", None) == getattr(error, "nearest", None)
+
+
+@pytest.mark.parametrize("error", [FunctionError("the function f fails: no"), ApplicationError("on_start failed: no")])
+def test_errors_of_functions_and_applications_arrive_as_the_jobs(error: JobError) -> None:
+    with pytest.raises(ElfError) as failure:
+        value_of(encode_reply(reply_of_error(error)))
+    assert (type(failure.value), str(failure.value)) == (JobError, str(error))
 
 
 def test_short_and_long_values_come_back() -> None:
