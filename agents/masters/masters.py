@@ -221,8 +221,10 @@ class Masters:
             return None
         name, address = self._names(agent), addresses.get(agent, "")
         if agent in rollup.roster:
-            if address and await self._feeds(agent, address, self.job(app).definition.source):
-                raise AgentRunningError(f"agent {name} still answers at {address}; stop it first")
+            source = self.job(app).definition.source
+            if address and await self._feeds(agent, address, source):
+                has = f"still answers at {address} and has source {source!r}"
+                raise AgentRunningError(f"agent {name} {has}; stop it first")
             await self.decide(app, Dismiss(agent, self._node.retire(self.job(app).tree, agent)))
         counted = counted_through(accounts[agent], rollup.committed)
         since_ms = None if counted is None else master.versions.end_ms(counted)

@@ -78,7 +78,11 @@ def test_an_agent_that_has_the_source_no_more_is_retired_while_it_runs(tmp_path:
         other.configure({"carts": {}}, join)
         other.start()
         wait_until(lambda: latest().missing == [other.name], "it is named missing")
-        assert [gap.job for gap in client.retire(other.name).jobs] == ["shop/sold"]
+        client.publish(text=JOB.replace('"sold"', '"put"').replace("orders", "carts"))
+        wait_until(lambda: client.query("shop/put").completeness.expected == 1, "it counts what it has now")
+        with pytest.raises(elf.AgentRunningError, match=r"still answers at .* and has source 'carts'"):
+            client.retire(other.name, "shop/put")
+        assert [gap.job for gap in client.retire(other.name, "shop/sold").jobs] == ["shop/sold"]
         wait_until(lambda: latest().complete and latest().expected == 2, "nobody misses it any more")
         other.stop()
         other.configure({"orders": {}}, join)

@@ -4,7 +4,7 @@ import asyncio
 import collections
 import itertools
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 import pytest
@@ -32,6 +32,21 @@ CHUNK_BYTES = 1 << 16
 LINES = 6_000
 PADDING = "x" * 200
 NO_ARCHIVE: Archive | None = None
+
+
+def make_pump(
+    folder: pathlib.Path,
+    checkpoints: Checkpoints,
+    *,
+    logs: str = "*.log",
+    now_ms: Callable[[], int] = lambda: BASE_MS,
+    chunk_bytes: int = CHUNK_BYTES,
+    checkpoint_ms: int = 1,
+) -> Pump:
+    return Pump(
+        "clicks", Tail(str(folder / logs)), make_format("json"), COLUMNS, checkpoints, NO_ARCHIVE,
+        RejectedLines(folder / "rejected" / "s.txt"), now_ms, chunk_bytes, checkpoint_ms,
+    )  # fmt: skip
 
 
 class SlowTree:
@@ -63,11 +78,7 @@ async def test_a_congested_tree_stops_the_source_and_later_everything_arrives(
     log.write_text("".join(f'{{"ts":{ts},"product":"p","cents":1,"padding":"{PADDING}"}}\n' for ts in times))
     clock = itertools.count(BASE_MS + 10_000_000)
     database = Database(tmp_path / "state" / "state.db")
-    rejected = RejectedLines(tmp_path / "rejected" / "s.txt")
-    pump = Pump(
-        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
-        rejected, lambda: next(clock), CHUNK_BYTES, 1,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, Checkpoints(database), now_ms=lambda: next(clock))
     tree = SlowTree(bound=20)
     push = PushLog(tmp_path / "spool" / "s.ndjson")
     intake = Intake(pump, push, tree.take, tree.congested)
@@ -108,10 +119,7 @@ async def test_whatever_ends_a_source_is_told(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     database = Database(tmp_path / "state" / "state.db")
-    pump = Pump(
-        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
-        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, Checkpoints(database))
     push = PushLog(tmp_path / "spool" / "s.ndjson")
     intake = Intake(pump, push, lambda sealed: None, lambda trees: False)
 
@@ -133,10 +141,7 @@ async def test_lines_that_come_one_by_one_are_read_together(tmp_path: pathlib.Pa
     log = tmp_path / "clicks.log"
     log.touch()
     database = Database(tmp_path / "state" / "state.db")
-    pump = Pump(
-        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
-        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, 1 << 20, 1_000,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, Checkpoints(database), chunk_bytes=1 << 20, checkpoint_ms=1_000)
     push = PushLog(tmp_path / "spool" / "s.ndjson")
     intake = Intake(pump, push, lambda one: None, lambda trees: False)
     await intake.attach(Worker(PLAN, "w1", new=True))
@@ -169,10 +174,7 @@ async def test_lines_that_come_one_by_one_are_read_together(tmp_path: pathlib.Pa
 
 async def test_a_push_at_the_moment_of_a_stop_does_not_keep_the_source_running(tmp_path: pathlib.Path) -> None:
     database = Database(tmp_path / "state" / "state.db")
-    pump = Pump(
-        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
-        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, Checkpoints(database), checkpoint_ms=1_000)
     push = PushLog(tmp_path / "spool" / "s.ndjson")
     intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
     try:
@@ -193,10 +195,7 @@ async def test_a_new_worker_is_durable_before_anybody_counts_on_it(
     (tmp_path / "a.log").touch()
     database = Database(tmp_path / "state" / "state.db")
     checkpoints = Checkpoints(database)
-    pump = Pump(
-        "clicks", Tail(str(tmp_path / "*.log")), make_format("json"), COLUMNS, checkpoints, NO_ARCHIVE,
-        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1_000,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, checkpoints, checkpoint_ms=1_000)
     push = PushLog(tmp_path / "spool" / "s.ndjson")
     intake = Intake(pump, push, SlowTree(bound=20).take, lambda tree: False)
     write = checkpoints.write
@@ -231,10 +230,7 @@ async def test_a_file_out_of_sight_is_told_once_and_so_is_its_return(
 ) -> None:
     database = Database(tmp_path / "state" / "state.db")
     path = tmp_path / "a.log"
-    pump = Pump(
-        "clicks", Tail(str(path)), make_format("json"), COLUMNS, Checkpoints(database), NO_ARCHIVE,
-        RejectedLines(tmp_path / "rejected" / "s.txt"), lambda: BASE_MS, CHUNK_BYTES, 1,
-    )  # fmt: skip
+    pump = make_pump(tmp_path, Checkpoints(database), logs="a.log")
     intake = Intake(pump, PushLog(tmp_path / "spool" / "s.ndjson"), lambda _: None, lambda _: False)
     caplog.set_level("INFO", "agents.intake.intake")
     for there in (False, False, True, True):
