@@ -55,7 +55,7 @@ class JobResults:
         found = await self._gathered(app, span)
         if base["through_ms"] is None and "/" not in window:
             # Before the first commit there is no newest window; the others have closed the one that stands for it.
-            return base
+            return {**base, "rows": []}
         through_ms = least_through([each.through_ms for each in found])
         if window.strip().lower() == "latest" and through_ms is not None and through_ms < span.end_ms:
             run = self._masters.master(app).plan.window
