@@ -133,9 +133,13 @@ class Archive:
     def prepare(self, sequence: int) -> Manifest:
         """Make all events since the last `prepare` durable, hidden, as part of checkpoint `sequence` (rising).
 
+        Repeating it before its `commit`, with nothing appended meanwhile, does nothing.
+
         Raises:
             OSError: the disk refused; nothing is lost and the call may be repeated.
         """
+        if sequence in self._prepared:
+            return Manifest(sequence, tuple(file.entry for file in self._prepared[sequence]))
         if sequence <= self._sequence:
             raise ValueError(f"checkpoint {sequence} after {self._sequence}: sequences must rise")
         self._stage()

@@ -69,7 +69,7 @@ class Intake:
             await asyncio.gather(self._task, return_exceptions=True)
         try:
             if not self._broken:
-                self._give(await self._in_thread(lambda: self.pump.checkpoint(force=True)))
+                await self._save()
         except (OSError, sqlite3.Error, UnavailableError) as error:
             log.error("source %s: no last checkpoint: %s", self.pump.source, error)
         self._thread.shutdown()
@@ -86,10 +86,8 @@ class Intake:
         """
         new = any(worker.new for worker in workers)
         await self._in_thread(lambda: self.pump.attach(*workers))
-        while new:
-            # A checkpoint that was held up does not have the newcomer.
-            new, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))
-            self._give(sealed)
+        if new:
+            await self._save()
         self._wake.set()
 
     async def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
@@ -184,6 +182,13 @@ class Intake:
         elif trouble is None and self.trouble is not None:
             log.info("source %s: mended, it goes on (was: %s)", self.pump.source, self.trouble)
         self.trouble = trouble
+
+    async def _save(self) -> None:
+        """Make a checkpoint of all there is now; one that was held up goes first, and does not have all of it."""
+        held_up = True
+        while held_up:
+            held_up, sealed = await self._in_thread(lambda: (self.pump.held_up, self.pump.checkpoint(force=True)))
+            self._give(sealed)
 
     def _give(self, sealed: Sequence[Sealed]) -> None:
         for one in sealed:

@@ -7,8 +7,8 @@ positions, counters, open PAOs and sealed snapshots of all jobs on this source. 
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import time
@@ -26,6 +26,7 @@ from agents.intake.lost import LastTimes
 from agents.intake.progress import EventTime, SourceProgress
 from agents.intake.rejecting import Rejecting
 from agents.intake.set_back import SetBack
+from agents.intake.verdicts import Verdicts
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Versions
 from agents.privacy.redaction import Redactor
@@ -53,9 +54,6 @@ class Sealed:
 
     tree: bytes
     snapshot: Snapshot
-
-
-_Settling = tuple[bytes, Verdict, concurrent.futures.Future[None]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,11 +122,10 @@ class Pump:
         self._sequence = 0
         self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
         self._pending: _Pending | None = None
+        #: The last checkpoint, while its events are not in sight in the archive yet.
+        self._unshown: int | None = None
         self._saved: list[Position] = []
-        self._verdicts: collections.deque[_Settling] = collections.deque()
-        self._applied: list[concurrent.futures.Future[None]] = []
-        #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.
-        self._awaited = False
+        self._verdicts = Verdicts(self.workers, checkpoints)
         self._restore()
         had_events = self.counters.parsed > 0
         self.rejecting = Rejecting(source, format, rejected, self._redactor, had_events=had_events)
@@ -220,9 +217,7 @@ class Pump:
 
     def settle(self, tree: bytes, verdict: Verdict) -> concurrent.futures.Future[None]:
         """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
-        done: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._verdicts.append((tree, verdict, done))
-        return done
+        return self._verdicts.put(tree, verdict)
 
     def step(self) -> bool:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
@@ -311,12 +306,14 @@ class Pump:
         With `force`, at once, and with all there is whatever the jobs' semantics: before a stop, or a job is taken up.
 
         Raises:
-            OSError, sqlite3.Error: it could not be written; the next call tries again.
+            OSError, sqlite3.Error: it could not be written, or the last one's events cannot be shown in the archive;
+                the next call tries again.
             UnavailableError: a step has failed in the middle; the next start reads its lines again.
         """
         self._refuse_half_done()
+        self._show_archived()
         if self._pending is None:
-            self._apply_verdicts()
+            self._verdicts.apply()
             now_ms = self._now_ms()
             since_ms = now_ms - self._checkpointed_ms
             pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
@@ -334,7 +331,7 @@ class Pump:
             waits = sum(map(len, sealed.values())) > len(early)
             if early and not waits:
                 return early  # on disk with the next checkpoint
-            if not (force or overdue or self._awaited or waits):
+            if not (force or overdue or self._verdicts.awaited or waits):
                 return ()
             self._pending = self._collect(sealed, last=force)
         started = time.monotonic()
@@ -342,16 +339,21 @@ class Pump:
         if self._archive is not None:
             self._archive.prepare(pending.source.sequence)
         self._checkpoints.write(pending.source, pending.workers)
-        self._pending, self._saved = None, pending.places
-        if self._archive is not None:
-            self._archive.commit(pending.source.sequence)
-        for done in self._applied:
-            done.set_result(None)
-        self._applied.clear()
-        self._awaited = False
+        self._pending, self._saved, self._unshown = None, pending.places, pending.source.sequence
+        self._verdicts.acknowledge()
         self._checkpointed_ms = self._now_ms()
+        # Whatever the archive does, the tree must have these snapshots before later ones, which would speak for their
+        # intervals, too. The next call says what is wrong.
+        with contextlib.suppress(OSError):
+            self._show_archived()
         self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
         return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
+
+    def _show_archived(self) -> None:
+        """Bring the events of the last checkpoint in sight in the archive, unless they are."""
+        if self._archive is not None and self._unshown is not None:
+            self._archive.commit(self._unshown)
+        self._unshown = None
 
     def _partial_before(self, versions: Versions) -> int | None:
         """Return the first interval a worker attached now gets all events of; None when it gets all there ever were."""
@@ -365,21 +367,6 @@ class Pump:
         if self.counters.read == 0 and not self.from_end:
             return None
         return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self._now_ms())
-
-    def _apply_verdicts(self) -> None:
-        while self._verdicts:
-            tree, verdict, done = self._verdicts.popleft()
-            self._applied.append(done)
-            self._awaited = self._awaited or verdict.missing
-            worker = self.workers.get(tree)
-            if worker is not None:
-                # The run's own snapshots only: earlier ones may be stored still though a commit has them.
-                run: Sequence[Snapshot] = ()
-                if verdict.missing and worker.is_exact:
-                    run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through)
-                elif verdict.missing:
-                    run = worker.unsettled(verdict)
-                worker.settle(verdict, run)
 
     def _progress(self) -> SourceProgress:
         time = self._time

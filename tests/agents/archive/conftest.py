@@ -19,7 +19,7 @@ class CrashError(BaseException):
 class Disk:
     """Counts operations on the file system, lets a reader look before each, and ends the process in the chosen one."""
 
-    Crash = CrashError
+    Crash: type[BaseException] = CrashError
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.left = -1
@@ -44,7 +44,7 @@ class Disk:
         self.watch()
         self.left -= 1
         if self.left == 0:
-            raise CrashError
+            raise self.Crash
 
     def write(self, path: Path, data: bytes, written_ns: int | None = None) -> None:
         path.write_bytes(data[: len(data) // 2])

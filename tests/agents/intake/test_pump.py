@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 import agents.clock
+from agents.archive.archive import Archive
 from agents.errors import UnavailableError
 from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import compile_job
@@ -53,6 +54,7 @@ class Site:
     folder: pathlib.Path
     clock: Clock | agents.clock.Clock = dataclasses.field(default_factory=Clock)
     sealed: list[Sealed] = dataclasses.field(default_factory=list)
+    archived: bool = False
 
     def __post_init__(self) -> None:
         self.start()
@@ -63,8 +65,9 @@ class Site:
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         clock = self.clock
+        archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, None, rejected, clock, 1 << 16, 1_000,
+            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, archive, rejected, clock, 1 << 16, 1_000,
             ahead_ms=clock.ahead_ms, advance_to=clock.advance_to,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
