@@ -206,7 +206,7 @@ class Answers:
             case Describe(app) | Query(app=app) | Follow(app=app) if self._sides.holds(app):
                 return await self._sides.result(request)
             case Describe(app):
-                described = self._masters.describe(app)
+                described = await self._masters.describe(app)
                 return {**described, "application": self._applications.describe(self._masters.job(app))}
             case Ask():
                 return await self._applications.answer(request)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agents.errors import JobError
+from agents.errors import ExpiredError, JobError
 from agents.instants import instant
 from agents.jobs.durations import duration
 from agents.jobs.plan import Plan
@@ -63,3 +63,14 @@ def check_whole(versions: Versions, span: Span) -> None:
             f"a window of this job is made of whole intervals of {duration(interval_ms)}, "
             f"aligned to 1970-01-01T00:00Z; {instant(span.start_ms)}/{instant(span.end_ms)} is not"
         )
+
+
+def check_retained(versions: Versions, span: Span, expired: int) -> None:
+    """Refuse a window that begins with an interval up to `expired`.
+
+    Raises:
+        ExpiredError: from when on there are windows.
+    """
+    if versions.number(span.start_ms) <= expired:
+        oldest = instant(versions.end_ms(expired))
+        raise ExpiredError(f"the window begins before {oldest}, the oldest event time that this job still retains")

@@ -18,12 +18,11 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError, JobError
+from agents.errors import JobError
 from agents.group.commands import Enlisted, Load
 from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
-from agents.instants import instant
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Version, Versions
@@ -33,7 +32,7 @@ from agents.masters.chain import Chain
 from agents.masters.chaining import advance, in_chain
 from agents.masters.contents import bounded, content_of, expired, known_only_now, with_commit
 from agents.masters.emission import Batch
-from agents.masters.epochs import Epoch, check_whole, epochs, latest
+from agents.masters.epochs import Epoch, check_retained, check_whole, epochs, latest
 from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
 from agents.masters.owing import settled
@@ -283,14 +282,13 @@ class Master:
             ExpiredError: the window begins before the oldest pane still retained.
             JobError: it is not made of whole intervals, or the job reads its last result and has none of it.
         """
-        if span is not None:
-            check_whole(self.versions, span)
-        if span is not None and self.versions.number(span.start_ms) <= self.expired:
-            oldest = instant(self.versions.end_ms(self.expired))
-            raise ExpiredError(f"the window begins before {oldest}, the oldest event time that this job still retains")
-        if self._chain is not None and span is not None:
-            self._chain.check(span, self.through_ms)
+        # All of it: a commit that comes between would let panes expire of which the answer is to be made.
         with self._lock:
+            if span is not None:
+                check_whole(self.versions, span)
+                check_retained(self.versions, span, self.expired)
+            if self._chain is not None and span is not None:
+                self._chain.check(span, self.through_ms)
             # First, for it says why where results cannot be computed.
             converged = None if self._chain is None or span is None else self._chain.is_converged(span.end_ms)
             merged = self._cache.get(span)
@@ -299,10 +297,11 @@ class Master:
                     self._cache.clear()
                 merged = self._cache[span] = self._merge(span)
             through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
+            gaps = self._gaps_in(span)
         paos, label, awaited = merged
         if key is not None and by.plan.grouped.keys:
             paos = paos.filter(pl.col(by.plan.grouped.key_names[0]).cast(pl.String) == key)
-        return Found(paos, label, self._gaps_in(span), through_ms, edition, by, awaited, converged)
+        return Found(paos, label, gaps, through_ms, edition, by, awaited, converged)
 
     def _counted_by(self, span: Span | None) -> Compiled:
         """Return the version that counts a window's last interval; without window, the last that was committed."""

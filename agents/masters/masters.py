@@ -7,6 +7,7 @@ keys (paper, section 2.3; `overlay.placement`). It need not have the job's sourc
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable, Mapping
 
@@ -29,12 +30,12 @@ from agents.group.copies import Copies
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
 from agents.masters.describing import describe
-from agents.masters.emission import note_rest
 from agents.masters.listing import content_of
 from agents.masters.master import Master
 from agents.masters.results import Json
 from agents.masters.spans import resolve
 from agents.masters.state import MasterState
+from agents.masters.telling import news_with_results
 from agents.publishing.holds import Holds
 from agents.replies import value_of
 from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
@@ -46,8 +47,6 @@ from overlay.rollup.succession import brought_through, counted_through
 
 log = logging.getLogger(__name__)
 
-#: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
-FOLLOW_WINDOWS_MAX = 20
 #: An agent that does not answer within this time is taken for gone, if an operator says so.
 ANSWER_MS = 1_500
 #: A new job's publisher waits so long for its root group to have more than one member.
@@ -304,14 +303,15 @@ class Masters:
         log.warning("job %s: an operator lets this agent go on without the rest of its root group", key)
         await self._node.groups.change(copy.job.tree, None)
 
-    def describe(self, app: bytes) -> Json:
+    async def describe(self, app: bytes) -> Json:
         """Describe a job and how far it has come."""
-        return self.describe_copy(self.job(app), self.master(app))
+        return await self.describe_copy(self.job(app), self.master(app))
 
-    def describe_copy(self, job: JobRecord, master: Master) -> Json:
+    async def describe_copy(self, job: JobRecord, master: Master) -> Json:
         """Describe a job as one of its masters knows it, provisional ones included."""
         position, view = self._node.control_mark(job.tree).position, self._node.groups.view(job.tree)
-        return describe(job, master, self._names, position, view)
+        # In a thread: a commit or a large answer may keep it waiting.
+        return await asyncio.to_thread(describe, job, master, self._names, position, view)
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window."""
@@ -328,7 +328,9 @@ class Masters:
         master = await self.changed(app, edition, wait_ms)
         if master is None:
             return {"edition": edition, "results": []}
-        return await asyncio.to_thread(self._news_of, app, master, edition, after_ms)
+        render = functools.partial(self._render, app)
+        now, results = await asyncio.to_thread(news_with_results, master, edition, after_ms, self._names, render)
+        return {"edition": now, "results": results}
 
     async def changed(self, app: bytes, edition: int, wait_ms: int) -> Master | None:
         """Wait until a job's edition is another one; None if it is the same after `wait_ms`."""
@@ -342,13 +344,6 @@ class Masters:
                 return None
             self.job(app)
         return master
-
-    def _news_of(self, app: bytes, master: Master, edition: int, after_ms: int) -> Json:
-        now = master.edition
-        spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
-        results = [self._render(app, master.result(span, None, None, self._names)) for span in spans]
-        note_rest(results, changed, closed)
-        return {"edition": now, "results": results}
 
     def _render(self, app: bytes, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)

@@ -22,9 +22,10 @@ from agents.errors import JobError, UnavailableError
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.masters.master import Found, Master
-from agents.masters.masters import FOLLOW_WINDOWS_MAX, Masters
+from agents.masters.masters import Masters
 from agents.masters.results import Json, Label, Span
 from agents.masters.spans import resolve
+from agents.masters.telling import FOLLOW_WINDOWS_MAX
 from agents.parts.requests import Share, Watch
 from agents.requests import JobRecord
 from cbt import partitions_of

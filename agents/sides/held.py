@@ -13,11 +13,10 @@ import msgspec
 
 from agents.errors import UnknownJobError
 from agents.group.copies import Copy
-from agents.masters.emission import note_rest
 from agents.masters.master import Master
-from agents.masters.masters import FOLLOW_WINDOWS_MAX
 from agents.masters.results import Json
 from agents.masters.spans import resolve
+from agents.masters.telling import news_with_results
 from agents.requests import Follow, JobRecord
 from agents.sides.borrowed import BorrowedPanes
 from overlay.contract import NEVER
@@ -98,12 +97,8 @@ class Provisional:
                 return self._told(edition, [])
             if self.ended.is_set():
                 raise UnknownJobError(request.app.hex(), ())
-        now = master.edition
-        spans, changed, closed = await asyncio.to_thread(master.news, edition, after_ms, FOLLOW_WINDOWS_MAX)
-        results = [await asyncio.to_thread(master.result, span, None, None, self._names) for span in spans]
-        rendered = [self._render(result) for result in results]
-        note_rest(rendered, changed, closed)
-        return self._told(now, rendered)
+        told = await asyncio.to_thread(news_with_results, master, edition, after_ms, self._names, self._render)
+        return self._told(*told)
 
     def _told(self, edition: int, results: list[Json]) -> Json:
         return {"edition": edition, "results": results, "side": self.tree.hex(), "base": self._base}

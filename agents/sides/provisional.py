@@ -278,7 +278,7 @@ class ProvisionalMasters:
             case Follow():
                 return await held.follow(request)
             case Describe():
-                described = self._masters.describe_copy(held.job, held.master)
+                described = await self._masters.describe_copy(held.job, held.master)
                 return {**described, "master": self._node.contact.address}
 
 

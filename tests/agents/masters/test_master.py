@@ -1,6 +1,8 @@
 """A master answers any window exactly, labels it honestly, and comes back from disk as it was."""
 
+import concurrent.futures
 import pathlib
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +19,7 @@ from agents.masters.spans import expired_ms, oldest_ms
 from agents.payload import Notes, pack
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
+from agents.store.together import Steps, Write
 from overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
@@ -42,13 +45,18 @@ class Root:
     def commit(
         self, through: int, rows: list[tuple[int, str]], missing: tuple[str, ...] = (), notes: Notes | None = None
     ) -> None:
+        self.store.finish(self.committing(through, rows, missing, notes))
+
+    def committing(
+        self, through: int, rows: list[tuple[int, str]], missing: tuple[str, ...] = (), notes: Notes | None = None
+    ) -> Steps:
         previous = self.master.state.rollup.committed
         roster = {agent: RosterEntry(admitted=NEVER) for agent in ("w1", "w2")}
         frame = self.plan.reduce(events([(ts, product, 1) for ts, product in rows]))
         state = RollupState(committed=through, roster=roster)
         reported = tuple(agent for agent in roster if agent not in missing)
         commit = Commit(previous, through, pack(notes or Notes(), frame), reported, tuple(missing), state)
-        self.master.commit(commit, Place(1, self.master.state.applied.index + 1))
+        return self.master.committing(commit, Place(1, self.master.state.applied.index + 1))
 
     def restart(self) -> None:
         ((_, _, state),) = self.store.masters()
@@ -258,3 +266,46 @@ def test_a_row_of_the_future_does_not_expire_the_past(store: Panes) -> None:
     assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}]
     assert (answer["status"], answer["gaps"]) == ("final_incomplete", 1)
     assert root.ask(Span(4_000, 8_000))["gaps"] == 0
+
+
+class WatchedLock:
+    """A lock that tells that somebody wants it."""
+
+    def __init__(self) -> None:
+        self.lock, self.wanted = threading.Lock(), threading.Event()
+
+    def __enter__(self) -> None:
+        self.wanted.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def test_a_window_that_expires_while_a_question_waits_is_refused_and_not_answered_by_half(
+    store: Panes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Root(store, plan_of(options='retain = "8s"'))
+    for number in range(9):
+        root.commit(number, [(number * 2_000, "a")])
+    oldest = (root.master.expired + 1) * 2_000
+    span = Span(oldest, oldest + 4_000)
+    assert root.ask(span)["rows"][0]["n"] == 2
+    root.restart()
+    lock = WatchedLock()
+    monkeypatch.setattr(root.master, "_lock", lock)
+    steps = root.committing(9, [(18_000, "a")])
+    write = next(steps)
+    lock.wanted.clear()
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        asked = threads.submit(root.ask, span)
+        assert lock.wanted.wait(10)
+        store.finish(durable(write, steps))
+        with pytest.raises(ExpiredError, match="retains"):
+            asked.result(10)
+
+
+def durable(write: Write, steps: Steps) -> Steps:
+    """Go on with steps that have begun."""
+    yield write
+    next(steps, None)

@@ -16,7 +16,7 @@ from agents.agent import Agent
 from agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
 from agents.http.stream import cursor_of, identity_of, read_cursor
 from agents.jobs.definition import load_definition
-from agents.masters import masters
+from agents.masters import telling
 from agents.masters.results import require_complete
 from agents.replies import value_of
 from agents.requests import OfSide, encode
@@ -275,7 +275,7 @@ async def test_a_follower_is_sent_what_one_side_has_and_again_what_became_of_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However long this takes here: all windows that closed meanwhile come one by one.
-    monkeypatch.setattr(masters, "FOLLOW_WINDOWS_MAX", 10_000)
+    monkeypatch.setattr(telling, "FOLLOW_WINDOWS_MAX", 10_000)
     async with shop(tmp_path, job_text()) as sold:
         last = sold.up[0]
         told: list[tuple[Any, tuple[int, int]]] = []
