@@ -15,11 +15,11 @@ import logging
 import zlib
 
 import msgspec
-import polars as pl
 
 from agents.catalogue import Catalogue
 from agents.changing.stops import stopped_error, why_ended
 from agents.errors import JobError, UnavailableError, UnknownJobError
+from agents.failures import FAILURES
 from agents.http.service import Json, Told
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
@@ -114,8 +114,7 @@ class Feedback:
                 return  # another agent is the master, or the job was stopped
             except (UnavailableError, JobError) as error:
                 log.debug("a job has no result to tell of: %s", error)
-            # A panic of Polars is no Exception to Python.
-            except (Exception, pl.exceptions.PanicException) as error:
+            except FAILURES as error:
                 log.error("results are not told to the agents now, will try again: %s", error)
                 await asyncio.sleep(RETRY_S)
 

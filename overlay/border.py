@@ -14,6 +14,7 @@ from typing import Any
 from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
 from overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
 from overlay.errors import OvertakenError
+from overlay.failures import ENDINGS
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,9 @@ class Border:
         """Tell of a new record."""
         try:
             self._handler.on_record(app, record)
-        except Exception:
+        except ENDINGS:
+            raise
+        except BaseException:
             self.counters["handler_errors"] += 1
             log.exception("the handler failed on record %r", record.key)
 
@@ -87,14 +90,18 @@ class Border:
         """Merge what merges; runs in a thread. Only when all at once fails, find out one by one which are bad."""
         try:
             return self._handler.merge(app, payloads), ()
-        except Exception as error:
+        except ENDINGS:
+            raise
+        except BaseException as error:
             log.warning("merging %d payloads failed, trying one by one: %s", len(payloads), error)
         merged: bytes | None = None
         bad: list[int] = []
         for position, payload in enumerate(payloads):
             try:
                 merged = self._handler.merge(app, [payload] if merged is None else [merged, payload])
-            except Exception as error:
+            except ENDINGS:
+                raise
+            except BaseException as error:
                 log.error("a payload does not merge and is left out: %s", error)
                 bad.append(position)
         return merged, tuple(bad)
@@ -141,7 +148,9 @@ class Border:
             except OvertakenError as error:
                 log.info("%s is left to another root: %s", what, error)
                 return False
-            except Exception:
+            except ENDINGS:
+                raise
+            except BaseException:
                 self.counters["handler_errors"] += 1
                 log.exception("%s failed; trying again in %.1f s", what, pause_s)
             await asyncio.sleep(pause_s)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import polars as pl
 
+from agents.failures import FAILURES
 from agents.installed.calling import FunctionsStoppedError
 from agents.jobs.plan import Plan
 from agents.jobs.types import SqlType
@@ -21,8 +22,6 @@ from agents.sources.format import Format
 from agents.sources.kept import Kept
 
 log = logging.getLogger(__name__)
-#: A panic in Polars does not derive from Exception.
-FAILURES = (Exception, pl.exceptions.PanicException)
 
 
 class Taker(Protocol):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from agents.failures import FAILURES
 from agents.installed.calling import FunctionsStoppedError
-from agents.intake.poison import FAILURES
 from agents.open_intervals import insert_together
 from agents.paos import by_interval
 from agents.sharing.event_frame import EventFrame

@@ -11,13 +11,10 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 
-import polars as pl
-
+from agents.failures import FAILURES
 from agents.store.batches import BLOCKS_MAX
 from agents.store.database import Database
 
-#: A panic in Polars does not derive from Exception, and is the fault of one piece of work like all else.
-_FAILURES = (Exception, pl.exceptions.PanicException)
 #: Writes a change; may be called again if the transaction is undone.
 Write = Callable[[sqlite3.Connection], None]
 #: Yields at most once. What it holds meanwhile, a lock, say, no other work at the same time may wait for.
@@ -35,7 +32,7 @@ class _Work:
             self.write = next(steps)
         except StopIteration:
             pass  # there is nothing to write
-        except _FAILURES as error:
+        except FAILURES as error:
             self.error = error
 
     def end(self, refused: BaseException | None = None) -> None:
@@ -44,7 +41,7 @@ class _Work:
             next(self._steps) if refused is None else self._steps.throw(refused)
         except StopIteration:
             self.error = refused
-        except _FAILURES as error:
+        except FAILURES as error:
             self.error = error
         else:
             self._steps.close()
@@ -57,7 +54,7 @@ def carry_out(database: Database, works: Sequence[Steps]) -> list[BaseException 
     writing = [(work, work.write) for work in begun if work.write is not None]
     try:
         _write(database, [write for _, write in writing])
-    except _FAILURES as error:
+    except FAILURES as error:
         # Of many it may be the fault of one only.
         for work, write in writing:
             _end_alone(database, work, write, error if len(writing) == 1 else None)
@@ -78,7 +75,7 @@ def _end_alone(database: Database, work: _Work, write: Write, refused: BaseExcep
     if refused is None:
         try:
             _write(database, [write])
-        except _FAILURES as error:
+        except FAILURES as error:
             refused = error
     work.end(refused)
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from overlay.errors import NotJoinedError, OvertakenError
+from overlay.failures import ENDINGS
 from overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
 from overlay.group.machine import RootGroup
 from overlay.group.messages import Entry, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
@@ -174,7 +175,9 @@ class GroupRunner:
                 step = self._inputs.pop(0)
                 try:
                     await self._execute(step(self._clock()))
-                except Exception:
+                except ENDINGS:
+                    raise
+                except BaseException:
                     log.exception("a root group failed on an input")
                 self._wake(self.machine.deadline_ms)
         finally:
@@ -223,7 +226,9 @@ class GroupRunner:
             try:
                 await attempt()
                 failed = False
-            except Exception:
+            except ENDINGS:
+                raise
+            except BaseException:
                 log.exception("%s an entry of a root group failed; trying again in %.1f s", what, pause_s)
                 failed = True
             finally:

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from overlay.border import Border
-from overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
-from overlay.effects import Input, Notified, Refused
+from overlay.contract import NEVER, Commit, ControlEntry, Mark, Record, RollupState, Verdict
+from overlay.effects import Committed, Input, Merged, Notified, Refused
 from overlay.errors import OvertakenError
 from tests.overlay.cluster import wait_until
 
@@ -66,6 +67,35 @@ async def test_a_control_entry_that_the_runtime_leaves_to_another_root_is_refuse
     border.deliver(APP, ControlEntry(Mark(1, 1), b"x"))
     await wait_until(lambda: bool(answers))
     assert answers == [Refused(Mark(1, 1))]
+    await border.stop()
+
+
+async def test_what_is_no_exception_to_python_is_tried_again_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Panics of compiled code derive from BaseException only."""
+
+    class Panic(BaseException):
+        pass
+
+    class Fragile(SlowDisk):
+        failed = False
+
+        async def on_commit(self, app: bytes, commit: Commit) -> None:
+            if not self.failed:
+                self.failed = True
+                raise Panic("index out of bounds")
+
+        def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
+            if b"bad" in payloads:
+                raise Panic("not in these bytes")
+            return b"+".join(payloads)
+
+    answers = list[Input]()
+    border = Border(Fragile(), lambda app, answer: answers.append(answer), {APP})
+    border.merge(APP, 7, [b"a", b"bad", b"b"])
+    border.persist(APP, Commit(NEVER, 5, b"", (), (), RollupState()))
+    await wait_until(lambda: len(answers) == 2)
+    assert sorted(map(repr, answers)) == [repr(Committed(5)), repr(Merged(7, b"a+b", (1,)))]
+    assert "index out of bounds" in caplog.text and "not in these bytes" in caplog.text
     await border.stop()
 
 

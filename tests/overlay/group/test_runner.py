@@ -26,6 +26,7 @@ class Runtime:
         self.held.set()
         self.begun = asyncio.Event()
         self.fails = 0
+        self.failure: BaseException = OSError("disk full")
         self.leading = asyncio.Event()
 
     async def on_group_save(self, app: bytes, save: Any) -> None:
@@ -36,7 +37,7 @@ class Runtime:
         await self.held.wait()
         if self.fails:
             self.fails -= 1
-            raise OSError("disk full")
+            raise self.failure
         if kind is Kind.COMMAND:
             self.applied.append(body)
 
@@ -72,6 +73,21 @@ async def test_a_disk_that_failed_is_tried_again(runtime: Runtime, caplog: pytes
     runtime.fails = 1
     await runner.propose(b"one")
     assert runtime.applied == [b"one"] and "disk full" in caplog.text
+    await runner.stop()
+
+
+async def test_a_panic_of_compiled_code_is_a_failure_like_others(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Panic(BaseException):
+        pass
+
+    runner = alone(runtime)
+    await runtime.leading.wait()
+    runtime.fails, runtime.failure = 1, Panic("index out of bounds")
+    for command in (b"one", b"two"):
+        await runner.propose(command)
+    assert runtime.applied == [b"one", b"two"] and "index out of bounds" in caplog.text
     await runner.stop()
 
 
