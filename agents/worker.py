@@ -21,6 +21,7 @@ from agents.open_intervals import OpenIntervals
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, unpack
 from agents.runs import is_in, with_dropped, with_loss
+from agents.settling import counted, is_set_back, left_out
 from agents.sharing.copies import Copies
 from agents.sharing.event_frame import EventFrame
 from agents.sharing.taking import insert_alone
@@ -193,8 +194,8 @@ class Worker:
 
     def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:
         """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
-        counted, dropped = self.progress.counted, self.progress.dropped
-        taken = [each for each in intervals if counted is None or each > counted]
+        through, dropped = self.progress.counted, self.progress.dropped
+        taken = [each for each in intervals if through is None or each > through]
         if dropped:
             taken = [each for each in taken if not is_in(dropped, each)]
         if not taken:
@@ -223,9 +224,9 @@ class Worker:
 
     def _note_what_is_gone(self, first_ms: int) -> None:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
-        counted, self._succeeds = self.progress.counted, False
-        if counted is not None and counted != NEVER:
-            counted_ms = self.versions.end_ms(counted)
+        through, self._succeeds = self.progress.counted, False
+        if through is not None and through != NEVER:
+            counted_ms = self.versions.end_ms(through)
             if first_ms >= counted_ms:
                 self.note_gap(counted_ms, first_ms)
 
@@ -295,18 +296,12 @@ class Worker:
             del self._unsettled[through]
             self._intervals.pop(through, None)
         if not verdict.missing:
-            told = self._told is not None and verdict.through >= self._told
-            lost = () if told else progress.lost
-            since, partial_before = progress.since, None
+            self.progress = counted(progress, verdict, self._told, self._told_since)
             if progress.settled is None:
-                # The first one says how far the job was when we began: what it counted of this agent may be what a
-                # former worker sealed, and what we have to say would be lost with a snapshot that came too late.
-                self._told_since, partial_before = None, progress.partial_before
-            elif self._told_since is not None and verdict.through >= self._told_since:
-                since = {}
-            self.progress = replace(
-                progress, settled=verdict.through, partial_before=partial_before, lost=lost, since=since
-            )
+                self._told_since = None
+            if self.is_exact and is_set_back(progress, verdict):
+                self.progress = left_out(self.progress, verdict)
+                self.open.drop([held for held in self.open if held <= verdict.through])
             return
         options = self.versions.at(verdict.through).plan.definition.options
         drops = verdict.named and options.straggler in ("drop", "void")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import logging
 from collections.abc import Sequence
 
 from agents.sharing.workers import Workers
 from agents.store.checkpoints import Checkpoints, Snapshot
 from overlay.contract import Verdict
 
+log = logging.getLogger(__name__)
 _Waiting = tuple[bytes, Verdict, concurrent.futures.Future[None]]
 
 
@@ -50,7 +52,14 @@ class Verdicts:
                     run = self._checkpoints.snapshots(tree, verdict.previous, verdict.through)
                 elif verdict.missing:
                     run = worker.unsettled(verdict)
+                before = worker.progress.counted
                 worker.settle(verdict, run)
+                if worker.progress.counted != before:
+                    log.warning(
+                        "job %s has counted this agent in intervals that its data folder does not know of: it was put "
+                        "back to an older state. What was counted is not read again, and results have a gap",
+                        worker.jobs,
+                    )
             # Not before: the next checkpoint acknowledges whatever has left the queue.
             self._waiting.popleft()
             self._applied.append(done)

@@ -29,7 +29,8 @@ FOREVER = (1 << 62) - 1
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far one worker has come, in interval indexes."""
 
-    #: Up to here an earlier agent on this machine, whose disk is lost, was counted; None where there was none.
+    #: Up to here an earlier agent on this machine, whose disk is lost, was counted, or this one before its disk was put
+    #: back to an older state; None where that is not so.
     counted: Interval | None = None
 
     #: Last interval sealed; None before the first.

@@ -57,7 +57,7 @@ class Runtime:
         self.verdicts: list[Verdict] = []
         self.controls: list[tuple[bytes, ControlEntry]] = []
         self.control: dict[bytes, ControlState] = {}
-        self.settled = NEVER
+        self.settled = self.sealed = NEVER
         self.snapshots: dict[int, list[str]] = {}
         self.carry: list[str] = []
         #: What the machine's logs hold, by interval; they outlive the rest of its disk.
@@ -123,6 +123,8 @@ class Runtime:
     async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
         """Let go of the snapshots that the verdict covers; carry their items if it did not count them."""
         await self.touch_disk()
+        known = max(self.sealed, self.settled)
+        assert verdict.missing or verdict.through <= known, "who counts what was never sealed met another disk"
         self.verdicts.append(verdict)
         self.settled = verdict.through
         for through in [t for t in self.snapshots if t <= verdict.through]:
@@ -195,6 +197,7 @@ class Runtime:
     def _seal_one(self, node: OverlayNode, app: bytes, after: int, through: int, rows: Sequence[str]) -> None:
         self._told_at = through if self._told_at is None and self.since else self._told_at
         self.snapshots[through] = [*told(self.name, self.since), *rows]
+        self.sealed = through
         if self.member is not None:
             self.member.job.truth.seal(self.name, after, through, self.snapshots[through])
         self.hand_over(node, app, through)

@@ -50,6 +50,7 @@ class Store:
     carry: list[str] = field(default_factory=list)
     dropped: list[tuple[int, int]] = field(default_factory=list)
     settled: int = NEVER
+    sealed: int = NEVER
     commits: list[Commit] = field(default_factory=list)
     state: RollupState | None = None
 
@@ -108,6 +109,7 @@ class Machine:
         through = max(through, store.settled + 1, *(t + 1 for t in store.snapshots), NEVER)
         items = [item for item in items if not any(a < interval_of(item) <= t for a, t in store.dropped)]
         store.snapshots[through] = items + store.carry
+        store.sealed = through
         store.carry = []
         self.hand_over(through)
 
@@ -161,6 +163,8 @@ class Machine:
 
     def heed(self, verdict: Verdict) -> None:
         store = self.store
+        known = max(store.sealed, store.settled)
+        assert verdict.missing or verdict.through <= known, "who counts what was never sealed met another disk"
         store.settled = max(store.settled, verdict.through)
         drops = verdict.missing and verdict.named and self.world.straggler != "late"
         if drops:

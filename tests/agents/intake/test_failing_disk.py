@@ -1,11 +1,14 @@
-"""A disk that refuses any one operation of a checkpoint: every event is in one snapshot and once in the archive."""
+"""Disks that refuse an operation, or are put back to an older state: nothing is lost unsaid or counted twice."""
 
 import pathlib
+import shutil
 import sqlite3
 
 import pytest
 
 from agents.archive.reading import read_archive
+from agents.payload import unpack
+from overlay.contract import NEVER, Verdict
 from tests.agents.archive.conftest import Disk
 from tests.agents.intake.test_pump import NOW_MS, PLAN, Site
 
@@ -78,4 +81,41 @@ def test_a_state_that_cannot_be_written_holds_up_a_source_that_has_nothing_to_ar
     run(site)
     assert len(site.sealed) > before, "it goes on by itself"
     assert tuple(one.snapshot for one in site.sealed) == site.checkpoints.snapshots(PLAN.definition.app_id)
+    site.database.close()
+
+
+def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, site = PLAN.definition.app_id, Site(tmp_path)
+    site.write((NOW_MS - 10_000, "a"))
+    run(site)
+    before = site.sealed[-1].snapshot.through
+    site.pump.settle(app, Verdict(NEVER, before, missing=False))
+    site.pump.checkpoint(force=True)
+    site.database.close()
+    shutil.copytree(tmp_path / "state", tmp_path / "older")
+    site.start()
+    site.clock.now_ms += 20_000
+    site.write((NOW_MS + 1_000, "b"), (NOW_MS + 11_000, "c"))
+    run(site)
+    counted = site.sealed[-1].snapshot.through
+    site.write((NOW_MS + 19_500, "d"))
+    run(site)
+    site.database.close()
+    shutil.rmtree(tmp_path / "state")
+    shutil.copytree(tmp_path / "older", tmp_path / "state")
+    site.start()
+    site.sealed.clear()
+    site.pump.settle(app, Verdict(before, counted, missing=False))
+    site.pump.checkpoint(force=True)
+    run(site)
+    site.write((NOW_MS + 11_500, "late"), (NOW_MS + 20_500, "e"))
+    site.clock.now_ms += 20_000
+    run(site)
+    # Nobody knows whether d, which came late, was counted, too.
+    assert [product for _, product in site.rows()] == ["e"], "what was counted does not come again"
+    notes = [unpack(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert [gap for each in notes for gap in each.gaps] == [(before + 1, counted)]
+    assert "put back to an older state" in caplog.text
     site.database.close()
