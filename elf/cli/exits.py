@@ -3,7 +3,8 @@
 | code | meaning |
 |---|---|
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
-| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final |
+| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final;
+|   | any command: its output could not be written |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now, or not completely as required, or has no answer yet: try again later |
 | 70 | elf made a mistake: please report it |
@@ -18,6 +19,7 @@ from agents.errors import EXIT_CONFIG, EXIT_USAGE, ConfigError, ElfError, Incomp
 OK = 0
 DIFFERS = 1
 NO_RESULT = 1
+UNWRITTEN = 1
 USAGE = EXIT_USAGE
 UNAVAILABLE = 69
 INTERNAL = 70
