@@ -278,6 +278,21 @@ def test_a_client_that_nobody_closes_ends_quietly(agent: Agent) -> None:
     assert done.stdout.strip().isdigit() and done.stderr == ""
 
 
+async def test_the_blocking_client_is_refused_where_it_gave_another_one(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    async with client as given:
+        assert await given.jobs()
+        for call in (client.jobs, lambda: client.watch("top"), lambda: client.query("top")):
+            with pytest.raises(
+                BadRequestError, match=r"blocking one; .* `async with elf\.connect\(\.\.\.\) as client`"
+            ):
+                call()
+        assert await asyncio.to_thread(client.jobs) == await given.jobs()  # a thread of its own may wait
+    # Notebooks run a loop, too, and use the blocking client; that holds up nobody else.
+    assert client.jobs()
+    client.close()
+
+
 async def test_a_closed_client_says_so(agent: Agent) -> None:
     async with elf.connect(agent.url) as client:
         await client.jobs()
