@@ -24,6 +24,7 @@ from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.instants import instant
+from agents.jobs.key_texts import with_first_key
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Version, Versions
@@ -277,11 +278,11 @@ class Master:
 
         Args:
             span: half-open window in event time, whole intervals; None for a cumulative job.
-            key: only PAOs whose first key has this text.
+            key: only PAOs whose first key is this, as people write it.
 
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
-            JobError: it is not made of whole intervals, or the job reads its last result and has none of it.
+            JobError: it is not of whole intervals, or the job reads its last result and has none, or `key` can be none.
         """
         if span is not None:
             check_whole(self.versions, span)
@@ -300,8 +301,8 @@ class Master:
                 merged = self._cache[span] = self._merge(span)
             through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
         paos, label, awaited = merged
-        if key is not None and by.plan.grouped.keys:
-            paos = paos.filter(pl.col(by.plan.grouped.key_names[0]).cast(pl.String) == key)
+        if key is not None:
+            paos = with_first_key(by.plan, paos, key)
         return Found(paos, label, self._gaps_in(span), through_ms, edition, by, awaited, converged)
 
     def _counted_by(self, span: Span | None) -> Compiled:
