@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient
 
 from agents.errors import AgentRunningError
+from agents.http.routes import ROUTES
 from agents.http.service import Loaded
 from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
@@ -165,6 +167,19 @@ async def test_tree_members_probes_and_metrics(client: Client, service: FakeServ
     metrics = await client.get("/metrics")
     assert metrics.content_type == "text/plain"
     assert await metrics.read() == b"elf_build_info 1\n"
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_every_route_of_the_api_refuses_parameters_that_it_does_not_know(
+    client: Client, route: web.RouteDef
+) -> None:
+    path = route.path.format(creator="shop", name="top", agent="web3", source="clicks")
+    answer = await client.request(route.method, path, params={"windw": "1"})
+    if path.startswith("/v1/"):
+        assert answer.status == 400
+        assert "unknown parameter 'windw'; there are " in (await answer.json(content_type=None))["detail"]
+    else:  # monitors add parameters of their own
+        assert answer.status == 200
 
 
 async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> None:
