@@ -9,13 +9,13 @@ import asyncio
 import functools
 import hashlib
 import re
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from aiohttp import web
 
 from agents.changing.changing import Wanted
-from agents.changing.requests import KEEP_MS_MAX
+from agents.changing.requests import KEEP_MS_MAX, Kind
 from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json, Loaded
@@ -87,7 +87,9 @@ async def change_job(request: web.Request) -> web.Response:
     try:
         wanted = msgspec.json.decode(await read_body(request), type=Wanted)
     except _UNREADABLE as error:
-        raise BadRequestError(f"the body is not a change of a job: {error}") from None
+        # The error names a wrong kind of change, or that there is none, and not those that there are.
+        kinds = f"; change is one of {', '.join(get_args(Kind))}" if "change`" in str(error) else ""
+        raise BadRequestError(f"the body is not a change of a job: {error}{kinds}") from None
     return _json(await _service(request).change(creator, name, wanted), status=201)
 
 

@@ -210,7 +210,10 @@ async def test_a_job_is_changed_and_tells_its_versions(client: Client, service: 
     for body in ({"change": "undo"}, {"change": "reset", "more": 1}, {"change": "rollback", "version": -1}, [], {}):
         refused = await client.post("/v1/jobs/shop/top/versions", json=body)
         assert refused.status == 400
-        assert "the body is not a change of a job" in (await refused.json(content_type=None))["detail"]
+        detail = (await refused.json(content_type=None))["detail"]
+        assert "the body is not a change of a job" in detail
+        kinds_missing = body in ({"change": "undo"}, {})
+        assert ("; change is one of update, rollback, reset, pause, resume" in detail) == kinds_missing
     conflict = await client.post("/v1/jobs/shop/top/versions", json={"change": "reset", "expected": 1})
     assert conflict.status == 409
     assert (await client.post("/v1/jobs/shop/none/versions", json={"change": "reset"})).status == 404
