@@ -33,7 +33,8 @@ class JobSpecError(JobError):
         line: 1-based line in the job's SQL or TOML text, or None where no single place is wrong.
         column: 1-based column in that line.
         hint: the nearest valid word or a valid form, shown after the message.
-        option: the option that is wrong beside this query, whose place only the job's file tells; not sent over links.
+        setting: what of the job is wrong beside its query, as `options.retain` or `functions.NAME`; only its file tells
+            the place.
     """
 
     def __init__(
@@ -43,9 +44,9 @@ class JobSpecError(JobError):
         line: int | None = None,
         column: int | None = None,
         hint: str | None = None,
-        option: str | None = None,
+        setting: str | None = None,
     ) -> None:
-        self.message, self.line, self.column, self.hint, self.option = message, line, column, hint, option
+        self.message, self.line, self.column, self.hint, self.setting = message, line, column, hint, setting
         place = f"{line}:{column}: " if line is not None else ""
         super().__init__(place + message + (f" ({hint})" if hint else ""))
 

@@ -167,6 +167,7 @@ async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
     [
         JobSpecError("no such column", line=3, column=8, hint="product"),
         JobSpecError("no FROM"),
+        JobSpecError("not signed", setting="functions.section"),
         JobConflictError("another definition"),
         ExpiredError("no longer retained"),
         UnknownJobError("shop/tip", ["shop/top"]),
@@ -180,7 +181,7 @@ def test_errors_arrive_as_they_left(agent: Agent, error: Exception) -> None:
     with elf.connect(agent.url) as client, pytest.raises(type(error)) as caught:
         client.jobs()
     assert str(caught.value) == str(error)
-    for member in ("line", "column", "hint", "nearest"):
+    for member in ("line", "column", "hint", "nearest", "setting"):
         assert getattr(caught.value, member, None) == getattr(error, member, None)
 
 
