@@ -21,6 +21,10 @@ class ConfigError(ElfError):
     """A setting is wrong or unknown: the operator's fault, raised at start only."""
 
 
+class DamagedError(ElfError):
+    """A file is not what was written into it: nobody's who asks. The text names it."""
+
+
 class JobError(ElfError):
     """A job, or what was asked of it, is wrong: the publisher's fault."""
 
