@@ -60,6 +60,8 @@ class Client:
         self.close()
 
     async def __aenter__(self) -> AsyncClient:
+        if self._async is not None:
+            raise BadRequestError("this client is under `async with` already; elf.connect makes another one")
         self._async = AsyncClient(self._url, self._token, creator=self._creator)
         return self._async
 

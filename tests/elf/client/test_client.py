@@ -289,6 +289,11 @@ async def test_the_blocking_client_is_refused_where_it_gave_another_one(agent: A
             ):
                 call()
         assert await asyncio.to_thread(client.jobs) == await given.jobs()  # a thread of its own may wait
+        with pytest.raises(BadRequestError, match="under `async with` already; elf"):
+            async with client:
+                raise AssertionError("one of the two would never be closed")
+    async with client as given:
+        assert await given.jobs()
     # Notebooks run a loop, too, and use the blocking client; that holds up nobody else.
     assert client.jobs()
     client.close()
