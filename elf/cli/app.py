@@ -48,8 +48,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Answers SQL over the logs of many servers, live, with no cluster. "
     "Install an agent, publish a job by name, query it from anywhere.",
-    epilog="Exit codes: 0 done, 1 no rows or an unexplained difference, 2 wrong usage or job, 69 no agent answers, "
-    "70 a mistake of elf's own, 78 wrong configuration, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 no rows, an unexplained difference, a damaged archive, output not written, "
+    "2 wrong usage or job, 69 no agent answers, 70 a mistake of elf's own, 78 wrong configuration, 130 interrupted.",
 )
 
 
