@@ -21,6 +21,10 @@ class ConfigError(ElfError):
     """A setting is wrong or unknown: the operator's fault, raised at start only."""
 
 
+class DamagedError(ElfError):
+    """A file is not what was written into it: nobody's who asks. The text names it."""
+
+
 class JobError(ElfError):
     """A job, or what was asked of it, is wrong: the publisher's fault."""
 
@@ -33,7 +37,8 @@ class JobSpecError(JobError):
         line: 1-based line in the job's SQL or TOML text, or None where no single place is wrong.
         column: 1-based column in that line.
         hint: the nearest valid word or a valid form, shown after the message.
-        option: the option that is wrong beside this query, whose place only the job's file tells; not sent over links.
+        setting: what of the job is wrong beside its query, as `options.retain` or `functions.NAME`; only its file tells
+            the place.
     """
 
     def __init__(
@@ -43,9 +48,9 @@ class JobSpecError(JobError):
         line: int | None = None,
         column: int | None = None,
         hint: str | None = None,
-        option: str | None = None,
+        setting: str | None = None,
     ) -> None:
-        self.message, self.line, self.column, self.hint, self.option = message, line, column, hint, option
+        self.message, self.line, self.column, self.hint, self.setting = message, line, column, hint, setting
         place = f"{line}:{column}: " if line is not None else ""
         super().__init__(place + message + (f" ({hint})" if hint else ""))
 

@@ -48,6 +48,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     column: int | None = None
     hint: str | None = None
+    setting: str | None = None
     nearest: tuple[str, ...] = ()
 
 
@@ -81,9 +82,9 @@ def reply_of_error(error: ElfError) -> Reply:
     """Wrap an error for the way back."""
     kind = type(error).__name__
     if isinstance(error, JobSpecError):
-        return Reply(
-            failure=Failure(kind=kind, message=error.message, line=error.line, column=error.column, hint=error.hint)
-        )
+        line, column, hint, setting = error.line, error.column, error.hint, error.setting
+        failure = Failure(kind=kind, message=error.message, line=line, column=column, hint=hint, setting=setting)
+        return Reply(failure=failure)
     if isinstance(error, UnknownJobError):
         return Reply(failure=Failure(kind=kind, message=error.name, nearest=error.nearest, hint=error.ended or None))
     if isinstance(error, UnknownAgentError):
@@ -108,7 +109,8 @@ def value_of(body: bytes) -> Any:
         return reply.value
     match failure.kind:
         case "JobSpecError":
-            raise JobSpecError(failure.message, line=failure.line, column=failure.column, hint=failure.hint)
+            line, column, hint, setting = failure.line, failure.column, failure.hint, failure.setting
+            raise JobSpecError(failure.message, line=line, column=column, hint=hint, setting=setting)
         case "UnknownJobError":
             raise UnknownJobError(failure.message, failure.nearest, failure.hint or "")
         case "UnknownAgentError":

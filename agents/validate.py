@@ -166,9 +166,9 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
 
 
 def query_finding(error: JobSpecError, text: str, file: str) -> Finding:
-    """Place an error in a job's file: at the option that it is about, or inside the query, whose lines it counts."""
-    if error.option is not None and not file.endswith(".sql"):
-        place = find_places(text).key(("options", error.option))
+    """Place an error in a job's file: at the setting that it is about, or inside the query, whose lines it counts."""
+    if error.setting is not None and not file.endswith(".sql"):
+        place = find_places(text).key(tuple(error.setting.split(".")))
         return Finding(file, place.line, place.column, _with_hint(error))
     lines, columns = (0, 0) if file.endswith(".sql") else query_place(text)
     line, column = error.line or 1, error.column or 1

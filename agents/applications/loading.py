@@ -17,6 +17,8 @@ from agents.jobs.definition import Definition
 from agents.jobs.places import APPLICATION
 
 GROUP = "elf.applications"
+#: Where a job names its application.
+_SETTING = "options.application"
 _lock = threading.Lock()
 _installed: Found[type[Application]] | None = None
 
@@ -42,9 +44,11 @@ def find_application(name: str) -> type[Application]:
     if name in found.objects:
         return found.objects[name]
     if name in found.refused:
-        raise JobSpecError(f"the application {name!r} that is installed cannot be used: {found.refused[name]}")
+        raise JobSpecError(
+            f"the application {name!r} that is installed cannot be used: {found.refused[name]}", setting=_SETTING
+        )
     words = did_you_mean(nearest(name, found.objects)) or "; none is" * (not found.objects)
-    raise JobSpecError(f"no application {name!r} is installed{words}")
+    raise JobSpecError(f"no application {name!r} is installed{words}", setting=_SETTING)
 
 
 def require_application(definition: Definition) -> None:

@@ -62,6 +62,9 @@ class Simulation:
         job: `creator/name`.
         seed: of delays, and of what `self.elf.rng` gives.
         delay_ms: shortest and longest time that a message takes.
+
+    Raises:
+        ValueError: there is no agent, or none of a name that a method was given.
     """
 
     def __init__(
@@ -86,6 +89,8 @@ class Simulation:
         self._log: list[bytes] = []
         self._kept: bytes | None = None
         names = tuple(agents)
+        if not names:
+            raise ValueError("a simulation has one agent at least, which is the master's, too")
         self._agents = {name: self._make("agent", name) for name in names}
         self._master = self._make("master", names[0])
 
@@ -101,7 +106,7 @@ class Simulation:
 
     def agent(self, name: str) -> Application:
         """Return the instance at an agent."""
-        return _application(self._agents[name])
+        return _application(self._at_agent(name))
 
     def close(
         self,
@@ -160,23 +165,29 @@ class Simulation:
 
     def cut(self, agent: str) -> None:
         """Cut an agent off: it hears nothing, and what is sent to it or by it is lost."""
-        self._agents[agent].away = True
+        self._at_agent(agent).away = True
 
     def heal(self, agent: str) -> None:
         """Let an agent be there again; it catches up with what was multicast."""
-        place = self._agents[agent]
+        place = self._at_agent(agent)
         place.away = False
         self._catch_up(place)
 
     def restart(self, agent: str) -> None:
         """Let an agent begin anew: its instance knows nothing, and what it has heard does not come again."""
-        self._agents[agent] = self._make("agent", agent, self._agents[agent].heard)
+        self._agents[agent] = self._make("agent", agent, self._at_agent(agent).heard)
         self._catch_up(self._agents[agent])
 
     def fail_master(self, agent: str) -> None:
         """Lose the master; that at another agent knows of what this one did only what it has kept."""
+        self._at_agent(agent)
         self.subscribed = set()
         self._master = self._make("master", agent)
+
+    def _at_agent(self, name: str) -> _Place:
+        if name not in self._agents:
+            raise ValueError(f"the simulation has no agent {name!r}; there are {', '.join(self._agents)}")
+        return self._agents[name]
 
     def _make(self, role: Role, agent: str, heard: int = 0) -> _Place:
         rng = random.Random(self._rng.getrandbits(64))

@@ -26,7 +26,7 @@ from typing import TypeVar
 import msgspec
 
 from agents.archive.place import Place
-from agents.errors import ElfError
+from agents.errors import DamagedError, ElfError
 
 HOUR_MS = 3_600_000
 #: What Hive, and so every reader of such trees, takes for a null partition: here, files of events from many hours.
@@ -44,6 +44,10 @@ _MERGED_NAME = re.compile(r".*-\d{10}-m\d+\.parquet")
 
 
 class ArchiveError(ElfError):
+    """An archive cannot be read or written."""
+
+
+class DamagedFileError(ArchiveError, DamagedError):
     """A file of the archive is damaged or is not what its manifest says."""
 
 
@@ -192,24 +196,25 @@ def read_manifest(data: Place) -> FileEntry:
     """Read the manifest of a visible file.
 
     Raises:
-        ArchiveError: it is missing or unreadable.
+        ArchiveError: it is missing or unreadable; a DamagedFileError unless the disk or store refuses to tell.
     """
     try:
         return msgspec.json.decode(manifest_path(data).read_bytes(), type=FileEntry)
     except (OSError, msgspec.DecodeError) as error:
-        raise ArchiveError(f"{data}: its manifest {manifest_path(data).name} cannot be read: {error}") from None
+        kind = DamagedFileError if isinstance(error, FileNotFoundError | msgspec.DecodeError) else ArchiveError
+        raise kind(f"{data}: its manifest {manifest_path(data).name} cannot be read: {error}") from None
 
 
 def check_file(file: ArchivedFile) -> bytes:
     """Compare a file's bytes with its manifest and return them, O(bytes).
 
     Raises:
-        ArchiveError: they differ.
+        DamagedFileError: they differ.
         OSError: the file cannot be read.
     """
     data = file.path.read_bytes()
     if hashlib.sha256(data).hexdigest() != file.entry.sha256:
-        raise ArchiveError(
+        raise DamagedFileError(
             f"{file.path}: its bytes are not those that agent {file.entry.agent} wrote "
             f"(manifest: {file.entry.bytes} bytes, sha256 {file.entry.sha256[:12]}...)"
         )

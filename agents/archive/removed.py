@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from agents.archive.disk import make_folder, replace_durably
-from agents.archive.layout import ArchiveError, safe_name, source_folder
+from agents.archive.layout import ArchiveError, DamagedFileError, safe_name, source_folder
 from agents.archive.place import Place
 
 #: Beyond this, the nearest spans become one, with what lies between them: a record stays small, and pessimistic.
@@ -51,7 +51,8 @@ def read_removed(folder: Place, source: str) -> list[Removed]:
         try:
             records.append(msgspec.json.decode(path.read_bytes(), type=Removed))
         except (OSError, msgspec.DecodeError) as error:
-            raise ArchiveError(f"{path}: the record of removed hours cannot be read: {error}") from None
+            kind = DamagedFileError if isinstance(error, msgspec.DecodeError) else ArchiveError
+            raise kind(f"{path}: the record of removed hours cannot be read: {error}") from None
     return records
 
 

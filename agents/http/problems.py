@@ -74,7 +74,7 @@ def problem_body(error: ElfError) -> Json:
     kind, status = next(((k, s) for cls, k, s in _KINDS if isinstance(error, cls)), ("error", 500))
     match error:
         case JobSpecError():
-            place = {"line": error.line, "column": error.column, "hint": error.hint}
+            place = {"line": error.line, "column": error.column, "hint": error.hint, "setting": error.setting}
             return _body(status, kind, error.message, place)
         case UnknownJobError():
             return _body(status, kind, str(error), {"name": error.name, "nearest": error.nearest, "hint": error.ended})

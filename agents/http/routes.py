@@ -9,13 +9,13 @@ import asyncio
 import functools
 import hashlib
 import re
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from aiohttp import web
 
 from agents.changing.changing import Wanted
-from agents.changing.requests import KEEP_MS_MAX
+from agents.changing.requests import KEEP_MS_MAX, Kind
 from agents.errors import BadRequestError, UnavailableError
 from agents.http.bodies import read_body, require_type
 from agents.http.service import AgentService, Json, Loaded
@@ -87,7 +87,9 @@ async def change_job(request: web.Request) -> web.Response:
     try:
         wanted = msgspec.json.decode(await read_body(request), type=Wanted)
     except _UNREADABLE as error:
-        raise BadRequestError(f"the body is not a change of a job: {error}") from None
+        # The error names a wrong kind of change, or that there is none, and not those that there are.
+        kinds = f"; change is one of {', '.join(get_args(Kind))}" if "change`" in str(error) else ""
+        raise BadRequestError(f"the body is not a change of a job: {error}{kinds}") from None
     return _json(await _service(request).change(creator, name, wanted), status=201)
 
 
@@ -99,14 +101,12 @@ async def leap_over(request: web.Request) -> web.Response:
 async def stop_job(request: web.Request) -> web.Response:
     """DELETE /v1/jobs/{creator}/{name}?keep=."""
     creator, name = _job_names(request)
-    _known_parameters(request, "keep")
     return _json(await _service(request).stop(creator, name, _keep_ms(request.query.get("keep"))))
 
 
 async def show_result(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/result?window=&key=&limit=&require=."""
     creator, name = _job_names(request)
-    _known_parameters(request, "window", "key", "limit", "require")
     require = request.query.get("require")
     if require not in (None, "complete"):
         raise BadRequestError(f"require = {require!r} is not known; write complete, or leave it out")
@@ -142,7 +142,6 @@ async def route_query(request: web.Request) -> web.Response:
 async def stream_results(request: web.Request) -> web.StreamResponse:
     """GET /v1/jobs/{creator}/{name}/stream."""
     creator, name = _job_names(request)
-    _known_parameters(request)
     streams = request.app[STREAMS]
     if len(streams) >= STREAMS_MAX:
         raise UnavailableError(f"{STREAMS_MAX} readers follow results here already; ask another agent or come later")
@@ -176,7 +175,6 @@ async def load_intervals(request: web.Request) -> web.Response:
 async def show_tree(request: web.Request) -> web.Response:
     """GET /v1/jobs/{creator}/{name}/tree?part=."""
     creator, name = _job_names(request)
-    _known_parameters(request, "part")
     part = request.query.get("part", "0")
     if not re.fullmatch(r"[0-9]{1,4}", part):
         raise BadRequestError(f"part = {part!r} is no number of a tree, which count from 0")
@@ -252,12 +250,6 @@ def _job_names(request: web.Request) -> tuple[str, str]:
     return creator, name
 
 
-def _known_parameters(request: web.Request, *known: str) -> None:
-    for parameter in request.query:
-        if parameter not in known:
-            raise BadRequestError(f"unknown parameter {parameter[:100]!r}; there are {', '.join(known) or 'none'}")
-
-
 def _limit(request: web.Request) -> int | None:
     text = request.query.get("limit")
     if text is None:
@@ -293,8 +285,33 @@ def _tag_of(result: Json) -> str:
     return hashlib.sha1(msgspec.json.encode(content), usedforsecurity=False).hexdigest()
 
 
+def _strict(route: web.RouteDef) -> web.RouteDef:
+    """Have a route refuse query parameters that it does not know: a misspelt one would be silently without effect.
+
+    What is not of `/v1` is asked by monitors, some of which add parameters of their own.
+    """
+    if not route.path.startswith("/v1/"):
+        return route
+    handler, known = route.handler, _PARAMETERS.get(route.handler, ())
+
+    @functools.wraps(handler)
+    async def strict(request: web.Request) -> web.StreamResponse:
+        for parameter in request.query:
+            if parameter not in known:
+                raise BadRequestError(f"unknown parameter {parameter[:100]!r}; there are {', '.join(known) or 'none'}")
+        return await handler(request)
+
+    return web.RouteDef(route.method, route.path, strict, route.kwargs)
+
+
+#: What routes take after a question mark; of those that are not here, nothing.
+_PARAMETERS: dict[Any, tuple[str, ...]] = {
+    stop_job: ("keep",),
+    show_result: ("window", "key", "limit", "require"),
+    show_tree: ("part",),
+}
 _JOB = "/v1/jobs/{creator}/{name}"
-ROUTES = (
+_ROUTES = (
     web.post("/v1/jobs", publish),
     web.get("/v1/jobs", list_jobs),
     web.get(_JOB, show_job),
@@ -318,3 +335,4 @@ ROUTES = (
     web.get("/readyz", show_readiness),
     web.get("/metrics", show_metrics),
 )
+ROUTES = tuple(map(_strict, _ROUTES))

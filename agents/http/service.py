@@ -144,7 +144,7 @@ class AgentService(Protocol):
             creator: of the job.
             name: of the job.
             window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.masters.windows` checked it).
-            key: only rows whose first group key has this text; None: all.
+            key: only rows whose first group key is this, as people write it; None: all.
             limit: most rows to return; None: all.
 
         Returns:

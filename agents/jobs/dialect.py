@@ -18,7 +18,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
-from agents.errors import JobSpecError, did_you_mean, nearest
+from agents.errors import ConfigError, JobSpecError, did_you_mean, nearest
 
 #: A query is written by hand; more than this is a mistake or an attack.
 QUERY_BYTES_MAX = 16 * 1024
@@ -46,6 +46,24 @@ class JobSql(Spark):
         FUNCTION_PARSERS: ClassVar = {name: SparkParser.FUNCTION_PARSERS[name] for name in ("CAST", "TRY_CAST")}
         NO_PAREN_FUNCTIONS: ClassVar = {}
         NO_PAREN_FUNCTION_PARSERS: ClassVar = {"CASE": SparkParser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+
+def require_parser() -> None:
+    """Refuse an environment where SQLGlot is compiled: of its parsers then no other can be made, such as ours.
+
+    Raises:
+        ConfigError: at the import of this module already, or an agent would start and could read no job.
+    """
+    try:
+        JobSql().parser()
+    except TypeError as error:
+        raise ConfigError(
+            f"jobs cannot be read with the compiled SQLGlot that is installed here ({error}); `pip uninstall sqlglotc` "
+            "takes its compiled parts out, or install elf into an environment of its own"
+        ) from None
+
+
+require_parser()
 
 
 def parse_statement(text: str) -> exp.Expression:

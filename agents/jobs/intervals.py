@@ -59,13 +59,13 @@ def check_options(definition: Definition, window: Window | None) -> None:
         raise JobSpecError(
             'straggler = "void" drops intervals for everybody, which a result since the job\'s beginning cannot do',
             hint="""group by window(ts, '60 seconds'), or choose "late", "drop" or "mirror\"""",
-            option="straggler",
+            setting="options.straggler",
         )
     if window is not None and options.retain_ms is not None and options.retain_ms < window.size_ms:
         raise JobSpecError(
             f"the option retain ({options.retain_ms} ms) is shorter than the window, of which it would lose the front",
             hint=f"use {window.size_ms} ms or more, or leave it out",
-            option="retain",
+            setting="options.retain",
         )
 
 
@@ -105,7 +105,7 @@ def check_iterating(query: Query, options: Options) -> None:
         raise JobSpecError(
             f"the option retain ({options.retain_ms} ms) is too long for a job that reads its last result",
             hint=f"use {most_ms} ms or less, or leave it out",
-            option="retain",
+            setting="options.retain",
         )
 
 
@@ -130,7 +130,7 @@ def interval_ms_of(definition: Definition, window: Window | None) -> int:
             raise JobSpecError(
                 f"the option emit_every ({every} ms) has to divide {window.slide_ms} ms, after which a window closes",
                 hint=f"use {window.slide_ms // 2} ms, or another divisor, or leave it out",
-                option="emit_every",
+                setting="options.emit_every",
             )
         natural = math.gcd(natural, every)
     if chosen is None:
@@ -154,5 +154,5 @@ def _does_not_divide(interval_ms: int, what: str, natural_ms: int) -> JobSpecErr
     return JobSpecError(
         f"the option interval ({interval_ms} ms) does not divide {what}",
         hint=f"use a divisor of {natural_ms} ms",
-        option="interval",
+        setting="options.interval",
     )

@@ -15,6 +15,7 @@ import polars as pl
 from agents.errors import JobError
 from agents.following import Following
 from agents.jobs.joins import Use
+from agents.jobs.key_texts import with_first_column
 from agents.jobs.plan import Plan
 from agents.joining.completeness import joined_completeness
 from agents.joining.reading import read_by
@@ -111,7 +112,7 @@ class JobResults:
         plan, span = self._masters.master(app).plan, _span(base)
         rows = await asyncio.to_thread(_combine, plan, found, span)
         if key is not None:
-            rows = rows.filter(rows.to_series(0).cast(pl.String) == key)
+            rows = with_first_column(plan, rows, key)
         rows = rows if limit is None else rows.head(limit)
         through_ms = least_through([each.through_ms for each in found])
         result = result_of(plan, span, rows, found[0].label, 0, through_ms, str)

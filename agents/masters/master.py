@@ -23,6 +23,7 @@ from agents.group.commands import Enlisted, Load
 from agents.history.history import History
 from agents.history.labels import Labels
 from agents.history.past import Change
+from agents.jobs.key_texts import with_first_key
 from agents.jobs.plan import Plan
 from agents.jobs.query import Window
 from agents.jobs.versions import Compiled, Version, Versions
@@ -276,11 +277,11 @@ class Master:
 
         Args:
             span: half-open window in event time, whole intervals; None for a cumulative job.
-            key: only PAOs whose first key has this text.
+            key: only PAOs whose first key is this, as people write it.
 
         Raises:
             ExpiredError: the window begins before the oldest pane still retained.
-            JobError: it is not made of whole intervals, or the job reads its last result and has none of it.
+            JobError: it is not of whole intervals, or the job reads its last result and has none, or `key` can be none.
         """
         # All of it: a commit that comes between would let panes expire of which the answer is to be made.
         with self._lock:
@@ -299,8 +300,8 @@ class Master:
             through_ms, edition, by = self.through_ms, self.state.edition, self._counted_by(span)
             gaps = self._gaps_in(span)
         paos, label, awaited = merged
-        if key is not None and by.plan.grouped.keys:
-            paos = paos.filter(pl.col(by.plan.grouped.key_names[0]).cast(pl.String) == key)
+        if key is not None:
+            paos = with_first_key(by.plan, paos, key)
         return Found(paos, label, gaps, through_ms, edition, by, awaited, converged)
 
     def _counted_by(self, span: Span | None) -> Compiled:

@@ -82,7 +82,7 @@ class Gathering:
         Args:
             job: part 0 as far as it is known here; what the masters say counts.
             window: as people write it, or in ms.
-            key: only rows whose first group key has this text.
+            key: only rows whose first group key is this, as people write it.
             limit: most rows.
 
         Raises:

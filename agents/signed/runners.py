@@ -77,19 +77,25 @@ class Trust:
         why = f"{self._who} does not run the functions ({names}) that {creator!r} sends with job {creator}/{job}: "
         known = self.keys.get(creator)
         if known is None:
-            raise JobSpecError(why + self._unlisted.format(creator=creator))
+            raise _refused(functions[0], why + self._unlisted.format(creator=creator))
         for each in functions:
             if not each.signature:
-                raise JobSpecError(why + f"{each.name} is not signed")
+                raise _refused(each, why + f"{each.name} is not signed")
             if each.key != known:
                 signed, trusted = fingerprint(each.key), fingerprint(known)
                 differ = f"{each.name} is signed with key {signed}, and {creator!r} has key {trusted}"
-                raise JobSpecError(why + differ + self._other.format(creator=creator))
+                raise _refused(each, why + differ + self._other.format(creator=creator))
             if not is_signed(creator, job, each):
-                raise JobSpecError(why + f"the signature of {each.name} is wrong: it was altered, or is of another job")
+                raise _refused(
+                    each, why + f"the signature of {each.name} is wrong: it was altered, or is of another job"
+                )
         missing = unsupported()
         if missing is not None:
-            raise JobSpecError(why + missing)
+            raise _refused(functions[0], why + missing)
+
+
+def _refused(function: OwnFunction, why: str) -> JobSpecError:
+    return JobSpecError(why, setting=f"functions.{function.name}")
 
 
 class Runners:
@@ -111,7 +117,7 @@ class Runners:
         if self._trust is not None:
             self._trust.check(creator, job, functions)
         elif (missing := unsupported()) is not None:
-            raise JobSpecError(missing)
+            raise _refused(functions[0], missing)
         key = creator, job, tuple(functions)
         with self._lock:
             runner = self._runners.pop(key, None)

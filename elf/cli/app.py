@@ -16,8 +16,9 @@ from typer.core import TyperGroup
 import elf
 from agents.errors import ElfError
 from elf.cli import agent, applications, backfill, changes, explain, jobs, keys, lab, pipeline, run, verify
-from elf.cli.exits import INTERNAL, INTERRUPTED, exit_code_of
+from elf.cli.exits import INTERNAL, INTERRUPTED, UNWRITTEN, exit_code_of
 from elf.cli.output import say
+from elf.cli.stdout import OutputError, discard_output, finish_output, guard_output
 
 DEBUG_VARIABLE = "ELF_DEBUG"
 
@@ -35,8 +36,8 @@ class ElfGroup(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
-            # The reader (head, less) has seen enough; point stdout elsewhere so that Python's last flush is quiet.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # The reader (head, less) has seen enough.
+            discard_output()
             raise typer.Exit(0) from None
 
 
@@ -47,8 +48,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Answers SQL over the logs of many servers, live, with no cluster. "
     "Install an agent, publish a job by name, query it from anywhere.",
-    epilog="Exit codes: 0 done, 1 no rows or an unexplained difference, 2 wrong usage or job, 69 no agent answers, "
-    "70 a mistake of elf's own, 78 wrong configuration, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 no rows, an unexplained difference, a damaged archive, output not written, "
+    "2 wrong usage or job, 69 no agent answers, 70 a mistake of elf's own, 78 wrong configuration, 130 interrupted.",
 )
 
 
@@ -73,12 +74,18 @@ for _module in (agent, keys, jobs, changes, applications, explain, run, verify, 
 
 def main() -> None:
     """Run the command line; a mistake of ours is one sentence too, unless ELF_DEBUG asks for the traceback."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A terminal that cannot show a character is shown its number.
-            stream.reconfigure(errors="backslashreplace")
+    guard_output()
+    if isinstance(sys.stderr, io.TextIOWrapper):
+        sys.stderr.reconfigure(errors="backslashreplace")
     try:
-        app(prog_name="elf")
+        try:
+            app(prog_name="elf")
+        finally:
+            finish_output()
+    except OutputError as error:
+        say(f"elf: {error}")
+        discard_output()
+        sys.exit(UNWRITTEN)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

@@ -48,7 +48,7 @@ def update(
         if file is None:
             _show(name, client.update(name, query=query, options=changes, expected=expected), as_json)
             return
-        with explained(file):
+        with explained(file, alone=key is None):
             _refuse_another(name, file)
             _show(name, client.update(name, file, expected=expected, key=key), as_json)
 

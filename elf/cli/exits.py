@@ -3,7 +3,8 @@
 | code | meaning |
 |---|---|
 | 0 | done; for `query`, there are rows; for `verify`, both sides agree, or labels account for what differs |
-| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final |
+| 1 | `query`: no rows; `run`: no line is an event; `verify`: cells differ and no label says why, or nothing is final;
+|   | any command: its output could not be written, or a file of an archive is damaged |
 | 2 | the command line, or a job, is wrong (also: no such job) |
 | 69 | no agent answers, or it cannot answer now, or not completely as required, or has no answer yet: try again later |
 | 70 | elf made a mistake: please report it |
@@ -13,11 +14,21 @@
 
 from __future__ import annotations
 
-from agents.errors import EXIT_CONFIG, EXIT_USAGE, ConfigError, ElfError, IncompleteError, UnavailableError
+from agents.errors import (
+    EXIT_CONFIG,
+    EXIT_USAGE,
+    ConfigError,
+    DamagedError,
+    ElfError,
+    IncompleteError,
+    UnavailableError,
+)
 
 OK = 0
 DIFFERS = 1
 NO_RESULT = 1
+UNWRITTEN = 1
+DAMAGED = 1
 USAGE = EXIT_USAGE
 UNAVAILABLE = 69
 INTERNAL = 70
@@ -32,4 +43,6 @@ def exit_code_of(error: ElfError) -> int:
             return UNAVAILABLE
         case ConfigError():
             return CONFIG
+        case DamagedError():
+            return DAMAGED
     return USAGE

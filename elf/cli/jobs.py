@@ -42,7 +42,7 @@ def publish(
     as_json: AsJson = False,
 ) -> None:
     """Publish a job; every agent that has its source joins in."""
-    with connect(agent, token_file) as client, explained(file):
+    with connect(agent, token_file) as client, explained(file, alone=key is None):
         job = client.publish(file, name=name, creator=creator, key=key)
     if wants_json(as_json):
         print_json(job)

@@ -37,11 +37,15 @@ def read_text(file: Path) -> str:
 
 
 @contextmanager
-def explained(file: Path) -> Iterator[None]:
+def explained(file: Path, *, alone: bool = False) -> Iterator[None]:
     """Say FILE:LINE:COLUMN for what is wrong with a job file, and end the command.
 
     Mistakes that can be found here come first, for their places count in the file; what only an agent knows (columns,
-    types) is about the query, and its place counts from the query's first line.
+    types) is about the query, and its place counts from the query's first line; or about a setting that it names.
+
+    Args:
+        file: the job file.
+        alone: it goes to an agent as it is, without the files of functions beside it.
     """
     try:
         yield
@@ -49,7 +53,7 @@ def explained(file: Path) -> Iterator[None]:
         from agents.validate import check_job, query_finding
 
         text = read_text(file)
-        found = check_job(text, str(file)) or check_job(text, str(file), alone=True)
+        found = check_job(text, str(file)) or (check_job(text, str(file), alone=True) if alone else ())
         for finding in found or (query_finding(error, text, str(file)),):
             say(str(finding))
         raise typer.Exit(USAGE) from None

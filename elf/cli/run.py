@@ -31,7 +31,10 @@ def run(
     time: Annotated[str, typer.Option(metavar="FIELD", help="JSON field with the event time.")] = "ts",
     as_json: AsJson = False,
 ) -> None:
-    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything."""
+    """Run a job once over files and print its rows; no agent, no cluster. Exit code 1 if no line came to anything.
+
+    Lines are read as they are: no agent's settings count, so nothing is redacted as a source's privacy has it.
+    """
     from agents.sources.allocation import keep_freed_memory, loading
 
     with loading():

@@ -20,7 +20,11 @@ def verify(
     name: JobName,
     archive: Archives,
     window: Annotated[
-        list[str] | None, typer.Option(metavar="START/END", help="Window to verify, or latest; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="WINDOW",
+            help="latest (if nothing is said), START/END (ISO-8601 or epoch ms), or a length: 300s; repeatable.",
+        ),
     ] = None,
     since: Annotated[
         str | None,

@@ -119,7 +119,7 @@ class AsyncClient:
         Args:
             name: `name` or `creator/name`.
             window: `latest`, `START/END` (ISO-8601 or epoch ms), a length such as `300s`, or another result's window.
-            key: only rows whose first group key is this.
+            key: only rows whose first group key is this; a JobError if it can be none of its type.
             limit: most rows to return.
             require: `complete` for a result of a closed window that lacks nothing, or none at all.
 

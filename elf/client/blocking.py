@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from agents.errors import BadRequestError
 from agents.result import Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.problems import DEFAULT_URL
@@ -59,6 +60,8 @@ class Client:
         self.close()
 
     async def __aenter__(self) -> AsyncClient:
+        if self._async is not None:
+            raise BadRequestError("this client is under `async with` already; elf.connect makes another one")
         self._async = AsyncClient(self._url, self._token, creator=self._creator)
         return self._async
 
@@ -66,7 +69,8 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._async is not None:
-            await self._async.close()
+            inner, self._async = self._async, None
+            await inner.close()
 
     def close(self) -> None:
         """Close the connections and end the thread; the client may be used again afterwards."""
@@ -114,6 +118,10 @@ class Client:
 
     def watch(self, name: str, *, until: Until = None) -> Iterator[Result]:
         """Follow a job; see `AsyncClient.watch`."""
+        self._refuse_among_coroutines()
+        return self._watch(name, until)
+
+    def _watch(self, name: str, until: Until) -> Iterator[Result]:
         results = self._client().watch(name, until=until)
         try:
             while (result := self._wait(lambda _: _next(results))) is not None:
@@ -215,11 +223,29 @@ class Client:
                 _open.add(self)
             return self._inner
 
+    def _refuse_among_coroutines(self) -> None:
+        """Refuse a call inside of the `async with` that gave another client: it would keep the event loop waiting.
+
+        Raises:
+            BadRequestError: the caller's fault.
+        """
+        if self._async is None:
+            return
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # another thread, which may wait
+            return
+        raise BadRequestError(
+            "this client is the blocking one; under `async with` use the one that it gives: "
+            "`async with elf.connect(...) as client`, then `await client.query(...)`"
+        )
+
     async def _make(self) -> AsyncClient:
         return AsyncClient(self._url, self._token, creator=self._creator)
 
     def _wait(self, call: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
         """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns."""
+        self._refuse_among_coroutines()
         client = self._client()
         assert self._loop is not None, "a client has a loop"
         return _Call(lambda: call(client)).run(self._loop)

@@ -35,6 +35,7 @@ class Problem(msgspec.Struct, frozen=True):
     hint: str | None = None
     line: int | None = None
     column: int | None = None
+    setting: str | None = None
     name: str = ""
     nearest: list[str] = []
 
@@ -67,7 +68,8 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
         case "agent-running":
             return AgentRunningError(detail)
         case "job-spec":
-            return JobSpecError(detail, line=problem.line, column=problem.column, hint=problem.hint)
+            line, column, hint, setting = problem.line, problem.column, problem.hint, problem.setting
+            return JobSpecError(detail, line=line, column=column, hint=hint, setting=setting)
         case "job-conflict":
             return JobConflictError(detail)
         case "expired":

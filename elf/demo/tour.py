@@ -167,7 +167,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the click streams (default 1)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long (default: at Ctrl-C)")
     args = parser.parse_args()
-    if args.window % args.slide or min(args.window, args.slide, args.agents) < 1 or args.rate <= 0:
+    if min(args.window, args.slide, args.agents) < 1 or args.window % args.slide or args.rate <= 0:
         parser.error("--window must be a multiple of --slide, and all figures positive")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="elf-demo-"))
     shop = Servers(folder, args.agents, args.rate, args.seed)

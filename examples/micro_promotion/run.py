@@ -16,6 +16,7 @@ import time
 from aiohttp import web
 
 import elf
+from elf.demo.arguments import rate, whole_seconds
 from elf.demo.servers import Servers, until_stopped
 from examples.micro_promotion.shop import COUPONS, all_prices, make_shop
 
@@ -53,8 +54,8 @@ async def main() -> None:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m examples.micro_promotion.run", description=__doc__
     )
-    parser.add_argument("--window", type=int, default=10, help="seconds (default 10; the paper's is 300)")
-    parser.add_argument("--rate", type=float, default=200, help="events per second and server (default 200)")
+    parser.add_argument("--window", type=whole_seconds(), default=10, help="seconds (default 10; the paper's is 300)")
+    parser.add_argument("--rate", type=rate, default=200, help="events per second and server (default 200)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elf-shop-", ignore_cleanup_errors=True) as folder:

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import elf
+from elf.demo.arguments import rate, whole_seconds
 from elf.demo.packages import install
 from elf.demo.servers import Servers, until_stopped
 
@@ -50,11 +51,15 @@ async def main() -> None:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m examples.product_bundling.run", description=__doc__
     )
-    parser.add_argument("--window", type=int, default=10, help="seconds (default 10; the job file's is 300)")
-    parser.add_argument("--slide", type=int, default=5, help="seconds (default 5; the job file's is 30)")
-    parser.add_argument("--rate", type=float, default=50, help="orders per second and server (default 50)")
+    parser.add_argument(
+        "--window", type=whole_seconds(), default=10, help="seconds (default 10; the job file's is 300)"
+    )
+    parser.add_argument("--slide", type=whole_seconds(), default=5, help="seconds (default 5; the job file's is 30)")
+    parser.add_argument("--rate", type=rate, default=50, help="orders per second and server (default 50)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long")
     args = parser.parse_args()
+    if args.window % args.slide:
+        parser.error(f"--window {args.window} is no multiple of --slide {args.slide}; use one")
     with tempfile.TemporaryDirectory(prefix="elf-bundling-", ignore_cleanup_errors=True) as name:
         folder = pathlib.Path(name)
         install(folder, FOLDER)

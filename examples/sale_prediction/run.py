@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import elf
+from elf.demo.arguments import rate, whole_seconds
 from elf.demo.packages import install
 from elf.demo.servers import Servers, until_stopped
 
@@ -22,6 +23,8 @@ PACKAGES = [EXAMPLES / "product_bundling", EXAMPLES / "sale_prediction"]
 JOBS = [EXAMPLES / name / "job.toml" for name in ("micro_promotion", "product_bundling", "sale_prediction")]
 WRITERS = {"clicks": "elf.demo.clicks", "orders": "examples.product_bundling.orders"}
 SERVERS = 3
+#: How often there is a new window of orders; those of clicks, which are joined with them, end with one.
+SLIDE_S = 5
 
 
 async def show(servers: Servers, window_s: int) -> None:
@@ -30,7 +33,11 @@ async def show(servers: Servers, window_s: int) -> None:
     await servers.wait_together()
     async with elf.connect(servers.urls[0]) as client, elf.connect(servers.urls[2]) as other:
         for path in JOBS:
-            text = path.read_text().replace("300 seconds", f"{window_s} seconds").replace("30 seconds", "5 seconds")
+            text = (
+                path.read_text()
+                .replace("300 seconds", f"{window_s} seconds")
+                .replace("30 seconds", f"{SLIDE_S} seconds")
+            )
             job = await client.publish(text=text)
             print(f"{job.key} is published", flush=True)
         print(f"predictions follow each window of {window_s} s, some 8 s after its end", flush=True)
@@ -60,8 +67,10 @@ async def main() -> None:
     parser = argparse.ArgumentParser(
         allow_abbrev=False, prog="python -m examples.sale_prediction.run", description=__doc__
     )
-    parser.add_argument("--window", type=int, default=10, help="seconds, a multiple of 5 (default 10)")
-    parser.add_argument("--rate", type=float, default=200, help="clicks, and orders, a second and server (default 200)")
+    parser.add_argument(
+        "--window", type=whole_seconds(SLIDE_S), default=10, help=f"seconds, a multiple of {SLIDE_S} (default 10)"
+    )
+    parser.add_argument("--rate", type=rate, default=200, help="clicks, and orders, a second and server (default 200)")
     parser.add_argument("--seconds", type=float, help="end by itself after so long")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elf-prediction-", ignore_cleanup_errors=True) as name:

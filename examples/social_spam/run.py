@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import elf
+from elf.demo.arguments import rate
 from elf.demo.servers import Servers, until_stopped
 from examples.social_spam.hunt import JOB, hunt
 
@@ -42,7 +43,7 @@ def _elf(*arguments: str) -> None:
 async def main() -> None:
     """Run to the end, or until Ctrl-C."""
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="python -m examples.social_spam.run", description=__doc__)
-    parser.add_argument("--rate", type=float, default=200, help="posts per second and server (default 200)")
+    parser.add_argument("--rate", type=rate, default=200, help="posts per second and server (default 200)")
     parser.add_argument("--no-verify", action="store_true", help="leave Spark out")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="elf-spam-", ignore_cleanup_errors=True) as folder:

@@ -31,6 +31,7 @@ ROWS = [{"user": f"u{number % 50_000}", "n": number % 97, "cents": number * 31 %
     "error",
     [
         JobSpecError("unknown word", line=3, column=7, hint="did you mean 'count'?"),
+        JobSpecError("no application 'x' is installed", setting="options.application"),
         UnknownJobError("shop/x", ["shop/y"]),
         UnknownJobError("shop/x", ["shop/y"], "it was stopped for good"),
         StoppedError("resume it"),
@@ -46,7 +47,8 @@ def test_errors_arrive_as_they_were_raised(error: ElfError) -> None:
     with pytest.raises(type(error)) as failure:
         value_of(encode_reply(reply_of_error(error)))
     assert str(failure.value) == str(error)
-    assert getattr(failure.value, "nearest", None) == getattr(error, "nearest", None)
+    for member in ("nearest", "setting"):
+        assert getattr(failure.value, member, None) == getattr(error, member, None)
 
 
 @pytest.mark.parametrize("error", [FunctionError("the function f fails: no"), ApplicationError("on_start failed: no")])

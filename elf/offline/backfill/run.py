@@ -30,6 +30,7 @@ from elf.offline.backfill.panes import hand_over, read_frames
 from elf.offline.backfill.passes import Pass, cut_passes, in_order
 from elf.offline.backfill.ready import reaches_of, wait_ready
 from elf.offline.backfill.states import state_frames
+from elf.offline.damaged import naming_damages
 from elf.offline.events import find_files, read_events
 from elf.offline.progress import Steps
 from elf.offline.session import OfflineError, in_one_sentence, open_session
@@ -118,7 +119,7 @@ def run_backfill(
 
         def compute(each: Pass) -> tuple[list[Intervals], int]:
             spark.sparkContext.addJobTag(tag)
-            with in_one_sentence():
+            with naming_damages(each.files), in_one_sentence():
                 computed = _compute(spark, plan, job, each, Path(folder) / str(each.begin))
             return list(loader.pack(computed, each.begin, each.end - 1)), computed.height
 

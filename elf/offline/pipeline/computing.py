@@ -13,6 +13,7 @@ import numpy as np
 
 from agents.archive.layout import ArchivedFile
 from agents.errors import JobSpecError
+from elf.offline.damaged import naming_damages
 from elf.offline.events import quoted, read_events
 from elf.offline.grid import START, Grid
 from elf.offline.pipeline.due import Pass
@@ -83,7 +84,8 @@ class SparkCompute:
             self._spark = open_session(self._master, self._conf)
         # What Polars and DuckDB read as times with a zone, and Spark as TIMESTAMP.
         self._spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-        with in_one_sentence(), self._steps.computing(self._spark, sum(file.entry.rows for file in files)):
+        reading = self._steps.computing(self._spark, sum(file.entry.rows for file in files))
+        with naming_damages(files), in_one_sentence(), reading:
             rows = self._rows(files, columns, chosen, now_ms)
             writer = rows.write.option("maxRecordsPerFile", 0).option("compression", "zstd")
             if chosen.grid is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from agents.archive.evolution import common_types
-from agents.archive.layout import LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError
+from agents.archive.layout import LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError, DamagedFileError
 from agents.archive.place import Place
 from agents.archive.reading import hours_in
 from agents.archive.removed import Span, join_spans
@@ -278,7 +278,8 @@ def _times(file: ArchivedFile) -> list[Span]:
     try:
         return hours_in(file.path)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise ArchiveError(f"{file.path} cannot be read: {error}") from None
+        kind = ArchiveError if isinstance(error, OSError) else DamagedFileError
+        raise kind(f"{file.path} cannot be read: {error}") from None
 
 
 def _overlaps(file: ArchivedFile, chosen: Pass) -> bool:

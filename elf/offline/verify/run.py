@@ -59,7 +59,7 @@ def run_verify(
     Args:
         client: asks the agent.
         name: the job's name, or `creator/name`.
-        windows: `latest`, or START/END; not asked for with `since`.
+        windows: `latest`, START/END or a length such as `300s`; not asked for with `since`.
         archives: archive folders, of all agents.
         master: Spark's master.
         since: all closed windows since then, see `windows_since`.

@@ -56,8 +56,9 @@ def test_an_installed_application_is_found_and_others_are_named(
         "none": "cannot be used: apps_module:Nothing cannot be imported",
         "bundlin": "no application 'bundlin' is installed; did you mean 'bundling'",
     }.items():
-        with pytest.raises(JobSpecError, match=why):
+        with pytest.raises(JobSpecError, match=why) as caught:
             loading.find_application(name)
+        assert caught.value.setting == "options.application"
 
 
 def test_where_none_is_installed_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,6 +116,19 @@ def test_other_jobs_answer_as_the_test_says() -> None:
     assert simulation.subscribed == {"shop/other"}
 
 
+@pytest.mark.parametrize("call", ["agent", "cut", "heal", "restart", "fail_master"])
+def test_an_agent_that_there_is_not_is_refused_with_those_that_there_are(call: str) -> None:
+    simulation = elf.Simulation(Counter, ["web1", "web2"])
+    with pytest.raises(ValueError, match="the simulation has no agent 'web3'; there are web1, web2"):
+        getattr(simulation, call)("web3")
+    assert simulation.subscribed == {"shop/other"}  # the master has not changed
+
+
+def test_a_simulation_has_an_agent_for_the_master() -> None:
+    with pytest.raises(ValueError, match="one agent at least"):
+        elf.Simulation(Counter, [])
+
+
 class Failing(elf.Application):
     def on_result(self, result: elf.Result) -> None:
         assert result.completeness.complete, result.completeness.missing

@@ -25,6 +25,7 @@ ERRORS = [
     (UnknownJobError("shop/tip", ["shop/top"]), 404, "unknown-job", {"nearest": ["shop/top"], "name": "shop/tip"}),
     (JobSpecError("no column x", line=2, column=5, hint="y"), 422, "job-spec", {"line": 2, "column": 5, "hint": "y"}),
     (JobSpecError("no FROM"), 422, "job-spec", {}),
+    (JobSpecError("no such", setting="options.application"), 422, "job-spec", {"setting": "options.application"}),
     (JobConflictError("other definition"), 409, "job-conflict", {}),
     (ExpiredError("no longer retained"), 410, "expired", {}),
     (UnavailableError("master is away"), 503, "unavailable", {}),

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient
 
 from agents.errors import AgentRunningError
+from agents.http.routes import ROUTES
 from agents.http.service import Loaded
 from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
@@ -167,6 +169,19 @@ async def test_tree_members_probes_and_metrics(client: Client, service: FakeServ
     assert await metrics.read() == b"elf_build_info 1\n"
 
 
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_every_route_of_the_api_refuses_parameters_that_it_does_not_know(
+    client: Client, route: web.RouteDef
+) -> None:
+    path = route.path.format(creator="shop", name="top", agent="web3", source="clicks")
+    answer = await client.request(route.method, path, params={"windw": "1"})
+    if path.startswith("/v1/"):
+        assert answer.status == 400
+        assert "unknown parameter 'windw'; there are " in (await answer.json(content_type=None))["detail"]
+    else:  # monitors add parameters of their own
+        assert answer.status == 200
+
+
 async def test_ingest_plain_and_gzip(client: Client, service: FakeService) -> None:
     lines = b'{"a":1}\n{"a":2}'
     plain = await client.post("/v1/ingest/clicks", data=lines, headers={"Content-Type": "application/x-ndjson"})
@@ -195,7 +210,10 @@ async def test_a_job_is_changed_and_tells_its_versions(client: Client, service: 
     for body in ({"change": "undo"}, {"change": "reset", "more": 1}, {"change": "rollback", "version": -1}, [], {}):
         refused = await client.post("/v1/jobs/shop/top/versions", json=body)
         assert refused.status == 400
-        assert "the body is not a change of a job" in (await refused.json(content_type=None))["detail"]
+        detail = (await refused.json(content_type=None))["detail"]
+        assert "the body is not a change of a job" in detail
+        kinds_missing = body in ({"change": "undo"}, {})
+        assert ("; change is one of update, rollback, reset, pause, resume" in detail) == kinds_missing
     conflict = await client.post("/v1/jobs/shop/top/versions", json={"change": "reset", "expected": 1})
     assert conflict.status == 409
     assert (await client.post("/v1/jobs/shop/none/versions", json={"change": "reset"})).status == 404

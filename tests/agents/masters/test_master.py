@@ -92,6 +92,15 @@ def test_the_latest_window_is_the_last_closed_one(store: Panes) -> None:
     assert root.master.news(-1, 0, 9)[0] == [Span(-2_000, 2_000), Span(0, 4_000)]
 
 
+def test_a_key_that_can_be_none_is_refused(store: Panes) -> None:
+    query = "SELECT cents, count(*) AS n FROM clicks GROUP BY cents, window(ts, '4 seconds', '2 seconds')"
+    root = Root(store, plan_of(query))
+    root.commit(1, [(0, "a")])
+    assert root.ask(Span(0, 4_000), key="01")["rows"] == [{"cents": 1, "n": 1}]
+    with pytest.raises(JobError, match=r"the first group key, cents, holds whole numbers \(BIGINT\), and 'a' is none"):
+        root.ask(Span(0, 4_000), key="a")
+
+
 def test_a_missing_agent_is_named_until_its_data_comes(store: Panes) -> None:
     root = Root(store)
     root.commit(0, [(0, "a")], missing=("w2",))

@@ -72,8 +72,9 @@ async def test_what_no_agent_trusts_is_refused_where_it_is_published(tmp_path: P
             (signed(text_of("sections", creator="other")), "list no key of 'other'"),
             (good.replace('name = "sections"', 'name = "others"'), "the signature of section is wrong"),
         ):
-            with pytest.raises(JobSpecError, match=f"this agent does not run the functions .*{why}"):
+            with pytest.raises(JobSpecError, match=f"this agent does not run the functions .*{why}") as caught:
                 await publish(agent, text)
+            assert caught.value.setting == "functions.section"
         assert agent.catalogue.running() == []
     finally:
         await agent.stop()

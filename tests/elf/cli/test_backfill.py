@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from agents.archive.layout import DamagedFileError
 from elf.cli.app import app
 from elf.offline.backfill.run import Backfill
 from elf.offline.progress import Steps
@@ -77,3 +78,13 @@ def test_mistakes_are_one_sentence(
     refused = run(*arguments, "--conf", "executor.memory=2g")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "'executor.memory=2g' is no setting of Spark; write it like spark.executor.memory=4g" in refused.stderr
+
+
+def test_a_damaged_archive_is_no_wrong_usage(agent: Agent, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: Any, **__: Any) -> Backfill:
+        raise DamagedFileError("a/x.parquet: its bytes are not those that agent web1 wrote")
+
+    monkeypatch.setattr("elf.offline.backfill.run.run_backfill", refuse)
+    result = run("backfill", "top", "--archive", tmp_path, "--agent", agent.url)
+    said = "elf: a/x.parquet: its bytes are not those that agent web1 wrote\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", said)

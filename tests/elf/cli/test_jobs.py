@@ -166,6 +166,43 @@ def test_publish_points_into_the_file(agent: Agent, tmp_path: Path) -> None:
     assert f"{file}:3:" in run(agent, "publish", file).stderr
 
 
+OWN = """name = "a"
+query = '''
+SELECT section(path) AS s, count(*) AS n FROM clicks GROUP BY section(path)
+'''
+[options]
+lateness = "1s"
+application = "best"
+[functions.section]
+args = ["STRING"]
+returns = "STRING"
+file = "section.py"
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "place"),
+    [
+        (JobSpecError("no application 'best' is installed", setting="options.application"), "7:1"),
+        (JobSpecError("this agent does not run them", setting="functions.section"), "8:2"),
+        (JobSpecError("the job is too wide", setting="options.trees"), "5:2"),
+        (JobSpecError("source 'clicks' has no column 'path'", line=1, column=16), "3:16"),
+    ],
+)
+def test_publish_points_at_what_the_agent_refuses(
+    agent: Agent, tmp_path: Path, error: JobSpecError, place: str
+) -> None:
+    file, key = tmp_path / "job.toml", tmp_path / "shop.key"
+    file.write_text(OWN)
+    (tmp_path / "section.py").write_text("def section(path):\n    return path\n")
+    key.write_text("ab" * 32)
+    agent.service.fail = error
+    result = run(agent, "publish", file, "--key", key)
+    assert (result.exit_code, result.stderr) == (2, f"{file}:{place}: {error.message}\n")
+    # Without the key the file of its function stays behind, which an agent cannot tell of a line of the query.
+    assert f"{file}:11:1: functions.section is not signed" in run(agent, "publish", file).stderr
+
+
 def test_watch_in_a_pipe_is_a_line_per_result(agent: Agent) -> None:
     sender = threading.Thread(target=agent.send, args=(make_result(), make_result(end_ms=90_000), None))
     sender.start()

@@ -7,6 +7,7 @@ import os
 import pty
 import resource
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -103,6 +104,29 @@ def test_a_reader_that_leaves_is_no_error(agent: Agent) -> None:
     assert process.wait(20) == 0
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["query", "top"], ["query", "missing-of-top"]])
+def test_output_that_cannot_be_written_is_said(agent: Agent, arguments: list[str], unbuffered: str) -> None:
+    # More than a buffer: what is written directly is not tried again by the last flush.
+    agent.service.result_of["shop", "top"] = make_result(rows=[{"product": "x" * 1000, "clicks": 1}] * 1000)
+    env = environment(ELF_AGENT=agent.url, PYTHONUNBUFFERED=unbuffered)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([*ELF, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=env)
+    if arguments[-1] == "missing-of-top":  # has nothing to write, and its own error
+        assert (done.returncode, "there is no job" in done.stderr) == (2, True)
+        return
+    said = "elf: the output could not be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_output_that_nobody_takes_is_no_error(agent: Agent) -> None:
+    command = f"exec {shlex.join([*ELF, 'query', 'top'])} >&-"
+    done = subprocess.run(
+        command, shell=True, stderr=subprocess.PIPE, check=False, env=environment(ELF_AGENT=agent.url)
+    )
+    assert (done.returncode, b"internal error" in done.stderr) == (0, False)
 
 
 def test_ctrl_c_ends_a_watch_quietly(agent: Agent) -> None:

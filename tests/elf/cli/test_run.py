@@ -82,3 +82,22 @@ def test_run_explains_mistakes(folder: Path, query: str, arguments: list[str], c
     result = run("run", "--once", "--input", folder / "a.log", *arguments, file)
     assert (result.exit_code, said in result.stderr) == (code, True), result.stderr
     assert result.stdout == ""
+
+
+def test_help_says_that_nothing_is_redacted(tmp_path: Path) -> None:
+    assert "nothing is redacted as a source's privacy has it" in " ".join(run("run", "--help").stdout.split())
+    (tmp_path / "job.sql").write_text("SELECT path, count(*) AS n FROM log GROUP BY path")
+    (tmp_path / "a.log").write_text('{"ts": 1795589180000, "path": "/a?token=abc"}\n')
+    assert "token=abc" in run("run", "--input", tmp_path / "a.log", tmp_path / "job.sql").stdout
+
+
+def test_a_mistake_beside_a_function_in_a_file_is_told_and_not_its_lack_of_a_signature(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text(
+        'name = "a"\nquery = "SELECT f(path) AS p, sum(nope) AS n FROM log GROUP BY f(path)"\n'
+        '[functions.f]\nargs = ["STRING"]\nreturns = "STRING"\nfile = "f.py"\n'
+    )
+    (tmp_path / "f.py").write_text("def f(path):\n    return path\n")
+    (tmp_path / "a.log").write_text('{"ts": 1795589180000, "path": "/a"}\n')
+    result = run("run", "--input", tmp_path / "a.log", job)
+    assert result.exit_code == 2 and "nope" in result.stderr and "not signed" not in result.stderr

@@ -66,6 +66,11 @@ def test_verify_exits_with_0_where_labels_explain_all(
     assert said["counts"] == {"windows": 1, "agreed": 0, "skipped": 0, "differences": 1, "unexplained": 0}
 
 
+def test_help_shows_the_forms_of_a_window() -> None:
+    shown = " ".join(run("verify", "--help").stdout.replace("│", " ").split())
+    assert all(form in shown for form in ("latest (if nothing is said)", "START/END (ISO-8601 or epoch ms)", "300s"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -167,6 +167,7 @@ async def test_a_watch_survives_a_broken_connection(agent: Agent) -> None:
     [
         JobSpecError("no such column", line=3, column=8, hint="product"),
         JobSpecError("no FROM"),
+        JobSpecError("not signed", setting="functions.section"),
         JobConflictError("another definition"),
         ExpiredError("no longer retained"),
         UnknownJobError("shop/tip", ["shop/top"]),
@@ -180,7 +181,7 @@ def test_errors_arrive_as_they_left(agent: Agent, error: Exception) -> None:
     with elf.connect(agent.url) as client, pytest.raises(type(error)) as caught:
         client.jobs()
     assert str(caught.value) == str(error)
-    for member in ("line", "column", "hint", "nearest"):
+    for member in ("line", "column", "hint", "nearest", "setting"):
         assert getattr(caught.value, member, None) == getattr(error, member, None)
 
 
@@ -276,6 +277,26 @@ def test_a_client_that_nobody_closes_ends_quietly(agent: Agent) -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().isdigit() and done.stderr == ""
+
+
+async def test_the_blocking_client_is_refused_where_it_gave_another_one(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    async with client as given:
+        assert await given.jobs()
+        for call in (client.jobs, lambda: client.watch("top"), lambda: client.query("top")):
+            with pytest.raises(
+                BadRequestError, match=r"blocking one; .* `async with elf\.connect\(\.\.\.\) as client`"
+            ):
+                call()
+        assert await asyncio.to_thread(client.jobs) == await given.jobs()  # a thread of its own may wait
+        with pytest.raises(BadRequestError, match="under `async with` already; elf"):
+            async with client:
+                raise AssertionError("one of the two would never be closed")
+    async with client as given:
+        assert await given.jobs()
+    # Notebooks run a loop, too, and use the blocking client; that holds up nobody else.
+    assert client.jobs()
+    client.close()
 
 
 async def test_a_closed_client_says_so(agent: Agent) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from agents.archive.archive import Archive
 from agents.archive.keeper import Keeper
-from agents.archive.layout import ArchivedFile
+from agents.archive.layout import MIXED, ArchivedFile, DamagedFileError
 from agents.archive.merging import GRACE_MS, QUIET_MS
 from agents.archive.reading import read_archive
 from agents.damages import Damages
@@ -290,6 +290,14 @@ def test_events_of_many_years_touch_their_own_hours(world: World) -> None:
     done = world.run()
     assert len(world.table) == 2 * 51
     assert sum(one.windows for one in done) < 6 * 55
+
+
+def test_a_damaged_file_of_events_of_many_hours_is_named(world: World) -> None:
+    world.log([24 * 60 * day for day in range(-3_000, 0, 50)])
+    (damaged,) = (path for path in (world.folder / "a1").rglob("*.parquet") if MIXED in str(path))
+    damaged.write_bytes(b"x" * 1_000)
+    with pytest.raises(DamagedFileError, match=f"^{damaged} cannot be read: "):
+        world.run()
 
 
 def test_a_column_that_nobody_has_is_named(world: World) -> None:
