@@ -33,8 +33,9 @@ from agents.group.commands import Command, Turn
 from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
+from agents.identity import Doubles, settle_identity
 from agents.intake.intake import Intake
-from agents.intake.source_setup import archive_folder, make_pump, open_mirror
+from agents.intake.source_setup import make_pump, open_keeper, open_mirror
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
 from agents.own_sources import OwnSources
@@ -80,7 +81,9 @@ class Agent:
 
     def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
         self.config, self.now_ms = config, clock or Clock()
+        self._since_ms = self.now_ms()
         self.database = Database(pathlib.Path(config.agent.data) / "state.db")
+        settle_identity(self.database)
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
         self.functions = Runners(Trust(config.functions.trusted), lambda *failed: self._giving_up.note(*failed))
@@ -105,6 +108,9 @@ class Agent:
         self._checkpoints = Checkpoints(self.database)
         self._background = Background()
         self._spawn = self._background.spawn
+        self.doubles = Doubles(
+            self.database, self.introduce, self.node.ask, self._introduce_again, self.intakes, self._spawn
+        )
         self.sides = Sides(
             self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
         )
@@ -155,6 +161,7 @@ class Agent:
             name=self.config.agent.name or address,
             address=address,
             sources=tuple(sorted(self.config.sources)),
+            since_ms=self._since_ms,
         )
 
     def known_sources(self) -> set[str]:
@@ -176,13 +183,18 @@ class Agent:
                 pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot), self.node.congested
             )
         await self.node.start()
+        await self.doubles.check()
         self.copies.restore()
         self.holder.restore()
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
         self._reigns.restored()
-        self._keep_archive()
+        # The intakes' archives have recovered.
+        self.keeper = open_keeper(self.config, self.agent_id, self.now_ms, self.database.damages)
+        for keeping in (self.keeper, self.mirror):
+            if keeping is not None:
+                self._spawn(keeping.run())
         self._spawn(self._join())
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
@@ -251,9 +263,11 @@ class Agent:
             self._reigns.on_record(job)
             if job.definition.source in self.intakes:
                 self._spawn(self.attachments.follow(job))
-        if self.catalogue.is_gone(self.agent_id) and record.key == member_record(self.introduce(), 0).key:
-            # Somebody took us for gone.
-            self._introduce_to(app, record.version + 1)
+        if record.key == member_record(self.introduce(), 0).key:
+            if self.catalogue.is_gone(self.agent_id):
+                # Somebody took us for gone.
+                self._introduce_to(app, record.version + 1)
+            self.doubles.heed(record)
 
     def _on_decided(self, app: bytes, command: Command | None) -> None:
         """A copy of ours has applied a command, or has begun or ceased to lead."""
@@ -326,23 +340,6 @@ class Agent:
 
     # Own work.
 
-    def _keep_archive(self) -> None:
-        """Bound the archive from now on; the intakes' archives have recovered."""
-        archive, folder = self.config.archive, archive_folder(self.config)
-        if folder is not None:
-            self.keeper = Keeper(
-                folder,
-                self.agent_id,
-                self.intakes,
-                archive.retain_ms,
-                archive.bytes_max or None,
-                self.now_ms,
-                self.database.damages,
-            )
-            self._spawn(self.keeper.run())
-        if self.mirror is not None:
-            self._spawn(self.mirror.run())
-
     async def _join(self) -> None:
         if self.joined:
             # Nobody to join through; but the last run may have known others.
@@ -390,6 +387,10 @@ class Agent:
         except (msgspec.DecodeError, ElfError, ValueError) as error:
             log.error("control record %s of an earlier run cannot be used here: %s", record.key, error)
             return None
+
+    def _introduce_again(self) -> None:
+        for source in self.intakes:
+            self._introduce_to(source_id(source))
 
     def _introduce_to(self, tree: bytes, version: int = 0) -> None:
         """Tell the agents of a source that we are one of them; after whatever is said of us there."""

@@ -121,6 +121,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     #: An operator has said that it is gone for good; it says otherwise itself if it comes back.
     gone: bool = False
+    #: When it was started, in ms since 1970 by its clock.
+    since_ms: int = 0
 
     def __post_init__(self) -> None:
         check_address(self.address)

@@ -28,12 +28,15 @@ async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -
     token = read_token(config.api.token_file)
     agent = Agent(config)
     try:
+        agent.doubles.on_refusal = stopping.set
         await agent.start()
         app = make_app(Service(agent), token=token, request_bytes_max=config.api.request_bytes_max)
         async with serve(app, config.api.bind) as url:
             if ready is not None:
                 ready(url)
             await stopping.wait()
+        if agent.doubles.refusal is not None:
+            raise agent.doubles.refusal
     finally:
         await agent.stop()
 

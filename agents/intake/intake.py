@@ -111,6 +111,10 @@ class Intake:
         await self._in_thread(lambda: self.pump.change(tree, versions))
         self._wake.set()
 
+    async def doubt(self, since_ms: int) -> None:
+        """Label all results from a time on as lacking lines."""
+        await self._in_thread(lambda: self.pump.doubt(since_ms))
+
     async def settle(self, tree: bytes, verdict: Verdict) -> None:
         """Pass a verdict on to the worker; one that we were missing from is durable when this returns.
 

@@ -219,6 +219,10 @@ class Pump:
         """Queue a verdict for the next checkpoint, from any thread; the future is done once that is durable."""
         return self._verdicts.put(tree, verdict)
 
+    def doubt(self, since_ms: int) -> None:
+        """Label all results from a time on: what was sent of this source may not be what was counted."""
+        self.workers.note_gap(since_ms, self._now_ms())
+
     def step(self) -> bool:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
         self._refuse_half_done()

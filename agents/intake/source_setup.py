@@ -7,13 +7,15 @@ import hashlib
 import logging
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agents.archive.archive import Archive
+from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.archive.remote import StoreError, open_url
 from agents.clock import Clock
 from agents.config import AgentConfig, SourceConfig
+from agents.damages import Damages
 from agents.errors import ConfigError
 from agents.intake.pump import Pump
 from agents.intake.push import PushLog
@@ -98,6 +100,14 @@ def archive_folder(config: AgentConfig) -> pathlib.Path | None:
     if not config.archive.enabled:
         return None
     return pathlib.Path(config.archive.path) if config.archive.path else pathlib.Path(config.agent.data) / "archive"
+
+
+def open_keeper(config: AgentConfig, agent: str, now_ms: Callable[[], int], damages: Damages) -> Keeper | None:
+    """Make what looks after the archive of an agent's sources; None if it has none."""
+    archive, folder = config.archive, archive_folder(config)
+    if folder is None:
+        return None
+    return Keeper(folder, agent, config.sources, archive.retain_ms, archive.bytes_max or None, now_ms, damages)
 
 
 def open_mirror(config: AgentConfig, agent_id: str) -> Mirror | None:

@@ -145,6 +145,23 @@ class Database:
         row = self._sql.execute("SELECT * FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(verified(row, f"{key} in {self.path}")[1])
 
+    def recall(self, key: str) -> str | None:
+        """Return what was to be remembered under a name."""
+        with self._turns.turn():
+            return self._meta(key)
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep a value under a name."""
+        with self.transaction() as sql:
+            _put(sql, key, value)
+
+    def begin_anew(self) -> None:
+        """Take another identity, with all that is here."""
+        self.agent_id = secrets.token_hex(8)
+        # The mark first: a file whose mark is another agent's takes that one for lost, and nobody knows this one yet.
+        self._mark.write(self.agent_id, self._transactions)
+        self.remember("agent_id", self.agent_id)
+
     def settle_doubts(self) -> None:
         """Forget `uncertain_before_ms`, once every master has noted it."""
         with self.transaction() as sql:
