@@ -24,6 +24,7 @@ from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.signed.runners import Runners
 from agents.sources.counters import Counters
+from agents.sources.families import matched_files, why_no_log
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
@@ -226,7 +227,10 @@ def _expand(inputs: Sequence[str]) -> list[str]:
     """Resolve globs; every one must match, or a typing error would look like an empty result."""
     files: dict[str, None] = {}
     for pattern in inputs:
-        found = sorted(glob.glob(pattern, recursive=True))
+        if reason := why_no_log(pattern):
+            raise JobError(f"{pattern}: {reason}")
+        # What is named and not matched may be a device: /dev/null is empty.
+        found = sorted(matched_files(pattern)) if glob.has_magic(pattern) else glob.glob(pattern)
         if not found:
             raise JobError(f"no file matches {pattern!r}")
         files |= dict.fromkeys(found)
