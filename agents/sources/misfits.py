@@ -20,9 +20,9 @@ NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 class Misfits:
     """Judges whether a source's lines are nearly all rejected: nine of ten; until again half of them are events.
 
-    Lines that the pre-filter skipped are taken for good ones of a source that had events: nobody looked at them, but the
-    format was right once, and lines that look alike are rejected as well as skipped. If it never had one, they tell
-    nothing: of lines in a wrong format, too, the pre-filter skips those without its texts.
+    Lines that the pre-filter skipped are taken for good ones if the source had events: nobody looked at them, but the
+    format was right once. If it never had one, they tell nothing: of lines in a wrong format, too, the pre-filter skips
+    those without its texts.
 
     Args:
         had_events: any line of the source was ever an event. If none was, the first lines are judged however few.
