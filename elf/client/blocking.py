@@ -46,7 +46,8 @@ class Client:
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
         self._url, self._token, self._creator = url, token, creator
-        self._start_lock = threading.Lock()
+        # A watch that nobody has any more is ended wherever its memory is freed, maybe by a thread that holds the lock.
+        self._start_lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._inner: AsyncClient | None = None
@@ -77,14 +78,19 @@ class Client:
         """
         with self._start_lock:
             loop, inner = self._loop, self._inner
-            if loop is None or inner is None or self._thread is None:
+            if loop is None or inner is None:
                 return
             _Call[None]().run(lambda call: call.begin(loop, lambda: _end(inner)))
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
-            loop.close()
-            self._loop = self._thread = self._inner = None
+            self._stop()
             _open.discard(self)
+
+    def _stop(self) -> None:
+        """End the thread, on whose loop nothing is under way."""
+        assert self._loop is not None and self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._thread = self._inner = None
 
     def publish(
         self,
@@ -127,8 +133,10 @@ class Client:
             while (result := self._wait(lambda _: _next(results), client)) is not None:
                 yield result
         finally:
-            with contextlib.suppress(_ClosedError):  # the stream was closed with it
-                self._wait(lambda _: results.aclose(), client)
+            # Freed on the loop's own thread, which must not wait for itself, the stream is closed by the loop.
+            if threading.current_thread() is not self._thread:
+                with contextlib.suppress(_ClosedError):  # the stream was closed with it
+                    self._wait(lambda _: results.aclose(), client)
 
     def feedback(self, name: str) -> Result:
         """Return the newest result that has come to this very agent, of a job with `feedback`."""
@@ -218,7 +226,11 @@ class Client:
             loop = self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=loop.run_forever, name="elf-client", daemon=True)
             self._thread.start()
-            self._inner = _Call[AsyncClient]().run(lambda call: call.begin(loop, self._make))
+            try:
+                self._inner = _Call[AsyncClient]().run(lambda call: call.begin(loop, self._make))
+            except BaseException:
+                self._stop()
+                raise
             _open.add(self)
         return self._inner
 

@@ -327,6 +327,48 @@ def test_closing_a_client_ends_the_calls_of_other_threads(kind: str) -> None:
     assert set(threading.enumerate()) <= before
 
 
+def test_a_watch_that_is_freed_while_its_client_is_closed_holds_nobody_up(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    results = client.watch("shop/top")
+    sender = threading.Thread(target=agent.send, args=(make_result(),))
+    sender.start()
+    next(results)
+    sender.join()
+
+    def close() -> None:
+        nonlocal results
+        with client._start_lock:
+            del results
+        client.close()
+
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_watch_may_be_freed_by_the_thread_of_its_loop(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        results = client.watch("shop/top")
+        sender = threading.Thread(target=agent.send, args=(make_result(),))
+        sender.start()
+        next(results)
+        sender.join()
+        assert client._loop is not None
+        client._loop.call_soon_threadsafe(results.close)  # type: ignore[attr-defined]
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(60)
+        assert client.jobs(), "and the client goes on"
+
+
+def test_a_client_that_cannot_be_made_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    client = elf.connect("web1")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="'web1' is not an agent's URL"):
+            client.jobs()
+    assert set(threading.enumerate()) <= before
+
+
 def test_a_client_may_be_closed_while_others_use_it(agent: Agent) -> None:
     client = elf.connect(agent.url)
     answers: list[object] = []
