@@ -33,7 +33,7 @@ from agents.group.commands import Command, Turn
 from agents.group.copies import Copies
 from agents.group.fetching import Fetcher, Pages
 from agents.group.reigns import JOB_KEY, Reigns
-from agents.identity import Doubles, settle_identity
+from agents.identity import Doubles, open_state
 from agents.intake.intake import Intake
 from agents.intake.source_setup import make_pump, open_keeper, open_mirror
 from agents.joining.results import JobResults
@@ -51,7 +51,6 @@ from agents.signed.giving_up import GivingUp
 from agents.signed.runners import Runners, Trust
 from agents.store.checkpoints import Checkpoints
 from agents.store.controls import Controls
-from agents.store.database import Database
 from agents.store.groups import GroupLogs
 from agents.store.held import HeldCopies
 from agents.store.panes import Panes
@@ -82,8 +81,7 @@ class Agent:
     def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
         self.config, self.now_ms = config, clock or Clock()
         self._since_ms = self.now_ms()
-        self.database = Database(pathlib.Path(config.agent.data) / "state.db")
-        settle_identity(self.database)
+        self.database = open_state(pathlib.Path(config.agent.data))
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
         self.functions = Runners(Trust(config.functions.trusted), lambda *failed: self._giving_up.note(*failed))
@@ -108,9 +106,7 @@ class Agent:
         self._checkpoints = Checkpoints(self.database)
         self._background = Background()
         self._spawn = self._background.spawn
-        self.doubles = Doubles(
-            self.database, self.introduce, self.node.ask, self._introduce_again, self.intakes, self._spawn
-        )
+        self.doubles = Doubles(self.database, self.introduce, self.node, self._reintroduce, self.intakes, self._spawn)
         self.sides = Sides(
             self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
         )
@@ -388,7 +384,7 @@ class Agent:
             log.error("control record %s of an earlier run cannot be used here: %s", record.key, error)
             return None
 
-    def _introduce_again(self) -> None:
+    def _reintroduce(self) -> None:
         for source in self.intakes:
             self._introduce_to(source_id(source))
 

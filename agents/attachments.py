@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -89,7 +90,8 @@ class Attachments:
         self._partaking = partaking
         #: Taking over what an agent whose disk is lost has left at its neighbours.
         self.succession = Succession(agent_id, node, intakes, catalogue, checkpoints, self._enlist)
-        self._locks: dict[bytes, asyncio.Lock] = {}
+        #: Job, or source, -> lock, for as long as somebody holds it or waits for it.
+        self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         #: Job -> tree of the publication worked on.
         self._trees: dict[bytes, bytes] = {}
         #: Since when a source waits for the masters of all its jobs before its first line is read.

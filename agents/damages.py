@@ -7,9 +7,9 @@ import logging
 
 log = logging.getLogger(__name__)
 
-#: The state file as a whole and its mark, rows of a master's past, control records, files of the archive, copies
-#: of other agents' data.
-KINDS = ("state", "mark", "label", "pane", "total", "merged", "record", "archive", "copy")
+#: The state file as a whole and its mark, control records, files of the archive, copies of other agents' data.
+#: Rows of a master's past have kinds of their own (`agents.store.panes.Kind`).
+KINDS = ("state", "mark", "record", "archive", "copy")
 
 
 class Damages:

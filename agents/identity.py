@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pathlib
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -25,7 +26,7 @@ from agents.store.database import Database
 from overlay.contract import Record
 from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError
-from overlay.ids import Contact
+from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: How long another agent has to answer, and how often it is asked while it runs.
@@ -42,8 +43,18 @@ _TOLD = (
 )
 
 
-def settle_identity(database: Database) -> None:
-    """Give an agent that has told nobody anything yet another identity if its folder is not where it was."""
+def open_state(data: pathlib.Path) -> Database:
+    """Open an agent's state; if it lies elsewhere than it did, and has told nobody anything yet, as that of another."""
+    database = Database(data / "state.db")
+    try:
+        _settle_identity(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _settle_identity(database: Database) -> None:
     folder = database.path.parent.resolve()
     place = f"{socket.gethostname()} {folder} {folder.stat().st_ino}"
     known = database.recall(PLACE)
@@ -69,7 +80,7 @@ class Doubles:
     Args:
         database: remembers where it was seen last.
         me: says who this agent is.
-        ask: asks another agent.
+        node: the overlay.
         announce: lets all agents of its sources know again who this agent is.
         intakes: its sources.
         spawn: begins work beside.
@@ -79,12 +90,12 @@ class Doubles:
         self,
         database: Database,
         me: Callable[[], Member],
-        ask: Callable[[Contact, bytes, int], Awaitable[bytes]],
+        node: OverlayNode,
         announce: Callable[[], None],
         intakes: Mapping[str, Intake],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self._database, self._me, self._ask, self._announce = database, me, ask, announce
+        self._database, self._me, self._node, self._announce = database, me, node, announce
         self._intakes, self._spawn = intakes, spawn
         #: Why this agent may not go on, once that is so; and who is told then.
         self.refusal: ConfigError | None = None
@@ -133,7 +144,7 @@ class Doubles:
     async def _find(self, address: str) -> Member | None:
         """Return the agent of this identity at an address, if it runs there."""
         try:
-            answer = await self._ask(contact_at(address), encode(Introduce()), ANSWER_MS)
+            answer = await self._node.ask(contact_at(address), encode(Introduce()), ANSWER_MS)
             member = msgspec.convert(value_of(answer), Member)
         except (OverlayError, ElfError, msgspec.ValidationError, ValueError):
             return None

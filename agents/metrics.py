@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from agents.damages import KINDS as DAMAGE_KINDS
+from agents.damages import KINDS, Damages
+from agents.store.panes import Kind
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from agents.archive.mirror import Mirror
 
 _ENDS = ("parsed", "rejected", "filtered", "shed")
+
+
+def damages_by_kind(damages: Damages) -> dict[str, int]:
+    """Return how often each kind was found, also those that were not, so that alarms see them rise from 0."""
+    return dict.fromkeys([*KINDS, *(kind.word for kind in Kind)], 0) | dict(damages.counts)
 
 
 class _AgentCollector(Collector):
@@ -36,8 +42,8 @@ class _AgentCollector(Collector):
             overlay.add_metric([kind], count)
         yield overlay
         damaged = CounterMetricFamily("elf_damaged", "Damage found on this agent's disk since start", labels=["kind"])
-        for kind in DAMAGE_KINDS:
-            damaged.add_metric([kind], self._agent.database.damages.counts[kind])
+        for kind, count in damages_by_kind(self._agent.database.damages).items():
+            damaged.add_metric([kind], count)
         yield damaged
         ahead_s = self._agent.now_ms.ahead_ms() / 1000
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)

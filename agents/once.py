@@ -15,7 +15,7 @@ import polars as pl
 
 from agents.errors import JobError, did_you_mean, nearest
 from agents.intake.gathering import Gathered, Gathering, events_of
-from agents.intake.poison import insert_whatever
+from agents.intake.poison import insert_whatever, parse_whatever
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
 from agents.jobs.iterating import check_size
@@ -24,6 +24,7 @@ from agents.jobs.query import columns_read
 from agents.jobs.types import SqlType
 from agents.signed.runners import Runners
 from agents.sources.counters import Counters
+from agents.sources.families import matched_files, why_no_log
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
 from agents.sources.lines import LINE_BYTES_MAX
@@ -50,7 +51,7 @@ class Outcome:
     files: int
     #: The first rejected line, cut, and why; None when there was none.
     rejected: tuple[bytes, str] | None = None
-    #: What would be right, if all lines were rejected.
+    #: What would be right, if all lines were rejected, or those that the pre-filter skipped would have been.
     advice: str | None = None
     #: Events left out, because the job's expressions or functions fail on them.
     failed: int = 0
@@ -109,7 +110,9 @@ def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
         events = events_of(parts)
         if events.height:
             failed += insert_whatever(taker, events)
-    said = None if rejected is None or counters.parsed else advice(parser, *rejected)
+    said = None
+    if rejected is not None and not counters.parsed and not (counters.filtered and _any_event(parser, files)):
+        said = advice(parser, *rejected)
     return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
 
 
@@ -226,7 +229,10 @@ def _expand(inputs: Sequence[str]) -> list[str]:
     """Resolve globs; every one must match, or a typing error would look like an empty result."""
     files: dict[str, None] = {}
     for pattern in inputs:
-        found = sorted(glob.glob(pattern, recursive=True))
+        if reason := why_no_log(pattern):
+            raise JobError(f"{pattern}: {reason}")
+        # What is named and not matched may be a device: /dev/null is empty.
+        found = sorted(matched_files(pattern)) if glob.has_magic(pattern) else glob.glob(pattern)
         if not found:
             raise JobError(f"no file matches {pattern!r}")
         files |= dict.fromkeys(found)
@@ -255,6 +261,13 @@ def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
                 yield held + b"\n"
     except OSError as error:
         raise JobError(f"{file}: {error.strerror or error}") from None
+
+
+def _any_event(parser: Format, files: Sequence[str]) -> bool:
+    """Whether any of the first lines of any file is an event, which the pre-filter may have skipped unparsed."""
+    fronts = (next(_chunks(file, SAMPLE_BYTES), b"") for file in files)
+    parts = (part for front in fronts if front for part in parse_whatever(parser, parser.keep(front), {}))
+    return any(part.counters.parsed for part in parts)
 
 
 def _sample(files: Sequence[str]) -> bytes:

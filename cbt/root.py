@@ -112,8 +112,11 @@ class RootBuffer:
         return Rows(words, order, states)
 
     def clear(self) -> None:
-        """Forget the rows, keep the memory."""
+        """Forget the rows; keep the memory of numbers, of which the next ones need as much."""
         self._rows = 0
+        for state in self._states:
+            if isinstance(state, list):
+                state.clear()
 
     def replace(self, parts: Sequence[Rows]) -> None:
         """Hold these rows instead."""

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from elf.agent_url import DEFAULT_URL
+
 if TYPE_CHECKING:
     from agents.applications.declaring import Answer, Application
     from agents.applications.simulated import Simulation
@@ -86,7 +88,7 @@ __all__ = [
 ]
 
 
-def connect(url: str = "http://127.0.0.1:4260", token: str | None = None, *, creator: str | None = None) -> Client:
+def connect(url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> Client:
     """Return a client of the agent at `url`; nothing is sent yet.
 
     Works alone, under `with` (blocking) and under `async with` (asynchronous).

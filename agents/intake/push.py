@@ -13,6 +13,7 @@ import os
 import pathlib
 import threading
 
+from agents.archive.disk import sync_folders
 from agents.errors import ConfigError, UnavailableError
 
 #: A fully read spool beyond this size is removed; the next push begins a new file.
@@ -35,6 +36,8 @@ class PushLog:
         #: Pushes that could not be made durable and whose callers have not been told yet.
         self._refused: set[int] = set()
         self._syncing = False
+        #: Whose name is known to be durable.
+        self._named: int | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._descriptor = self._open(path)
@@ -82,6 +85,7 @@ class PushLog:
             fresh.replace(self.path)
             os.close(self._descriptor)
             self._descriptor, self._bytes, self._durable_bytes = descriptor, 0, 0
+            self._named = None  # its number may be an earlier one's
 
     def close(self) -> None:
         """Close the file."""
@@ -125,9 +129,14 @@ class PushLog:
 
     def _sync(self) -> None:
         with self._lock:
-            upto, size, descriptor = self._appended, self._bytes, os.dup(self._descriptor)
+            upto, size, current = self._appended, self._bytes, self._descriptor
+            descriptor = os.dup(current)
         try:
             os.fdatasync(descriptor)
+            if self._named != current:
+                # Of a file without a durable name a power failure leaves nothing, or the one that had the name before.
+                sync_folders([self.path.parent, self.path.parent.parent])
+                self._named = current
         except BaseException:
             # A second sync might succeed and mean nothing: the kernel reports a failure once and drops the pages.
             with self._lock:

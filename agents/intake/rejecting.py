@@ -70,14 +70,15 @@ class Rejecting:
         except OSError as error:
             # A sample for people; the counters have every line. The chunk's events must not go with it.
             log.error("source %s: rejected lines cannot be kept: %s", self._source, error)
-        is_other = self._misfits.note(parsed.counters.parsed, parsed.counters.rejected)
+        lines = parsed.counters
+        is_other = self._misfits.note(lines.parsed, lines.rejected, lines.filtered)
         if is_other and self._misfits.prevail:
             self.trouble = self._described(stream)
             log.warning("source %s: %s; results lack these lines, and say so", self._source, self.trouble)
         elif is_other:
             self.trouble, self._noted_ms = None, 0
             log.warning("source %s: most of its lines are events again", self._source)
-        if self.trouble is None or not parsed.counters.rejected:
+        if self.trouble is None or not lines.rejected:
             return None
         if not self._noted_ms or self._is_earlier(newest_ms):
             since_ms = self._since_ms = newest_ms

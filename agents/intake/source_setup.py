@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import logging
@@ -22,8 +23,10 @@ from agents.intake.push import PushLog
 from agents.jobs.types import SqlType
 from agents.masters.results import Json
 from agents.privacy.redaction import Redactor
+from agents.sources.families import live_paths, matched_files
 from agents.sources.format import Format, make_format
 from agents.sources.inference import infer_columns
+from agents.sources.readers import look_at, open_reader
 from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints
@@ -50,11 +53,14 @@ def make_pump(
         ConfigError: the format or a column type is not one of ours.
     """
     format = source_format(name, source)
-    if source.path and not glob.glob(source.path, recursive=True):
+    _, unmatched, unreadable = live_paths([source.path] if source.path else [])
+    for path in unmatched:
         # A web server may begin its log only now; a path that is wrong would show with the first job only.
         log.warning(
-            "source %s: there is no file %s yet; it is looked for as long as a job reads the source", name, source.path
+            "source %s: there is no file %s yet; it is looked for as long as a job reads the source", name, path
         )
+    for path, reason in unreadable.items():
+        log.warning("source %s: %s can be no log: %s", name, path, reason)
     push = PushLog(data / "push" / f"{name}.log")
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
@@ -164,16 +170,25 @@ def describe_columns(name: str, source: SourceConfig, push_log: pathlib.Path, na
 
 def _sample(patterns: Iterable[str]) -> bytes:
     """Return the last whole lines of the newest file that has any."""
-    found = {path for pattern in patterns if pattern for path in glob.glob(pattern, recursive=True)}
-    paths = [pathlib.Path(path) for path in found if not path.endswith(".gz")]
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(max(0, size - SAMPLE_BYTES))
-            tail = file.read(SAMPLE_BYTES)
-        if size > SAMPLE_BYTES:
-            tail = tail[tail.find(b"\n") + 1 :]
-        lines = tail[: tail.rfind(b"\n") + 1]
-        if lines:
-            return lines
+    found = {path for pattern in patterns if pattern for path in matched_files(pattern)}
+    files = []
+    # Any of them may be rotated away meanwhile, or be out of reach; the others tell the columns as well.
+    for path in found:
+        with contextlib.suppress(OSError):
+            files += [] if path.endswith(".gz") else [look_at(path)]
+    for file in sorted(files, key=lambda file: file.mtime_ns, reverse=True):
+        with contextlib.suppress(OSError):
+            lines = _last_lines(file.path)
+            if lines:
+                return lines
     return b""
+
+
+def _last_lines(path: str) -> bytes:
+    """Return the last whole lines of a file; raises OSError where it cannot be read."""
+    with contextlib.closing(open_reader(path)) as reader:
+        size = os.fstat(reader.fd).st_size
+        tail = reader.read_at(max(0, size - SAMPLE_BYTES), SAMPLE_BYTES)
+    if size > SAMPLE_BYTES:
+        tail = tail[tail.find(b"\n") + 1 :]
+    return tail[: tail.rfind(b"\n") + 1]

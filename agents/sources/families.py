@@ -3,41 +3,84 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
+import stat
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from agents.sources import rotation
 from agents.sources.readers import look_at
 from agents.sources.rotation import Seen
 
 
-def live_paths(patterns: Sequence[str]) -> tuple[dict[str, set[str]], list[str]]:
-    """Return the live path of each family with the paths that patterns match in it, and patterns that match nothing."""
+class Matched(NamedTuple):
+    """What patterns match.
+
+    Attributes:
+        families: the live path of each family, with the paths that are matched in it.
+        unmatched: patterns that match nothing.
+        unreadable: path -> why what a pattern names, and not just matches, can be no log.
+    """
+
+    families: dict[str, set[str]]
+    unmatched: list[str]
+    unreadable: dict[str, str]
+
+
+def live_paths(patterns: Sequence[str]) -> Matched:
+    """Return the logs that patterns match."""
     matched: set[str] = set()
     unmatched = []
+    named: set[str] = set()
     for pattern in patterns:
-        found = glob.glob(pattern, recursive=True)
-        if not found:
+        if glob.has_magic(pattern):
+            found = matched_files(pattern)
+            matched.update(found)
+            is_there = bool(found)
+        else:
+            named.add(pattern)
+            is_there = os.path.lexists(pattern)
+        if not is_there:
             unmatched.append(pattern)
-        matched.update(found if glob.has_magic(pattern) else [pattern])
     # An escaped path has magic, but only ever matches one name, which may not exist yet.
-    matched.update(path for pattern in patterns if (path := _unescaped(pattern)))
+    named.update(path for pattern in patterns if (path := _unescaped(pattern)))
+    matched |= named
     families: dict[str, set[str]] = {}
     for path in matched:
         families.setdefault(rotation.live_of(path, matched) or path, set()).add(path)
-    return families, unmatched
+    return Matched(families, unmatched, {path: reason for path in named if (reason := why_no_log(path))})
+
+
+def matched_files(pattern: str) -> list[str]:
+    """Return the regular files that a glob matches, and links to such.
+
+    What else it matches is no log: a folder beside the logs, or a FIFO, which others write to for somebody else.
+    """
+    return [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+
+
+def why_no_log(path: str) -> str | None:
+    """Say why what is at a path can be no log; None if it can be one, or is not there."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return None
+    if stat.S_ISDIR(mode):
+        return os.strerror(errno.EISDIR)
+    return "a pipe or a socket, not a file" if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
 
 
 def family_on_disk(live: str) -> list[Seen]:
-    """Return the files of a family that exist now, oldest first."""
+    """Return the regular files of a family that exist now, oldest first."""
     folder, _, name = live.rpartition("/")
     files = []
     with contextlib.suppress(OSError), os.scandir(folder or "/") as entries:
         for entry in entries:
             if entry.name == name or rotation.is_rotated_name(entry.name, name):
                 with contextlib.suppress(OSError):
-                    files.append(look_at(entry.path))
+                    files += [look_at(entry.path)] if entry.is_file() else []
     return rotation.oldest_first(files, live)
 
 

@@ -20,6 +20,10 @@ NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 class Misfits:
     """Judges whether a source's lines are nearly all rejected: nine of ten; until again half of them are events.
 
+    Lines that the pre-filter skipped are taken for good ones if the source had events: nobody looked at them, but the
+    format was right once. If it never had one, they tell nothing: of lines in a wrong format, too, the pre-filter skips
+    those without its texts.
+
     Args:
         had_events: any line of the source was ever an event. If none was, the first lines are judged however few.
     """
@@ -31,9 +35,9 @@ class Misfits:
         self._had_events = had_events
         self._lines = self._rejected = 0
 
-    def note(self, parsed: int, rejected: int) -> bool:
+    def note(self, parsed: int, rejected: int, filtered: int = 0) -> bool:
         """Take note of lines that follow those before; return whether the judgement is another now."""
-        self._lines += parsed + rejected
+        self._lines += parsed + rejected + (filtered if self._had_events or parsed else 0)
         self._rejected += rejected
         if self._lines < self._enough():
             return False

@@ -38,7 +38,8 @@ def open_reader(path: str) -> Reader:
     Raises:
         OSError: it cannot be opened.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    # Without waiting: if the file was replaced by a FIFO, an open would wait for a writer, maybe for ever.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     return GzipReader(fd) if path.endswith(".gz") else PlainReader(fd)
 
 

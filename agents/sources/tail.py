@@ -253,7 +253,7 @@ class Tail:
         self._looks += 1
         stalled = not first and self._now_ms() - self._looked_ms >= STALLED_MS
         self._looked_ms = self._now_ms()
-        lives, self._unmatched = live_paths(self._patterns)
+        lives, self._unmatched, unreadable = live_paths(self._patterns)
         disks = {live: family_on_disk(live) for live in sorted(lives)}
         found = {seen.key for disk in disks.values() for seen in disk}
         self._forget(found)
@@ -281,7 +281,7 @@ class Tail:
                     self._notice(self._files[seen.key], seen, rotated=seen.path != live)
             families[live] = removed + [self._files[seen.key] for seen in disk if seen.key in self._files]
         self._families = families
-        self.errors = {path: reason for path, reason in self.errors.items() if os.path.exists(path)}
+        self.errors = {path: why for path, why in self.errors.items() if os.path.exists(path)} | unreadable
         if first:
             for place in self._gone:
                 if not place.done:

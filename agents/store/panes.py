@@ -40,6 +40,11 @@ class Kind(enum.IntEnum):
     #: The result that all later ones of a job follow from which reads its last one (`agents.masters.chain`).
     LAST = 7
 
+    @property
+    def word(self) -> str:
+        """What its blocks are called where they are damaged."""
+        return self.name.lower()
+
 
 Place = tuple[Kind, int]
 #: What is made of panes.
@@ -127,12 +132,12 @@ class Panes:
             row = sql.execute(query, (app, kind, interval)).fetchone()
         if row is None or not is_whole(row):
             self.note(kind, interval)
-            raise DamagedError(f"the {kind.name.lower()} of interval {interval} is damaged")
+            raise DamagedError(f"the {kind.word} of interval {interval} is damaged")
         return bytes(row[3])
 
     def note(self, kind: Kind, interval: int) -> None:
         """Count a damaged block and say what it means."""
-        what = kind.name.lower()
+        what = kind.word
         meaning = "it is made anew" if kind in MADE else "windows over it say that something is missing"
         where = self._database.path
         self._database.damages.note(what, f"{where}: the {what} of interval {interval} is damaged: {meaning}")

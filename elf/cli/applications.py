@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from agents.errors import BadRequestError
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.output import console, print_json, result_table, wants_json
 
 _PANEL = "Jobs"
 
 
 def feedback(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+    name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
     """Show what has come back to this very agent: a job's newest result, or what its application has published."""
     with connect(agent, token_file) as client:
@@ -29,7 +30,7 @@ def feedback(
 def route(
     name: JobName,
     query: Annotated[str, typer.Argument(metavar="JSON", help="""The query, such as '"tetris"' or '{"n": 3}'.""")],
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
     """Ask a job's application; prints its answer as JSON."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.output import print_json, printable, say, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
 
@@ -29,7 +30,7 @@ def backfill(
     ] = None,
     master: SparkMaster = HERE,
     conf: SparkConf = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agents.errors import BadRequestError, JobError
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
-from elf.cli.mistakes import explained, read_text
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
+from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, say, table_of, wants_json
+from elf.job_text import read_job
 
 if TYPE_CHECKING:
     from elf.client import Version
@@ -36,7 +38,7 @@ def update(
         int | None, typer.Option("--expect", metavar="N", min=0, help="Fail unless the newest version is this one.")
     ] = None,
     key: SigningKey = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +60,7 @@ def _refuse_another(name: str, file: Path) -> None:
     from agents.toml_text import TomlError, parse_toml
 
     try:
-        named = None if file.suffix == ".sql" else parse_toml(read_text(file)).get("name")
+        named = None if file.suffix == ".sql" else parse_toml(read_job(file)).get("name")
     except TomlError:
         return  # which the agent explains
     if isinstance(named, str) and named != name.rpartition("/")[2]:
@@ -70,7 +72,7 @@ def rollback(
     version: Annotated[
         int | None, typer.Option("--to", metavar="N", min=0, help="The version to go back to; default: the one before.")
     ] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -79,31 +81,25 @@ def rollback(
         _show(name, client.rollback(name, version), as_json)
 
 
-def reset(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
-) -> None:
+def reset(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """Empty a running job's windows, together on all agents: they begin anew."""
     with connect(agent, token_file) as client:
         _show(name, client.reset(name), as_json)
 
 
-def pause(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
-) -> None:
+def pause(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """Let a running job count nothing, until it is resumed; windows say so."""
     with connect(agent, token_file) as client:
         _show(name, client.pause(name), as_json)
 
 
-def resume(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
-) -> None:
+def resume(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """Let a paused or stopped job go on; what came meanwhile is not counted, and windows say so."""
     with connect(agent, token_file) as client:
         _show(name, client.resume(name), as_json)
 
 
-def leap(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def leap(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """Wait no longer for agents that keep a job's result waiting; it names them, and is revised when they come."""
     with connect(agent, token_file) as client:
         leapt = client.leap(name)
@@ -115,7 +111,7 @@ def leap(name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile =
 
 
 def history(
-    name: JobName, agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False
+    name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False
 ) -> None:
     """List a job's versions: what made each, and which events it counts."""
     with connect(agent, token_file) as client:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agents.errors import BadRequestError, ConfigError
+from elf.agent_url import check_url
 
 if TYPE_CHECKING:
     from elf.client import Client
@@ -27,14 +28,12 @@ SigningKey = Annotated[
     typer.Option("--key", metavar="FILE", help="Key that functions of the job's own are signed with."),
 ]
 JobName = Annotated[str, typer.Argument(metavar="NAME", help="NAME, or CREATOR/NAME.")]
-DEFAULT_AGENT = "http://127.0.0.1:4260"
 
 
 @contextmanager
 def connect(url: str, token_file: Path | None) -> Iterator[Client]:
     """Connect to an agent for the length of a block."""
     from elf.client import Client
-    from elf.client.problems import check_url
 
     try:
         check_url(url)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
-from elf.cli.mistakes import explained, read_text
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, TokenFile, connect
+from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, wants_json
+from elf.job_text import read_job
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +24,7 @@ def explain(
     job: Annotated[
         str, typer.Argument(metavar="NAME|FILE", help="A published job's (CREATOR/)NAME, or a job file (.toml, .sql).")
     ],
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +46,7 @@ def _of_file(file: Path) -> Json:
     from agents.signed.job_file import beside
 
     with explained(file):
-        return explain_definition(load_definition(read_text(file), filename=file.name, read=beside(file)))
+        return explain_definition(load_definition(read_job(file), filename=file.name, read=beside(file)))
 
 
 def explained_table(found: Json) -> Table:

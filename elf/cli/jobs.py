@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.exits import INTERRUPTED, NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import (
@@ -37,7 +38,7 @@ def publish(
     name: Annotated[str | None, typer.Option(help="Publish under this name.")] = None,
     creator: Annotated[str | None, typer.Option(help="The job's creator, if the file names none.")] = None,
     key: SigningKey = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -51,7 +52,7 @@ def publish(
         say(f"see it with: elf watch {job.key}")
 
 
-def list_jobs(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def list_jobs(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """List the jobs: those that run, and those that are stopped and can be resumed, with how long."""
     with connect(agent, token_file) as client:
         jobs = client.jobs()
@@ -90,7 +91,7 @@ def query(
     require: Annotated[
         str | None, typer.Option(metavar="complete", help="complete: show a final result that lacks nothing, or fail.")
     ] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,7 +115,7 @@ def watch(
     until: Annotated[
         Literal["converged"] | None, typer.Option(help="converged: end with a result that is the job's last one.")
     ] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,7 +137,7 @@ def watch(
     say(f"{name} {'has converged' if ended else 'was stopped'}")
 
 
-def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def members(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
     """List the agents that the asked one knows and that answer, 256 at most."""
     with connect(agent, token_file) as client:
         known = client.members()
@@ -151,7 +152,7 @@ def members(agent: AgentUrl = DEFAULT_AGENT, token_file: TokenFile = None, as_js
 def tree(
     name: JobName,
     part: Annotated[int, typer.Option(min=0, help="Which of the job's trees, counted from 0.")] = 0,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -170,7 +171,7 @@ def stop(
         str | None,
         typer.Option(metavar="DURATION", help="How long it can be resumed, 7d at most; 0s: it ends for good."),
     ] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
 ) -> None:
     """Stop a job on all agents; for a day `elf resume` takes it up again, then it ends for good."""
@@ -185,7 +186,7 @@ def stop(
 
 def force(
     name: JobName,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
@@ -207,7 +208,7 @@ def force(
 def retire(
     name: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, address or id.")],
     job: Annotated[str | None, typer.Option(metavar="NAME", help="Only in this job; default: in all.")] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:

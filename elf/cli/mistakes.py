@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agents.errors import JobError, JobSpecError
+from agents.errors import JobSpecError
 from elf.cli.exits import USAGE
 from elf.cli.output import say
+from elf.job_text import read_job
 
 if TYPE_CHECKING:
     from agents.jobs.definition import Definition
@@ -23,17 +24,7 @@ def load_job(file: Path) -> Definition:
     from agents.signed.job_file import beside
 
     name = "once" if file.suffix == ".sql" else None
-    return load_definition(read_text(file), filename=file.name, name=name, read=beside(file))
-
-
-def read_text(file: Path) -> str:
-    """Read a job file's text."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise JobError(f"{file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise JobError(f"{file}: not UTF-8 text") from None
+    return load_definition(read_job(file), filename=file.name, name=name, read=beside(file))
 
 
 @contextmanager
@@ -52,7 +43,7 @@ def explained(file: Path, *, alone: bool = False) -> Iterator[None]:
     except JobSpecError as error:
         from agents.validate import check_job, query_finding
 
-        text = read_text(file)
+        text = read_job(file)
         found = check_job(text, str(file)) or (check_job(text, str(file), alone=True) if alone else ())
         for finding in found or (query_finding(error, text, str(file)),):
             say(str(finding))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 #: Of a table's width, what numbers may take of that of texts; and what separates columns.
 _NUMBERS_SHARE, _PADDING = 2 / 3, 3
 #: C0, DEL and C1, then the marks that change the direction of text.
-_CONTROL_RANGES = ((0, 0x20), (0x7F, 0xA0), (0x200E, 0x2010), (0x2028, 0x202F), (0x2066, 0x206A))
 _CONTROLS = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     for code in (

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, TokenFile, connect
-from elf.cli.mistakes import explained, read_text
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, TokenFile, connect
+from elf.cli.mistakes import explained
 from elf.cli.output import print_json, printable, say, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
+from elf.job_text import read_job
 
 if TYPE_CHECKING:
     from elf.offline.pipeline.run import Done, PipelineJob
@@ -35,7 +37,7 @@ def pipeline(
     ] = None,
     master: SparkMaster = HERE,
     conf: SparkConf = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -81,7 +83,7 @@ def _from_file(file: Path) -> PipelineJob:
     from elf.offline.pipeline.run import PipelineJob
 
     with explained(file):
-        job = load_definition(read_text(file), filename=file.name, read=beside(file))
+        job = load_definition(read_job(file), filename=file.name, read=beside(file))
         if job.joined is not None:
             raise JobError("a job over other jobs has no events of its own: keep tables of those")
     refuse_own([each.name for each in job.functions], job.key)

@@ -72,7 +72,7 @@ def run(
         say(f"first rejected line ({reason}): {line[:200].decode(errors='replace').rstrip()}")
     if outcome.advice is not None:
         say(outcome.advice)
-    if (lines.rejected or outcome.failed) and outcome.failed == lines.parsed:
+    if outcome.advice is not None or (outcome.failed and outcome.failed == lines.parsed):
         raise typer.Exit(NO_RESULT)
 
 

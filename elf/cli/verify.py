@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from agents.errors import JobError
-from elf.cli.connection import DEFAULT_AGENT, AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.agent_url import DEFAULT_URL
+from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.exits import DIFFERS
 from elf.cli.output import console, print_json, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster
@@ -41,7 +42,7 @@ def verify(
             metavar="CREATOR=PUBLICKEY", help="Run functions that this creator has signed for the job; repeatable."
         ),
     ] = None,
-    agent: AgentUrl = DEFAULT_AGENT,
+    agent: AgentUrl = DEFAULT_URL,
     token_file: TokenFile = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,9 +1,9 @@
 """The application's side of the HTTP API: one client, blocking or asynchronous, and the records it returns."""
 
 from agents.result import Column, Completeness, Result, Window
+from elf.agent_url import DEFAULT_URL
 from elf.client.asynchronous import AsyncClient
 from elf.client.blocking import Client
-from elf.client.problems import DEFAULT_URL
 from elf.client.results import Job, Leap, Member, Retirement, Stop, Tree, TreeNode, Version
 from overlay.struct_types import prepare_structs
 

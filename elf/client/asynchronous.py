@@ -21,11 +21,12 @@ import msgspec
 
 from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from agents.result import Result, Window
+from elf.agent_url import DEFAULT_URL, check_url
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader
 from elf.client.names import default_creator, split_name
-from elf.client.problems import DEFAULT_URL, check_url, error_of, refuse_closed, unreachable
+from elf.client.problems import error_of, refuse_closed, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until, check_until, is_reached
 
@@ -334,8 +335,7 @@ class AsyncClient:
             events: NDJSON lines, or mappings that become such.
         """
         lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
-        headers = {"Content-Type": "application/x-ndjson"}
-        path = f"/v1/ingest/{quote(source, safe='')}"
+        path, headers = f"/v1/ingest/{quote(source, safe='')}", {"Content-Type": "application/x-ndjson"}
         return (await self._ask("POST", path, Accepted, data=io.BytesIO(lines), headers=headers)).accepted
 
     async def _path(self, name: str, tail: str = "") -> str:

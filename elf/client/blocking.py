@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, wait
@@ -17,8 +18,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from agents.errors import BadRequestError
 from agents.result import Result, Window
+from elf.agent_url import DEFAULT_URL
 from elf.client.asynchronous import AsyncClient
-from elf.client.problems import DEFAULT_URL
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until
 
@@ -45,7 +46,8 @@ class Client:
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
         self._url, self._token, self._creator = url, token, creator
-        self._start_lock = threading.Lock()
+        # A watch that nobody has any more is ended wherever its memory is freed, maybe by a thread that holds the lock.
+        self._start_lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._inner: AsyncClient | None = None
@@ -73,16 +75,25 @@ class Client:
             await inner.close()
 
     def close(self) -> None:
-        """Close the connections and end the thread; the client may be used again afterwards."""
+        """Close the connections and end the thread; the client may be used again afterwards.
+
+        Calls of other threads that wait for an answer end with an error.
+        """
         with self._start_lock:
-            if self._loop is None or self._thread is None or self._inner is None:
+            loop, inner = self._loop, self._inner
+            if loop is None or inner is None:
                 return
-            _Call(self._inner.close).run(self._loop)
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._loop = self._thread = self._inner = None
+            _Call[None]().run(lambda call: call.begin(loop, lambda: _end(inner)))
+            self._stop()
             _open.discard(self)
+
+    def _stop(self) -> None:
+        """End the thread, on whose loop nothing is under way."""
+        assert self._loop is not None and self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._thread = self._inner = None
 
     def publish(
         self,
@@ -122,13 +133,17 @@ class Client:
         return self._watch(name, until)
 
     def _watch(self, name: str, until: Until) -> Iterator[Result]:
-        results = self._client().watch(name, until=until)
+        with self._start_lock:
+            client = self._client()
+        results = client.watch(name, until=until)
         try:
-            while (result := self._wait(lambda _: _next(results))) is not None:
+            while (result := self._wait(lambda _: _next(results), client)) is not None:
                 yield result
         finally:
-            if self._loop is not None:  # else the client was closed, and the stream with it
-                self._wait(lambda _: results.aclose())
+            # Freed on the loop's own thread, which must not wait for itself, the stream is closed by the loop.
+            if threading.current_thread() is not self._thread:
+                with contextlib.suppress(_ClosedError):  # the stream was closed with it
+                    self._wait(lambda _: results.aclose(), client)
 
     def feedback(self, name: str) -> Result:
         """Return the newest result that has come to this very agent, of a job with `feedback`."""
@@ -213,15 +228,18 @@ class Client:
         return self._wait(lambda client: client.ingest(source, events))
 
     def _client(self) -> AsyncClient:
-        """Return the asynchronous client, its thread started on first use."""
-        with self._start_lock:
-            if self._inner is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="elf-client", daemon=True)
-                self._thread.start()
-                self._inner = _Call(self._make).run(self._loop)
-                _open.add(self)
-            return self._inner
+        """Return the asynchronous client, its thread started on first use; called with the lock held."""
+        if self._inner is None:
+            loop = self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=loop.run_forever, name="elf-client", daemon=True)
+            self._thread.start()
+            try:
+                self._inner = _Call[AsyncClient]().run(lambda call: call.begin(loop, self._make))
+            except BaseException:
+                self._stop()
+                raise
+            _open.add(self)
+        return self._inner
 
     def _refuse_among_coroutines(self) -> None:
         """Refuse a call inside of the `async with` that gave another client: it would keep the event loop waiting.
@@ -243,12 +261,35 @@ class Client:
     async def _make(self) -> AsyncClient:
         return AsyncClient(self._url, self._token, creator=self._creator)
 
-    def _wait(self, call: Callable[[AsyncClient], Coroutine[Any, Any, T]]) -> T:
-        """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns."""
+    def _wait(self, call: Callable[[AsyncClient], Coroutine[Any, Any, T]], former: AsyncClient | None = None) -> T:
+        """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns.
+
+        Args:
+            call: what to run.
+            former: the asynchronous client of earlier calls that this one goes on with.
+
+        Raises:
+            BadRequestError: the client was closed meanwhile, or since those calls.
+        """
         self._refuse_among_coroutines()
-        client = self._client()
-        assert self._loop is not None, "a client has a loop"
-        return _Call(lambda: call(client)).run(self._loop)
+
+        def begin(waiting: _Call[T]) -> None:
+            # Closing holds the lock, too: it meets a call that has begun, or one begins on the next loop.
+            with self._start_lock:
+                if former is not None and former is not self._inner:
+                    raise _ClosedError
+                client = self._client()
+                assert self._loop is not None, "a client has a loop"
+                waiting.begin(self._loop, lambda: call(client))
+
+        return _Call[T]().run(begin)
+
+
+class _ClosedError(BadRequestError):
+    """The client was closed under a call."""
+
+    def __init__(self) -> None:
+        super().__init__("this client was closed before the agent answered")
 
 
 class _Call(Generic[T]):
@@ -258,23 +299,32 @@ class _Call(Generic[T]):
     making it and handing it over would leave one that nobody awaits.
     """
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._make = make
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[T] | None = None
         self._answer: Future[T] = Future()
 
-    def run(self, loop: asyncio.AbstractEventLoop) -> T:
+    def run(self, begin: Callable[[_Call[T]], None]) -> T:
+        """Return the answer once `begin` has begun it; raises `_ClosedError` if the client ended it."""
         try:
-            loop.call_soon_threadsafe(self._begin)
+            begin(self)
             return self._answer.result()
+        except CancelledError:
+            raise _ClosedError from None
         except BaseException:
-            if not self._answer.done():
-                loop.call_soon_threadsafe(self._cancel)
+            if self._loop is not None and not self._answer.done():
+                with contextlib.suppress(RuntimeError):  # the loop was closed just now, and the call with it
+                    self._loop.call_soon_threadsafe(self._cancel)
                 wait([self._answer], INTERRUPT_S)
             raise
 
-    def _begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._make())
+    def begin(self, loop: asyncio.AbstractEventLoop, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        """Have a loop run what `make` makes; the loop goes on until it has."""
+        self._loop = loop
+        loop.call_soon_threadsafe(self._begin, make)
+
+    def _begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._task = asyncio.get_running_loop().create_task(make())
         self._task.add_done_callback(self._hand_over)
 
     def _cancel(self) -> None:
@@ -294,3 +344,14 @@ class _Call(Generic[T]):
 
 async def _next(results: AsyncGenerator[Result, None]) -> Result | None:
     return await anext(results, None)
+
+
+async def _end(client: AsyncClient) -> None:
+    """End all calls that are under way, so that those who wait for them are told, and close the connections."""
+    calls = asyncio.all_tasks() - {asyncio.current_task()}
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    # Streams that nobody asks for the next result just now.
+    await asyncio.get_running_loop().shutdown_asyncgens()
+    await client.close()

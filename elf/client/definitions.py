@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agents.errors import JobError
+from elf.job_text import read_job
 
 
 def definition_of(file: str | Path | None, text: str | None, name: str | None) -> tuple[str, str]:
@@ -17,12 +18,7 @@ def definition_of(file: str | Path | None, text: str | None, name: str | None) -
             raise JobError("a job given as bare SQL has no name yet; add name=...")
         return text, f"{name or 'job'}.{'sql' if is_sql else 'toml'}"
     path = Path(file or "")
-    try:
-        return path.read_text(encoding="utf-8"), path.name
-    except OSError as error:
-        raise JobError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise JobError(f"{path}: not UTF-8 text") from None
+    return read_job(path), path.name
 
 
 def signed_job(

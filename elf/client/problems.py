@@ -21,8 +21,8 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
+from elf.agent_url import DEFAULT_URL
 
-DEFAULT_URL = "http://127.0.0.1:4260"
 _TYPE_PREFIX = "urn:elf:problem:"
 
 
@@ -40,12 +40,6 @@ class Problem(msgspec.Struct, frozen=True):
     nearest: list[str] = []
 
 
-def check_url(url: str) -> None:
-    """Refuse what is no agent's URL; raises ConfigError."""
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{url!r} is not an agent's URL; write it like {DEFAULT_URL}")
-
-
 def error_of(status: int, body: bytes, url: str) -> ElfError:
     """Return the error that the answer of an agent at a URL stands for; whatever answers, there is a sentence."""
     try:
@@ -53,7 +47,7 @@ def error_of(status: int, body: bytes, url: str) -> ElfError:
     except msgspec.DecodeError:
         return UnavailableError(
             f"what answers at {url} is no elf agent's API (status {status}); name the agent's --api address, "
-            "http://127.0.0.1:4260 unless set"
+            f"{DEFAULT_URL} unless set"
         )
     detail = problem.detail or problem.title or f"the agent answered with status {status}"
     match problem.type.removeprefix(_TYPE_PREFIX):

@@ -152,6 +152,8 @@ async def test_a_job_that_is_published_anew_while_it_is_taken_up_stops_nothing(
         following = asyncio.create_task(agent.attachments.follow(other))
         await wait_until(lambda: "shop/one" in agent.attachments.pending)
         assert not agent.attachments._trees
+        assert list(agent.attachments._locks) == [other.definition.app_id]
         following.cancel()
+        await wait_until(lambda: following.done() and not agent.attachments._locks)
     finally:
         await agent.stop()

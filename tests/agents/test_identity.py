@@ -9,7 +9,7 @@ import pytest
 
 from agents.agent import Agent
 from agents.errors import ConfigError
-from agents.identity import settle_identity
+from agents.identity import open_state
 from agents.service import Service
 from agents.store.database import Database
 from tests.agents.test_control import JOB, configure
@@ -18,8 +18,7 @@ from tests.ports import free_port
 
 
 def identity(folder: pathlib.Path) -> str:
-    database = Database(folder / "state.db")
-    settle_identity(database)
+    database = open_state(folder)
     try:
         return database.agent_id
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,13 @@ def test_without_windows_there_is_one_result(folder: Path) -> None:
     assert (outcome.counters.read, outcome.counters.rejected) == (301, 1)
 
 
+def test_a_glob_takes_files_only(folder: Path) -> None:
+    (folder / "folder.log").mkdir()
+    os.mkfifo(folder / "pipe.log")
+    outcome = evaluate(job("SELECT count(*) AS n FROM clicks"), [str(folder / "*.log")], "json")
+    assert (outcome.frame.item(), outcome.files) == (200, 2)
+
+
 def test_a_windowed_job_over_nothing_has_its_columns(tmp_path: Path) -> None:
     (tmp_path / "empty.log").write_text("")
     frame = run_once(
@@ -144,6 +152,9 @@ def test_mistakes(folder: Path) -> None:
         run_once(job(TOP), [*file, str(folder / "*.txt")], "json")
     with pytest.raises(JobError, match="directory"):
         run_once(job(TOP), [str(folder)], "json", COLUMNS)
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(JobError, match="pipe: a pipe or a socket, not a file"):
+        run_once(job(TOP), [str(folder / "pipe")], "json", COLUMNS)
     with pytest.raises(ConfigError, match="did you mean 'json'"):
         run_once(job(TOP), file, "jsn")
 

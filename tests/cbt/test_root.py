@@ -49,3 +49,16 @@ def test_columns_take_the_bytes_that_their_values_need() -> None:
 
     # One column has an only value, and the states' are all alike without being known to be.
     assert [held(largest) - 1_000 for largest in (999, 2**16, 2**32)] == [2_000, 4_000, 8_000]
+
+
+def test_what_was_forgotten_takes_no_memory_but_for_the_numbers_to_come() -> None:
+    buffer = RootBuffer(1_000)
+    for _ in range(3):
+        count = 500
+        values = np.arange(count, dtype=np.uint64)
+        buffer.append(Rows([values], values, [pl.Series([f"{'x' * 1_000}{number}" for number in range(count)])]))
+        assert buffer.memory_bytes > 1_000 * count
+        held = buffer.rows()
+        buffer.clear()
+        assert buffer.memory_bytes < 10 * count
+        assert held.states[0][-1].endswith("x499"), "good until the next append"

@@ -9,6 +9,7 @@ whatever it says that it lacks; its words are noted beside it.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,8 @@ from elf.offline.scopes import EventScope
 from elf.offline.session import in_one_sentence, open_session
 from elf.offline.verify.compare import read_cell
 from elf.offline.verify.counted import Counted
-from elf.offline.verify.outcomes import Compared, columns_of, differences_of, report_of, skipped
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, version_of
+from elf.offline.verify.outcomes import columns_of, compared, report_of, skipped
+from elf.offline.verify.published import CLOSED, Result, bounds_of, label_words, status_of, version_of
 from elf.offline.verify.report import Report, WindowReport, versions_of
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan, collectable
 from elf.offline.verify.soundness import Soundness
@@ -176,25 +177,21 @@ class IteratedVerification:
         if counting is None:
             number = version_of(result)
             return skipped(result, f"counted by version {number}, which the job does not remember: not compared")
-        window = _window(result)
+        window = bounds_of(result)
         removed = removed_hours(self._removed, counting.within(window)[0], window[1], self._asker.names)
         last = None if removed else self._last_of(result, counting)
         if last is None:
             return skipped(result, removed or "the result before it is no longer there: not compared")
         rows = self._compute(result, counting, last)
-        differences, notes = differences_of(result, rows)
-        newer = self._asker.again(self._job.key, window) if differences else None
-        if newer is not None and status_of(newer) in CLOSED and version_of(newer) == version_of(result):
-            # Late events may have revised it since it was asked for; the archive was read after that.
-            result = newer
-            differences, notes = differences_of(result, rows)
-        if differences and label_words(result):
-            notes = [*notes, f"its label says: {', '.join(label_words(result))}"]
-        return report_of(Compared(result, rows, differences, notes), window, counting)
+        found = compared(result, rows, lambda: self._asker.again(self._job.key, window))
+        said = label_words(found.result)
+        if found.differences and said:
+            found = dataclasses.replace(found, notes=[*found.notes, f"its label says: {', '.join(said)}"])
+        return report_of(found, window, counting)
 
     def _last_of(self, result: Result, counting: Counting) -> list[Row] | None:
         """Return the rows that a window has for its last result; None where nobody has them."""
-        start_ms, end_ms = _window(result)
+        start_ms, end_ms = bounds_of(result)
         before_ms = end_ms - self._slide_ms
         if counting.begins_ms is not None and before_ms <= counting.begins_ms:
             return []
@@ -213,7 +210,7 @@ class IteratedVerification:
         if self._spark is None:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)
-        window, plan = _window(result), self._plan
+        window, plan = bounds_of(result), self._plan
         files = find_files(self._folders, self._job.source, counting.within(window)[0], window[1])
         files = self._soundness.readable(files, self._steps)
         columns = columns_of(plan, counting.columns, files)
@@ -235,12 +232,6 @@ def in_time(window: str) -> tuple[bool, int]:
         if isinstance(span, Span):
             return False, span.end_ms
     return True, 0
-
-
-def _window(result: Result) -> Window:
-    start_ms, end_ms = span_of(result)
-    assert start_ms is not None and end_ms is not None
-    return start_ms, end_ms
 
 
 def _typed(row: Row, kinds: Iterable[str]) -> Row:

@@ -29,7 +29,7 @@ from elf.offline.session import in_one_sentence, open_session
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.outcomes import Compared, columns_of, differences_of, report_of, skipped
 from elf.offline.verify.passes import passes
-from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of
+from elf.offline.verify.published import CLOSED, Result, bounds_of, label_words, span_of, status_of
 from elf.offline.verify.report import Report, WindowReport
 from elf.offline.verify.rows import OfflineRows, RowsPlan
 from elf.offline.verify.soundness import Soundness
@@ -226,7 +226,7 @@ class JoinedVerification:
 
     def _verify(self, results: Sequence[Result]) -> list[WindowReport]:
         """Verify results whose windows make a grid."""
-        spans = [_span(result) for result in results]
+        spans = [bounds_of(result) for result in results]
         grid = Grid(spans[0][0], spans[-1][0], spans[0][1] - spans[0][0], self._window.slide_ms)
         reads = [
             (read, counting)
@@ -257,9 +257,3 @@ def _judged(result: Result, span: tuple[int, int], rows: OfflineRows, counting: 
     if differences and label_words(result):
         notes = [*notes, "verify the jobs that it reads: their labels may explain it"]
     return report_of(Compared(result, rows, differences, notes), span, counting)
-
-
-def _span(result: Result) -> tuple[int, int]:
-    start_ms, end_ms = span_of(result)
-    assert start_ms is not None and end_ms is not None
-    return start_ms, end_ms

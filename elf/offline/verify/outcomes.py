@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from agents.archive.layout import ArchivedFile
 from agents.jobs.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.compare import compare
-from elf.offline.verify.published import Result, label_words, span_of, status_of, version_of
+from elf.offline.verify.published import CLOSED, Result, label_words, span_of, status_of, version_of
 from elf.offline.verify.report import Difference, WindowReport
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.versions import Counting
@@ -32,6 +32,30 @@ class Compared:
 def differences_of(result: Result, rows: OfflineRows) -> tuple[list[Difference], list[str]]:
     """Compare a published window with Spark's: what differs, and what need not worry."""
     return compare([str(column["name"]) for column in result["columns"]], result["rows"], rows)
+
+
+def compared(result: Result, rows: OfflineRows, again: Callable[[], Result | None]) -> Compared:
+    """Compare a published window with Spark's; if they differ, as it is by now.
+
+    Late events may have revised it since it was asked for, and the archive was read after that. A revision shows in its
+    label: other rows under the same one are no excuse.
+
+    Args:
+        result: what was published.
+        rows: Spark's.
+        again: asks for the window again; None from who cannot.
+    """
+    differences, notes = differences_of(result, rows)
+    newer = again() if differences else None
+    if (
+        newer is not None
+        and newer["completeness"] != result["completeness"]
+        and status_of(newer) in CLOSED
+        and version_of(newer) == version_of(result)
+    ):
+        result = newer
+        differences, notes = differences_of(result, rows)
+    return Compared(result, rows, differences, notes)
 
 
 def window_of(result: Result, counting: Counting) -> Window:

@@ -29,6 +29,13 @@ def span_of(result: Result) -> tuple[int | None, int | None]:
     return int(window["start_ms"]), int(window["end_ms"])
 
 
+def bounds_of(result: Result) -> tuple[int, int]:
+    """Return the event time of a result of a job with windows."""
+    start_ms, end_ms = span_of(result)
+    assert start_ms is not None and end_ms is not None
+    return start_ms, end_ms
+
+
 def label_words(result: Result) -> list[str]:
     """Return what the label announces: reasons for which the result may lack events that the archive has."""
     completeness = result["completeness"]

@@ -29,7 +29,7 @@ from elf.offline.verify.holders import name_holders
 from elf.offline.verify.iterated import IteratedVerification, in_time
 from elf.offline.verify.joined import JoinedVerification, ReadJob
 from elf.offline.verify.lacks import Lack, lacks_of
-from elf.offline.verify.outcomes import Compared, columns_of, differences_of, report_of, skipped, window_of
+from elf.offline.verify.outcomes import Compared, columns_of, compared, report_of, skipped, window_of
 from elf.offline.verify.passes import passes
 from elf.offline.verify.published import CLOSED, Result, span_of, status_of, version_of
 from elf.offline.verify.report import Report, WindowReport, versions_of
@@ -237,18 +237,8 @@ class _Verification:
         return self._judge(found, events, grid, slide_ms)
 
     def _compare(self, result: Result, window: Window, rows: OfflineRows) -> Compared:
-        differences, notes = differences_of(result, rows)
-        # Late events may have revised it since it was asked for; the archive was read after that.
-        newer = self._asker.again(self._job.key, window) if differences and result.get("window") is not None else None
-        if (
-            newer is not None
-            and newer["completeness"] != result["completeness"]
-            and status_of(newer) in CLOSED
-            and version_of(newer) == version_of(result)
-        ):
-            result = newer
-            differences, notes = differences_of(result, rows)
-        return Compared(result, rows, differences, notes)
+        is_windowed = result.get("window") is not None
+        return compared(result, rows, lambda: self._asker.again(self._job.key, window) if is_windowed else None)
 
     def _judge(
         self, found: dict[Window, Compared], events: Counted, grid: Grid | None, slide_ms: int

@@ -89,7 +89,7 @@ def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
 ) -> None:
     app, site = PLAN.definition.app_id, Site(tmp_path)
     site.write((NOW_MS - 10_000, "a"))
-    run(site)
+    site.run()
     before = site.sealed[-1].snapshot.through
     site.pump.settle(app, Verdict(NEVER, before, missing=False))
     site.pump.checkpoint(force=True)
@@ -98,10 +98,10 @@ def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
     site.start()
     site.clock.now_ms += 20_000
     site.write((NOW_MS + 1_000, "b"), (NOW_MS + 11_000, "c"))
-    run(site)
+    site.run()
     counted = site.sealed[-1].snapshot.through
     site.write((NOW_MS + 19_500, "d"))
-    run(site)
+    site.run()
     site.database.close()
     shutil.rmtree(tmp_path / "state")
     shutil.copytree(tmp_path / "older", tmp_path / "state")
@@ -109,10 +109,10 @@ def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
     site.sealed.clear()
     site.pump.settle(app, Verdict(before, counted, missing=False))
     site.pump.checkpoint(force=True)
-    run(site)
+    site.run()
     site.write((NOW_MS + 11_500, "late"), (NOW_MS + 20_500, "e"))
     site.clock.now_ms += 20_000
-    run(site)
+    site.run()
     # Nobody knows whether d, which came late, was counted, too.
     assert [product for _, product in site.rows()] == ["e"], "what was counted does not come again"
     notes = [unpack(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]

@@ -17,8 +17,10 @@ from agents.intake.pump import Pump, Sealed
 from agents.jobs.plan import compile_job
 from agents.jobs.types import SqlType
 from agents.jobs.versions import Compiled, Version, Versions
+from agents.sources import readers
 from agents.sources.counters import Counters
 from agents.sources.format import make_format
+from agents.sources.readers import Reader
 from agents.sources.rejected import RejectedLines
 from agents.sources.tail import Tail
 from agents.store.checkpoints import Checkpoints
@@ -256,16 +258,30 @@ def test_rejected_lines_are_kept_with_the_reason(site: Site) -> None:
     assert "nonsense" in (site.folder / "rejected" / "s.txt").read_text()
 
 
-def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site) -> None:
+def test_a_log_out_of_sight_holds_the_watermark_and_says_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_reader(path: str) -> Reader:
+        if path.endswith("a.log"):
+            raise PermissionError(13, "Permission denied")
+        return readers.open_reader(path)
+
     site.run()
     assert site.sealed == []
     assert site.pump.troubles == [f"no file matches {site.folder}/*.log"]
-    (site.folder / "a.log").mkdir()
+    monkeypatch.setattr("agents.sources.followed.open_reader", open_reader)
+    (site.folder / "a.log").touch()
     site.write((1_000, "b"), name="b.log")
     site.run()
     assert site.sealed == [], "an unreadable log may hold events of any interval"
-    assert site.pump.troubles == [f"{site.folder}/a.log: Is a directory"]
-    (site.folder / "a.log").rmdir()
+    assert site.pump.troubles == [f"{site.folder}/a.log: Permission denied"]
+    (site.folder / "a.log").unlink()
+    site.run()
+    assert site.rows() == {(0, "b"): 1}
+    assert site.pump.troubles == []
+
+
+def test_a_folder_beside_the_logs_holds_no_watermark(site: Site) -> None:
+    (site.folder / "a.log").mkdir()
+    site.write((1_000, "b"), name="b.log")
     site.run()
     assert site.rows() == {(0, "b"): 1}
     assert site.pump.troubles == []

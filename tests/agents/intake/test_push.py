@@ -4,6 +4,7 @@ import os
 import pathlib
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -130,6 +131,47 @@ def test_a_half_line_of_a_push_that_was_never_acknowledged_is_dropped_at_a_start
     log.append(b"next\n")
     log.close()
     assert log.path.read_bytes() == whole + b"next\n"
+
+
+def test_the_first_push_to_a_file_is_acknowledged_once_its_name_is_durable(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(push, "TRIM_BYTES", 1)
+    synced: list[str] = []
+
+    def noted(descriptor: int, sync: Callable[[int], None] = os.fsync) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folders = {str(tmp_path / "data"), str(tmp_path / "data" / "push")}
+    log = PushLog(tmp_path / "data" / "push" / "s.log")
+    for number in range(1, 4):
+        log.append(b"first\n")
+        assert set(synced) == folders, f"file {number}"
+        synced.clear()
+        log.append(b"next\n")
+        assert not synced, "once a file"
+        log.trim(11)
+    log.close()
+
+
+def test_a_push_to_a_file_whose_name_cannot_be_made_durable_is_refused(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    log = PushLog(tmp_path / "push" / "s.log")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        for _ in range(2):
+            with pytest.raises(UnavailableError, match="Input/output error"):
+                log.append(b"lost\n")
+            assert log.readable() == 0
+    log.append(b"again\n")
+    log.close()
+    assert log.path.read_bytes() == b"again\n"
 
 
 def test_a_new_spool_is_another_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

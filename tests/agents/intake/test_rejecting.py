@@ -111,6 +111,24 @@ def test_it_is_said_again_only_after_it_recovered(site: Site, caplog: pytest.Log
     assert first == again
 
 
+def test_a_source_most_of_whose_lines_no_job_wants_is_in_no_wrong_format(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pre-filter skips nearly all good lines, and keeps those of a stack trace that have its text."""
+    wanting = plan_of("SELECT product, count(*) AS n FROM clicks WHERE product = 'needle' GROUP BY product")
+    assert wanting.literals
+    site.pump.detach(PLAN.definition.app_id)
+    worker = Worker(wanting, "w1", new=True)
+    site.pump.attach(worker)
+    good = site.event()
+    for _ in range(3):
+        site.write(good * 2_000 + good.replace('"a"', '"needle"') + "needle is no product\n" * 12)
+        site.read()
+    assert site.pump.counters.filtered == 6_000 and site.pump.counters.rejected == 36
+    assert site.pump.rejecting.trouble is None and warnings(caplog) == []
+    assert worker.progress.rejected == 36 and worker.progress.gaps == ()
+
+
 def test_labels_count_every_rejected_line_and_have_no_gap_where_they_are_few(site: Site) -> None:
     site.write((site.event() * 9 + "nonsense\n") * 5)
     site.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pathlib
 
 import polars as pl
@@ -12,11 +13,13 @@ from agents.archive.reading import read_archive
 from agents.clock import Clock
 from agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from agents.errors import ConfigError
-from agents.intake.source_setup import make_pump, make_redactor
+from agents.intake.source_setup import describe_columns, make_pump, make_redactor
 from agents.jobs.definition import load_definition
 from agents.jobs.plan import compile_job
+from agents.sources import readers
 from agents.sources.access_log import AccessLog
 from agents.sources.kept import Kept
+from agents.sources.readers import Reader
 from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.worker import Worker
@@ -148,4 +151,28 @@ def test_a_path_without_files_is_named_at_the_start_and_one_with_some_is_not(
     wrong = str(tmp_path / "logs" / "acces.log")
     (warning,) = warnings(wrong)
     assert warning.startswith(f"source access: there is no file {wrong} yet")
+    assert warnings(str(tmp_path / "logs")) == [f"source access: {tmp_path}/logs can be no log: Is a directory"]
     database.close()
+
+
+def test_columns_are_told_from_the_newest_log_whatever_lies_beside_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    (logs / "old").mkdir(parents=True)
+    os.mkfifo(logs / "pipe")
+    for age, name in enumerate(("closed.log", "a.log", "b.log")):
+        (logs / name).write_text(f'{{"ts":1,"{name[0]}":2}}\n')
+        os.utime(logs / name, (1e9 - age, 1e9 - age))
+
+    def open_reader(path: str) -> Reader:
+        if path.endswith("closed.log"):
+            raise PermissionError(13, "Permission denied")
+        return readers.open_reader(path)
+
+    monkeypatch.setattr("agents.intake.source_setup.open_reader", open_reader)
+    source = SourceConfig(path=str(logs / "*"), format="json")
+    assert describe_columns("s", source, tmp_path / "push.log", ["a"])["columns"] == {"a": "BIGINT"}
+    # Rotated away between two looks.
+    monkeypatch.setattr("agents.intake.source_setup.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")])
+    assert describe_columns("s", source, tmp_path / "push.log", ["b"])["columns"] == {"b": "BIGINT"}

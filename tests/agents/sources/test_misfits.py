@@ -43,6 +43,26 @@ def test_a_source_that_was_judged_by_one_line_recovers_by_one() -> None:
     assert not misfits.note(0, 1), "it had events"
 
 
+def test_lines_that_the_pre_filter_skips_are_good_ones_of_a_source_that_had_events() -> None:
+    misfits = Misfits(had_events=True)
+    assert not misfits.note(50, 600, 100_000)
+    assert not misfits.note(0, 600, 6_000)
+    assert misfits.note(0, 600, 60), "nine of ten are rejected still"
+    assert misfits.note(0, 60, 600)
+    assert not misfits.prevail
+    misfits = Misfits(had_events=False)
+    assert not misfits.note(1, 60, 600), "the first event shows the format"
+    assert not misfits.note(0, 60, 600)
+
+
+def test_lines_that_the_pre_filter_skips_say_nothing_of_a_source_that_never_had_an_event() -> None:
+    misfits = Misfits(had_events=False)
+    assert not misfits.note(0, 0, 10_000)
+    assert misfits.note(0, 1, 10_000)
+    assert misfits.prevail and misfits.judged == (1, 1)
+    assert not misfits.note(0, 1, 10_000)
+
+
 @pytest.mark.parametrize(
     ("format", "line", "said"),
     [

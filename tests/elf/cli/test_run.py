@@ -59,6 +59,26 @@ def test_run_of_a_job_that_fails_on_every_event_has_no_result(folder: Path) -> N
             assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
 
 
+@pytest.mark.parametrize("filter", ["product = 'needle'", "concat(product, '') = 'needle'"])
+def test_a_line_that_is_rejected_is_not_all_of_them_where_the_filter_rules_out_the_others(
+    folder: Path, filter: str
+) -> None:
+    (folder / "b.log").write_text('{"ts": 1790000000, "product": "hay"}\n' * 50 + "no JSON, but a needle\n")
+    (folder / "job.sql").write_text(f"SELECT product, count(*) AS n FROM clicks WHERE {filter} GROUP BY product")
+    result = run("run", "--input", folder / "b.log", "--columns", "product STRING", folder / "job.sql")
+    assert (result.exit_code, result.stdout) == (0, ""), result.stderr
+    assert "1 rejected" in result.stderr and "these lines are no JSON objects" not in result.stderr
+
+
+def test_run_of_lines_that_are_all_rejected_or_would_be_has_no_result(folder: Path) -> None:
+    (folder / "b.log").write_text("hay\nneedle\n" * 50)
+    (folder / "job.sql").write_text("SELECT product FROM clicks WHERE product = 'needle' GROUP BY product")
+    result = run("run", "--input", folder / "b.log", "--columns", "product STRING", folder / "job.sql")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "0 parsed, 50 skipped" in result.stderr and "50 rejected" in result.stderr
+    assert "these lines are no JSON objects" in result.stderr
+
+
 def test_run_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elf.cli.run.wants_json", lambda asked: asked)
     shown = run("run", "--input", folder / "*.log", folder / "Top Products.sql").stdout

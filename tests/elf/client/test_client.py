@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import queue
+import socket
 import subprocess
 import sys
 import threading
@@ -317,13 +319,120 @@ def test_a_client_may_be_used_again_and_left_open(agent: Agent) -> None:
     client.close()
 
 
-@pytest.mark.parametrize("step", range(1, 7))
+@pytest.mark.parametrize("kind", ["query", "watch"])
+def test_closing_a_client_ends_the_calls_of_other_threads(kind: str) -> None:
+    said: queue.Queue[BaseException] = queue.Queue()
+    before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = elf.connect(f"http://127.0.0.1:{silent.getsockname()[1]}", creator="shop")
+
+        def ask() -> None:
+            try:
+                if kind == "query":
+                    client.query("shop/top")
+                else:
+                    next(client.watch("shop/top"))
+            except BaseException as error:
+                said.put(error)
+
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        silent.settimeout(60)
+        connection, _ = silent.accept()
+        with connection:
+            client.close()
+            error = said.get(timeout=60)
+            thread.join(60)
+    assert isinstance(error, BadRequestError)
+    assert str(error) == "this client was closed before the agent answered"
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_watch_that_is_freed_while_its_client_is_closed_holds_nobody_up(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    results = client.watch("shop/top")
+    sender = threading.Thread(target=agent.send, args=(make_result(),))
+    sender.start()
+    next(results)
+    sender.join()
+
+    def close() -> None:
+        nonlocal results
+        with client._start_lock:
+            del results
+        client.close()
+
+    thread = threading.Thread(target=close, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_a_watch_may_be_freed_by_the_thread_of_its_loop(agent: Agent) -> None:
+    with elf.connect(agent.url) as client:
+        results = client.watch("shop/top")
+        sender = threading.Thread(target=agent.send, args=(make_result(),))
+        sender.start()
+        next(results)
+        sender.join()
+        assert client._loop is not None
+        client._loop.call_soon_threadsafe(results.close)  # type: ignore[attr-defined]
+        asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(60)
+        assert client.jobs(), "and the client goes on"
+
+
+def test_a_client_that_cannot_be_made_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    client = elf.connect("web1")
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="'web1' is not an agent's URL"):
+            client.jobs()
+    assert set(threading.enumerate()) <= before
+
+
+def test_a_client_may_be_closed_while_others_use_it(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    answers: list[object] = []
+
+    def ask() -> None:
+        for _ in range(100):
+            try:
+                answers.append(client.jobs())
+            except Exception as error:
+                answers.append(error)
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        client.close()
+    client.close()
+    assert len(answers) == 300
+    errors = [answer for answer in answers if not isinstance(answer, list)]
+    assert all(isinstance(error, BadRequestError) for error in errors), errors
+
+
+def test_a_watch_does_not_go_on_after_its_client_was_closed(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    results = client.watch("shop/top")
+    sender = threading.Thread(target=agent.send, args=(make_result(),))
+    sender.start()
+    next(results)
+    sender.join()
+    client.close()
+    assert client.jobs(), "used again"
+    with pytest.raises(BadRequestError, match="this client was closed"):
+        next(results)
+    client.close()
+
+
+@pytest.mark.parametrize("step", range(1, 9))
 def test_a_call_may_be_interrupted_at_any_step(agent: Agent, recwarn: pytest.WarningsRecorder, step: int) -> None:
     left = step
 
     def interrupt(frame: FrameType, event: str, _: object) -> Any:
         nonlocal left
-        left -= event == "line" and frame.f_code.co_name in {"_wait", "run"}
+        left -= event == "line" and frame.f_code.co_name in {"_wait", "begin", "run"}
         if left == 0:
             raise KeyboardInterrupt
         return interrupt

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elf.offline.verify.published import label_words, span_of, status_of
+from elf.offline.verify.published import bounds_of, label_words, span_of, status_of
 
 FULL = {"status": "final", "expected": 2, "reported": 2, "missing": [], "late": 0, "shed": 0, "gaps": 0}
 
@@ -16,6 +16,7 @@ def test_a_result_without_a_window_says_how_far_it_counted() -> None:
     assert span_of({"through_ms": 30, "completeness": FULL}) == (None, 30)
     assert span_of({"window": None, "completeness": FULL}) == (None, None)
     assert status_of({"completeness": FULL}) == "final"
+    assert bounds_of({"window": {"start_ms": 10, "end_ms": 20}}) == (10, 20)
 
 
 @pytest.mark.parametrize(
