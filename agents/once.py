@@ -11,6 +11,7 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from agents.errors import JobError, did_you_mean, nearest
@@ -188,20 +189,18 @@ def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
     size_ms = plan.window.size_ms
     ordered = paos.sort(INTERVAL)
     none = plan.finish(plan.grouped.empty().drop(INTERVAL), (0, size_ms)).head(0)
-    results, last = [_with_bounds(none, 0, 0)], none
+    results, last, last_end_ms = [_with_bounds(none, 0, 0)], none, None
     for end_ms in _window_ends(plan, ordered):
         start_ms = end_ms - size_ms
         first, until = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
-        rows = none
-        if first < until:
-            merged = plan.schema.merge_window([ordered.slice(first, until - first)])
-            if plan.iterating is not None:
-                merged = plan.iterating.regroup(merged, last)
-            rows = plan.finish(merged, (start_ms, end_ms))
-            results.append(_with_bounds(rows, start_ms, end_ms))
+        merged = plan.schema.merge_window([ordered.slice(first, until - first)])
         if plan.iterating is not None:
-            check_size(rows)
-        last = rows
+            # The window before has no rows if it has no events.
+            merged = plan.iterating.regroup(merged, last if last_end_ms == end_ms - plan.window.slide_ms else none)
+        last, last_end_ms = plan.finish(merged, (start_ms, end_ms)), end_ms
+        results.append(_with_bounds(last, start_ms, end_ms))
+        if plan.iterating is not None:
+            check_size(last)
     return pl.concat(results)
 
 
@@ -212,17 +211,18 @@ def _with_bounds(rows: pl.DataFrame, start_ms: int, end_ms: int) -> pl.DataFrame
     )
 
 
-def _window_ends(plan: Plan, ordered: pl.DataFrame) -> range:
-    """List the ends of all windows that can hold one of the intervals."""
+def _window_ends(plan: Plan, ordered: pl.DataFrame) -> list[int]:
+    """List the ends of all windows that hold one of the intervals, ascending, however far apart these are."""
     assert plan.window is not None
-    if ordered.height == 0:
-        return range(0)
     size_ms, slide_ms = plan.window
-    oldest_ms = ordered.item(0, INTERVAL) * plan.interval_ms
-    newest_ms = ordered.item(-1, INTERVAL) * plan.interval_ms
-    first_end = (oldest_ms - size_ms) // slide_ms * slide_ms + slide_ms + size_ms
-    last_end = newest_ms // slide_ms * slide_ms + size_ms
-    return range(first_end, last_end + 1, slide_ms)
+    at_ms = ordered[INTERVAL].to_numpy() * plan.interval_ms
+    # Of the intervals that begin in a slide, the first is in the most windows.
+    newest_starts, firsts = np.unique(at_ms // slide_ms * slide_ms, return_index=True)
+    starts = [newest_starts]
+    for _ in range(slide_ms, size_ms + slide_ms, slide_ms):
+        starts.append(starts[-1] - slide_ms)
+    ends = np.concatenate([each[each + size_ms > at_ms[firsts]] for each in starts]) + size_ms
+    return list(map(int, np.unique(ends)))
 
 
 def _expand(inputs: Sequence[str]) -> list[str]:

@@ -12,13 +12,17 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents import once
 from agents.errors import ConfigError, JobError, JobSpecError
 from agents.jobs.definition import Definition, load_definition
+from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
 from agents.once import evaluate, parse_columns, run_once
 from agents.sources.lines import LINE_BYTES_MAX
+from cbt import INTERVAL
 
 TOP = """
 SELECT product, count(*) AS clicks, sum(price) AS total
@@ -178,3 +182,27 @@ def test_a_job_that_reads_its_last_result_iterates_over_the_windows_of_the_files
     labels = [tuple(rows["label"]) for _, rows in found.group_by("window_end", maintain_order=True)]
     # After a window without rows it begins anew.
     assert labels == [("x", "y"), *[("x", "x")] * 4, ("x", "y"), ("x", "x"), ("x", "x")]
+
+
+@given(st.lists(st.integers(-50, 50), max_size=8), st.integers(1, 9), st.integers(1, 9))
+def test_windows_are_those_that_hold_an_event(seconds: list[int], size_s: int, slide_s: int) -> None:
+    slide_s = min(slide_s, size_s)
+    plan = plan_over(size_s, slide_s)
+    intervals = pl.DataFrame(
+        {INTERVAL: sorted({1_000 * at // plan.interval_ms for at in seconds})}, {INTERVAL: pl.Int64}
+    )
+    starts = (start for start in range(-100, 100) if start % slide_s == 0)
+    wanted = [1_000 * (start + size_s) for start in starts if any(start <= at < start + size_s for at in seconds)]
+    assert once._window_ends(plan, intervals) == wanted
+
+
+def plan_over(size_s: int, slide_s: int) -> Plan:
+    query = f"SELECT a, count(*) AS n FROM e GROUP BY a, window(ts, '{size_s} seconds', '{slide_s} seconds')"
+    return compile_job(job(query), {"a": SqlType.STRING})
+
+
+def test_events_may_be_ages_apart(tmp_path: Path) -> None:
+    (tmp_path / "e.json").write_text("".join(f'{{"ts": {at}, "a": "x"}}\n' for at in (0, 32_503_680_000_000)))
+    query = "SELECT a, count(*) AS n FROM e GROUP BY a, window(ts, '3 seconds', '1 second')"
+    found = run_once(job(query), [str(tmp_path / "e.json")], "json")
+    assert found["n"].to_list() == [1] * 6
