@@ -7,7 +7,7 @@ older client keeps working. Pure.
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -149,17 +149,22 @@ class Result(msgspec.Struct, frozen=True):
         return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
 
 
-def written_number(value: Any) -> Any:
-    """Return numbers that JSON has none for as Spark writes them, alone or in lists; anything else as it is."""
+def written(value: Any) -> Any:
+    """Return a value as rows have it in JSON, alone or in lists.
+
+    Times (UTC, without a zone) and dates are ISO-8601, numbers that JSON has none for as Spark writes them.
+    """
     if isinstance(value, list):
-        return [written_number(each) for each in value]
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return [written(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds") + "Z"
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def read_number(value: Any) -> Any:
-    """Undo `written_number` for values of a type that is numbers."""
+    """Undo `written` for values of a type that is numbers."""
     if isinstance(value, list):
         return [read_number(each) for each in value]
     return float(value) if isinstance(value, str) else value

@@ -6,7 +6,6 @@ named or counted in the window's label, and only a window with none of these is 
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 
 from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
-from agents.result import written_number
+from agents.result import written
 
 Json = dict[str, Any]
 
@@ -188,7 +187,7 @@ def result_of(
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
         through_ms=through_ms,
         columns=[{"name": name, "type": kind.ddl} for name, kind in plan.output],
-        rows=[{name: _json(value) for name, value in row.items()} for row in rows.to_dicts()],
+        rows=[{name: written(value) for name, value in row.items()} for row in rows.to_dicts()],
         completeness=completeness,
         version=plan.definition.version,
     )
@@ -212,14 +211,3 @@ def require_complete(job: str, completeness: Json) -> None:
         f"{what}: {completeness[what]}" for what in ("shed", "rejected", "gaps", "void") if completeness.get(what)
     ]
     raise IncompleteError(f"the result of {job} is not complete ({'; '.join(facts)})")
-
-
-def _json(value: Any) -> Any:
-    """Dates and times as ISO-8601 (UTC), numbers that JSON has none for as text, everything else as it is."""
-    if isinstance(value, float):
-        return written_number(value)
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(timespec="microseconds") + "Z"
-    if isinstance(value, list):
-        return [_json(each) for each in value]
-    return value.isoformat() if isinstance(value, datetime.date) else value

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agents.errors import BadRequestError, ConfigError, JobError
-from agents.result import written_number
+from agents.result import written
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -38,9 +38,9 @@ def run(
     from agents.sources.allocation import keep_freed_memory, loading
 
     with loading():
-        from polars import selectors
+        import polars as pl
 
-        from agents.once import evaluate, parse_columns
+        from agents.once import WINDOW_COLUMNS, evaluate, parse_columns
         from agents.sources.format import make_format
     keep_freed_memory()
 
@@ -53,11 +53,13 @@ def run(
         raise BadRequestError(f"--format: {error}") from None
     with explained(job):
         outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time)
-    frame = outcome.frame.with_columns(selectors.datetime().dt.replace_time_zone("UTC"))
     if wants_json(as_json):
+        bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
+        frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
         for row in frame.iter_rows(named=True):
-            print_json({name: written_number(value) for name, value in row.items()})
+            print_json({name: written(value) for name, value in row.items()})
     else:
+        frame = outcome.frame.with_columns(pl.selectors.datetime().dt.replace_time_zone("UTC"))
         console().print(table_of(frame.columns, frame.iter_rows()))
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
