@@ -103,7 +103,7 @@ class Machine:
         self.run(effects)
 
     def seal(self, through: int, items: list[str]) -> None:
-        """One transaction of the runtime, then the hand-over; see `contract.Overlay.seal`."""
+        """One transaction of the runtime, then the hand-over; see `OverlayNode.seal`."""
         store = self.store
         through = max(through, store.settled + 1, *(t + 1 for t in store.snapshots), NEVER)
         items = [item for item in items if not any(a < interval_of(item) <= t for a, t in store.dropped)]
