@@ -11,7 +11,6 @@ from typing import Annotated, Protocol, TypedDict
 
 import msgspec
 
-from overlay.decoding import read_msgpack
 from overlay.ids import Contact
 from overlay.settings import OverlaySettings as OverlaySettings
 
@@ -69,19 +68,6 @@ class RollupState(msgspec.Struct, frozen=True, array_like=True):
     roster: dict[str, RosterEntry] = {}
     #: Members that are expected no more; kept so that one that comes back learns which of its snapshots were counted.
     retired: dict[str, RosterEntry] = {}
-
-    def encode(self) -> bytes:
-        """Return the state as bytes for a store."""
-        return msgspec.msgpack.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> RollupState:
-        """Read what `encode` wrote.
-
-        Raises:
-            msgspec.DecodeError: the bytes are no such state.
-        """
-        return read_msgpack(data, cls)
 
 
 class Commit(msgspec.Struct, frozen=True):

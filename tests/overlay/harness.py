@@ -12,6 +12,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from overlay import messages
 from overlay.application import Application
 from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
@@ -153,7 +155,7 @@ class Machine:
         """Make a commit durable, if we are the root, and say so; or crash before that."""
         self.world.check_commit(self, commit)
         self.store.commits.append(commit)
-        self.store.state = RollupState.decode(commit.state.encode())
+        self.store.state = msgspec.msgpack.decode(msgspec.msgpack.encode(commit.state), type=RollupState)
         if self.world.rng.random() < self.world.crash_at_commit:
             self.world.crash(self)  # durable, but nobody was told
         else:
