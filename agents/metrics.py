@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agents.archive.keeper import Keeper
     from agents.archive.mirror import Mirror
 
-_ENDS = ("parsed", "rejected", "filtered", "shed")
+_ENDS = ("parsed", "rejected", "filtered")
 
 
 class _AgentCollector(Collector):

@@ -70,7 +70,6 @@ class Filling:
             expected=len(commit.reported) + len(commit.missing),
             missing=commit.missing,
             late=self._notes.late,
-            shed=self._notes.shed,
             rejected=self._notes.rejected,
             void=self._voided(previous, through),
         )

@@ -1,6 +1,6 @@
 """Results and their completeness labels, as they leave the master (DESIGN section 6, last line).
 
-Pure. A label may be pessimistic, never optimistic: whoever is missing, late, shed or lost in any pane of a window is
+Pure. A label may be pessimistic, never optimistic: what is missing, late, left out or lost in any pane of a window is
 named or counted in the window's label, and only a window with none of these is `final`.
 """
 
@@ -36,6 +36,7 @@ class Label(msgspec.Struct, frozen=True):
     expected: int
     missing: tuple[str, ...] = ()
     late: int = 0
+    #: Rows (keys, not events) that agents brought of an interval that was backfilled: they are left out.
     shed: int = 0
     revision: int = 0
     #: Intervals whose data was dropped everywhere, because somebody's was missing.
