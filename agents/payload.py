@@ -14,6 +14,7 @@ import polars as pl
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.paos import Blocks, Paos, check_blocks, decoded
+from agents.runs import RunsAfter, RunsFrom
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
 from overlay.fields import Interval
@@ -22,7 +23,6 @@ from overlay.fields import Interval
 #: say.
 COUNT_MAX = 1 << 40
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
-Runs: TypeAlias = tuple[tuple[Interval, Interval], ...]
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -33,13 +33,13 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     #: Lines that were no events.
     rejected: Count = 0
     #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
-    gaps: Runs = ()
+    gaps: RunsFrom = ()
     #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
     partial_before: Mapping[str, Interval] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
-    settles: Mapping[str, Runs] = {}
+    settles: Mapping[str, RunsAfter] = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
-    lost: Mapping[str, Runs] = {}
+    lost: Mapping[str, RunsAfter] = {}
     #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
     #: version nobody tells.
     since: Mapping[str, Mapping[int, Interval]] = {}

@@ -20,7 +20,7 @@ from agents.jobs.versions import ALWAYS, Compiled, Versions
 from agents.open_intervals import OpenIntervals
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, unpack
-from agents.runs import is_in, with_dropped, with_loss
+from agents.runs import in_runs_after, with_dropped, with_loss
 from agents.sharing.copies import Copies
 from agents.sharing.event_frame import EventFrame
 from agents.sharing.taking import insert_alone
@@ -196,7 +196,7 @@ class Worker:
         counted, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if counted is None or each > counted]
         if dropped:
-            taken = [each for each in taken if not is_in(dropped, each)]
+            taken = [each for each in taken if not in_runs_after(dropped, each)]
         if not taken:
             return ()
         self.dirty = True
@@ -213,7 +213,7 @@ class Worker:
         return sum(
             count
             for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(states, each) and not is_in(dropped, each)
+            if self.versions.counts(states, each) and not in_runs_after(dropped, each)
         )
 
     def meet(self, frame: EventFrame) -> None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
 from agents.result import written_number
+from agents.runs import RunsAfter
 
 Json = dict[str, Any]
 
@@ -111,14 +112,11 @@ def join(labels: Sequence[Label]) -> Label:
     )
 
 
-Runs = tuple[tuple[int, int], ...]
-
-
 def label_of(
     labels: Sequence[Label],
     roster: Collection[str],
     partial: Collection[str],
-    lost: Mapping[str, Runs],
+    lost: Mapping[str, RunsAfter],
     first: int,
     last: int | None,
 ) -> Label:
