@@ -143,13 +143,6 @@ class ControlState(msgspec.Struct, frozen=True):
     floor: Mark = ORIGIN
     entries: tuple[LogEntry, ...] = ()
 
-    def after(self, entry: ControlEntry) -> ControlState:
-        """Return what is to be stored once an entry was handled; O(entries retained)."""
-        if entry.retain_above is None:
-            return ControlState(entry.mark, entry.mark)
-        kept = [old for old in self.entries if old.mark > entry.retain_above]
-        return ControlState(entry.mark, entry.retain_above, (*kept, LogEntry(entry.mark, entry.body)))
-
 
 class Answer(msgspec.Struct, frozen=True):
     """The answer to a routed request and the addresses of the hops after us that it took, in order."""
