@@ -1,10 +1,10 @@
-"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9). Pure.
+"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9).
 
 An interval is counted by the agents or backfilled, never both: a load takes the place of whatever rows its intervals
 have, so loading twice counts once, and rows that agents bring of a backfilled interval later are left out (`Master`).
 Only intervals that some agent does not have all events of may be backfilled, and that are committed: the agents'
 archives have all of them then. Of a job that was changed only those of the version that counts now: windows of former
-ones are made of other PAOs. docs/OFFLINE.md has the reasons.
+ones are made of other PAOs. docs/OFFLINE.md has the reasons. Pure but for panes that are read.
 """
 
 from __future__ import annotations
