@@ -12,7 +12,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from agents.paos import Paos
-from agents.payload import Notes, Runs, pack
+from agents.payload import Notes, pack
+from agents.runs import RunsAfter, RunsFrom
 from overlay.contract import PAYLOAD_BYTES_MAX
 
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
@@ -31,11 +32,11 @@ class Fitted(NamedTuple):
 
     payload: bytes | None
     rest: Paos
-    owed: Runs
-    gaps: Runs
+    owed: RunsAfter
+    gaps: RunsFrom
 
 
-def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fitted:
+def fit(notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int) -> Fitted:
     """Pack as many of the first rows as fit, those of a late interval together. O(rows), mostly once.
 
     Together, because the snapshot that says that it brings an interval may be counted when one before it is not. Where
@@ -70,7 +71,7 @@ def fit(notes: Notes, agent: str, owed: Runs, rows: Paos, sealed_now: int) -> Fi
         count = begin if begin is not None and begin > sealed_now else count
 
 
-def _parted(runs: Runs, at: int) -> tuple[Runs, Runs]:
+def _parted(runs: RunsAfter, at: int) -> tuple[RunsAfter, RunsAfter]:
     """Cut runs, (after, through], after an interval: what lies up to it, and what behind."""
     return (
         tuple((after, min(through, at)) for after, through in runs if after < at),

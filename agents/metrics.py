@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agents.archive.keeper import Keeper
     from agents.archive.mirror import Mirror
 
-_ENDS = ("parsed", "rejected", "filtered", "shed")
+_ENDS = ("parsed", "rejected", "filtered")
 
 
 def damages_by_kind(damages: Damages) -> dict[str, int]:

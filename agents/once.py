@@ -58,17 +58,6 @@ class Outcome:
     failed: int = 0
 
 
-def run_once(
-    definition: Definition,
-    inputs: Sequence[str],
-    format: str,
-    columns: Mapping[str, SqlType] | None = None,
-    time: str = "ts",
-) -> pl.DataFrame:
-    """Run a job once over files and return its rows; see `evaluate`."""
-    return evaluate(definition, inputs, format, columns, time).frame
-
-
 def evaluate(
     definition: Definition,
     inputs: Sequence[str],

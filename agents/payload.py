@@ -14,15 +14,15 @@ import polars as pl
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.paos import Blocks, Paos, check_blocks, decoded
+from agents.runs import RunsAfter, RunsFrom
 from cbt import PaoDecodeError, PaoSchema, decode, encode
 from overlay.decoding import read_msgpack
 from overlay.fields import Interval
 
-#: Most events that one payload counts as late or shed, or lines as rejected; more is not to be told from this, whatever
-#: others say.
+#: Most events that one payload counts as late, or lines as rejected; more is not to be told from this, whatever others
+#: say.
 COUNT_MAX = 1 << 40
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
-Runs: TypeAlias = tuple[tuple[Interval, Interval], ...]
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,25 +30,23 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     #: Events that came after their interval was sealed; they ride in this snapshot.
     late: Count = 0
-    #: Events dropped on purpose because an intake was full.
-    shed: Count = 0
     #: Lines that were no events.
     rejected: Count = 0
     #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
-    gaps: Runs = ()
+    gaps: RunsFrom = ()
     #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
     partial_before: Mapping[str, Interval] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
-    settles: Mapping[str, Runs] = {}
+    settles: Mapping[str, RunsAfter] = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
-    lost: Mapping[str, Runs] = {}
+    lost: Mapping[str, RunsAfter] = {}
     #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
     #: version nobody tells.
     since: Mapping[str, Mapping[int, Interval]] = {}
 
     def __bool__(self) -> bool:
         told = self.gaps or self.partial_before or self.settles or self.lost or self.since
-        return bool(self.late or self.shed or self.rejected or told)
+        return bool(self.late or self.rejected or told)
 
     def __add__(self, other: Notes) -> Notes:
         settles = dict(self.settles)
@@ -61,7 +59,6 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         }
         return Notes(
             late=min(self.late + other.late, COUNT_MAX),
-            shed=min(self.shed + other.shed, COUNT_MAX),
             rejected=min(self.rejected + other.rejected, COUNT_MAX),
             gaps=(*self.gaps, *other.gaps),
             partial_before={**self.partial_before, **other.partial_before},

@@ -53,7 +53,7 @@ class Completeness(msgspec.Struct, frozen=True):
     reported: int
     #: Names of the agents that are not.
     missing: list[str] = []
-    #: Events that came late, events shed on overload, and logs truncated so that lines may be lost.
+    #: Events that came late, rows left out of backfilled intervals, and logs truncated so that lines may be lost.
     late: int = 0
     shed: int = 0
     gaps: int = 0

@@ -20,7 +20,7 @@ from agents.jobs.versions import ALWAYS, Compiled, Versions
 from agents.open_intervals import OpenIntervals
 from agents.paos import Paos, decode_open, encode_open
 from agents.payload import Notes, unpack
-from agents.runs import is_in, with_dropped, with_loss
+from agents.runs import in_runs_after, with_dropped, with_loss
 from agents.settling import counted, is_set_back, left_out
 from agents.sharing.copies import Copies
 from agents.sharing.event_frame import EventFrame
@@ -197,7 +197,7 @@ class Worker:
         through, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if through is None or each > through]
         if dropped:
-            taken = [each for each in taken if not is_in(dropped, each)]
+            taken = [each for each in taken if not in_runs_after(dropped, each)]
         if not taken:
             return ()
         self.dirty = True
@@ -214,7 +214,7 @@ class Worker:
         return sum(
             count
             for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(states, each) and not is_in(dropped, each)
+            if self.versions.counts(states, each) and not in_runs_after(dropped, each)
         )
 
     def meet(self, frame: EventFrame) -> None:

@@ -1,4 +1,4 @@
-"""The clock of the shells. Pure modules get `now_ms` as an argument.
+"""The clock of the shells; decisions get `now_ms` as an argument.
 
 Monotonic, so that leases survive a step of the wall clock, and near the epoch's milliseconds, so that values that must
 rise over a restart (edge epochs) do.

@@ -1,15 +1,13 @@
-"""`OverlayNode`: one agent in the overlay, as the runtime sees it (`contract.Overlay`).
+"""`OverlayNode`: one agent in the overlay, as the runtime sees it.
 
-Owns the composition: DHT, links, requests and one `Application` per tree; it executes the effects of the pure machines
-and feeds them what happens. It takes no decision about trees or roll-ups itself. DESIGN section 6.
+Owns the composition: DHT, links, requests and one `Application` per tree; it has the effects of the pure machines
+executed and feeds them what happens. It takes no decision about trees or roll-ups itself. DESIGN section 6.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import random
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -19,24 +17,9 @@ from overlay.application import Application
 from overlay.border import Border
 from overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
 from overlay.dht import Dht, Secret
-from overlay.effects import (
-    Apply,
-    ContactsChanged,
-    Deliver,
-    Effect,
-    Input,
-    LookedUp,
-    Lookup,
-    Merge,
-    Notify,
-    PeerLost,
-    Persist,
-    Received,
-    Send,
-    Suspect,
-    Tick,
-)
+from overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
 from overlay.errors import NotJoinedError, OverlayError, started
+from overlay.executor import Executor
 from overlay.group.messages import GroupMessage
 from overlay.group.state import GroupHandler
 from overlay.groups import Groups
@@ -50,8 +33,6 @@ from overlay.rollup.machine import Rollup
 from overlay.routing import bounded, closer
 from overlay.settings import OverlaySettings
 from overlay.tree.machine import Role
-
-log = logging.getLogger(__name__)
 
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000
@@ -80,7 +61,6 @@ class OverlayNode:
         self._handler = handler
         self._rng = rng if rng is not None else random.SystemRandom()
         self._apps: dict[bytes, Application] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._network = network or Network()
         self._clock = self._network.clock
         self._alarm = Alarm(self._clock, self._on_due)
@@ -89,6 +69,7 @@ class OverlayNode:
         self._dht: Dht | None = None
         self._links: LinkLayer[Any] | None = None
         self._requests: Requests | None = None
+        self._executor: Executor | None = None
         self.groups = Groups(groups, self._send, self._clock, self._rng)
 
     # ---- life
@@ -136,6 +117,7 @@ class OverlayNode:
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)
         self._dht, self._links, self.groups.agent = dht, links, agent
+        self._executor = Executor(links, dht, self._border, self._feed)
         try:
             await dht.start(bound.udp)
         except OSError as error:
@@ -147,12 +129,7 @@ class OverlayNode:
     async def stop(self) -> None:
         """Leave all trees and close everything; snapshots that are not settled stay the runtime's to keep."""
         self._alarm.stop()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._border.stop()
-        for part in (self.groups, self._requests, self._links):
+        for part in (self._executor, self._border, self.groups, self._requests, self._links):
             if part is not None:
                 await part.stop()
         if self._dht is not None:
@@ -161,7 +138,7 @@ class OverlayNode:
         self._apps.clear()
 
     async def join(self) -> int:
-        """Contact the configured agents and fill the routing table; returns how many agents we know."""
+        """Contact the configured agents, fill the routing table, return how many agents we know; call again if 0."""
         try:
             seeds = [parse_address(text) for text in self.settings.join]
         except ValueError as error:
@@ -173,7 +150,7 @@ class OverlayNode:
         return self._dht.contacts() if self._dht is not None else []
 
     async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
-        """Look up the agents closest to a key that respond, nearest first."""
+        """Look up the agents closest to a key that respond, nearest first, this node included where it belongs."""
         return await started(self._dht).lookup(key, width)
 
     # ---- trees
@@ -181,24 +158,40 @@ class OverlayNode:
     def join_tree(
         self, app: bytes, *, member: bool, root: Contact | None = None, **options: Unpack[JoinOptions]
     ) -> None:
-        """Take part in an application's tree; see `contract.Overlay`."""
+        """Take part in an application's tree; calling again updates membership and root.
+
+        `root`: the recorded master (job trees, which roll up); None: whoever is closest to `app` (source trees, records
+        only).
+        """
         application = self._application(app, root)
         self._execute(app, application.join(member, root, self._clock(), **options))
 
     def move_root(self, app: bytes, root: Contact, reign: int) -> None:
-        """Heed that another root took over a tree; see `contract.Overlay`."""
+        """Heed that another root took over a tree that we may stand in, as a forwarder at least."""
         application = self._apps.get(app)
         if application is not None:
             self._execute(app, application.move(root, reign, self._clock()))
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
-        """Leave an application's tree; stay a forwarder while others depend on us."""
+        """Leave an application's tree; stay a forwarder while others depend on us.
+
+        With `retire` the root stops expecting this agent (a stop for good, not a restart).
+        """
         if (application := self._apps.get(app)) is not None:
             self._execute(app, application.leave(self._clock(), retire=retire))
             self._forget_if_idle(app)
 
     def seal(self, app: bytes, through: int, payload: bytes | None) -> bool:
-        """Hand over a durable snapshot; see `contract.Overlay`."""
+        """Hand over a durable snapshot, ascending `through`; None is an empty one.
+
+        The rule that makes this exact: in the store, snapshots and verdicts are one sequence. A snapshot is sealed
+        above the last verdict handled (else its data goes under a later interval), and retained until a verdict handled
+        later covers it. After a restart all retained snapshots are handed over again, before new ones.
+        False: a verdict through here was handled already, so there is nothing to send; or we are no member.
+
+        Raises:
+            OverlayError: the payload is over `PAYLOAD_BYTES_MAX` (15 MiB).
+        """
         if (application := self._apps.get(app)) is None:
             return False
         taken, effects = application.seal(through, payload, self._clock())
@@ -206,25 +199,49 @@ class OverlayNode:
         return taken
 
     def answer_for(self, app: bytes, agent: str, since: int, through: int, payload: bytes | None) -> None:
-        """Hand over a copy of another member's sealed snapshot; see `contract.Overlay`."""
+        """Hand over a copy of another member's sealed snapshot, with all its data of since < interval <= through.
+
+        It is counted if nothing else of that member is for the interval, and the verdict is that member's.
+        """
         if (application := self._apps.get(app)) is not None and application.rollup is not None:
             self._execute(app, application.rollup.answer_for(Claim(since, through, (agent,), payload), self._clock()))
 
     def congested(self, apps: Iterable[bytes]) -> bool:
-        """Tell whether a tree of these takes less than this node hands over; see `contract.Overlay`."""
+        """Tell whether the tree of one of these applications takes less than this node hands over.
+
+        Too many own snapshots have no verdict yet, or the link to the parent is jammed: do not read on until it is
+        False again. Nothing is refused or dropped meanwhile.
+        """
         slow = self._links.congested() if self._links is not None else ()
         return any(is_congested(self._apps.get(app), slow) for app in apps)
 
     def exclude(self, app: bytes, agent: str, successor: str | None = None) -> int:
-        """Never count an agent again; see `contract.Overlay`."""
+        """Never count an agent again, at the root: its disk is lost and it came back as its successor.
+
+        Returns the last interval whose commit may hold its data; later commits that lack the successor's name it. To be
+        repeated after a restart of the root.
+
+        Raises:
+            NotJoinedError: this node is not the root.
+        """
         return self._rollup(app).exclude(agent, successor)
 
     def retire(self, app: bytes, agent: str) -> int:
-        """Expect a member no more; see `contract.Overlay`."""
+        """Expect a member no more, at the root: it is gone for good; a commit that lacks its data names it once more.
+
+        Returns the last interval whose commit still has it on the roster; to be repeated if the root restarts before a
+        later one. What it sent already counts. If it comes back it is admitted again, and told what was counted.
+
+        Raises:
+            NotJoinedError: this node is not the root.
+        """
         return self._rollup(app).retire(agent)
 
     def leap(self, app: bytes, through: int | None = None) -> tuple[int, tuple[str, ...]]:
-        """Wait no longer for who is silent; see `contract.Overlay`."""
+        """Wait no longer for members that others are ahead of in the next interval, if that is `through` or before.
+
+        Returns the interval and, at the root, whom its commit will name unless they speak within half a second.
+        """
         point, silent, effects = self._rollup(app).leap(through, self._clock())
         self._execute(app, effects)
         return point, silent
@@ -240,13 +257,13 @@ class OverlayNode:
         return application.tree.view() if application is not None else TreeView("out", False, None, None, ())
 
     def roots(self) -> int:
-        """Return of how many trees this node is the root."""
+        """Return of how many trees this node is the root: its load when masters are placed."""
         return sum(application.tree.role is Role.ROOT for application in self._apps.values())
 
     # ---- records and control
 
     def add_record(self, app: bytes, record: Record) -> bool:
-        """Apply a control record here and flood it; False if we hold the same or a newer one."""
+        """Apply a control record here and flood it, but do not call our own `on_record`; False: ours is not older."""
         added, effects = self._application(app, None).add_record(record)
         self._execute(app, effects)
         return added
@@ -257,7 +274,15 @@ class OverlayNode:
         return application.flood.map.all() if application is not None else []
 
     def multicast(self, app: bytes, body: bytes) -> int:
-        """Append an entry to the tree's control log; see `contract.Overlay`."""
+        """Append an entry to the tree's control log and send it to every agent of the tree; returns its position.
+
+        It goes down once our own `on_control` has made it durable. Each agent handles it at most once and in order; one
+        that is away catches up when it is back, or is told that it missed some (`ControlEntry.skipped`).
+
+        Raises:
+            NotJoinedError: this node is not the root.
+            OverlayError: the body is empty or over `CONTROL_BYTES_MAX`, or too many entries wait to become durable.
+        """
         if (application := self._apps.get(app)) is None:
             raise NotJoinedError("only a tree's root can multicast")
         position, effects = application.multicast(body, self._clock())
@@ -272,19 +297,27 @@ class OverlayNode:
     # ---- requests
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int = 5_000) -> Answer:
-        """Send a request hop by hop toward a key; see `contract.Overlay`."""
+        """Send a request hop by hop toward a key; the first agent whose handler answers ends it (ours is asked first).
+
+        Raises:
+            NotFoundError: nobody up to the agent closest to the key answers for it.
+            UnreachableError: no answer in time; asking again later may work.
+        """
         return await started(self._requests).route(key, body, timeout_ms)
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int = 5_000) -> bytes:
-        """Send a request to one agent; see `contract.Overlay`."""
+        """Send a request to one agent, whose handler sees its own id as the key; raises what `route` does."""
         return await started(self._requests).ask(contact, body, timeout_ms)
 
     def refused(self) -> dict[str, str]:
-        """Return which agents turn our calls away, and why; see `contract.Overlay`."""
+        """Return the agents that turn our calls away, by address, with the reason; empty while any link is up.
+
+        An agent with another certificate, or without TLS among others with it, is heard in the DHT but takes no part.
+        """
         return self._links.refusals(self.contacts()) if self._links is not None else {}
 
     def counters(self) -> dict[str, int]:
-        """Return statistics; names are stable."""
+        """Return statistics: frames, bytes, drops by reason, commits, leaps; names are stable."""
         totals = dict(self._border.counters)
         totals |= self._links.counters if self._links is not None else {}
         totals["requests_served"] = self._requests.served if self._requests is not None else 0
@@ -292,7 +325,7 @@ class OverlayNode:
         totals |= statistics.of_trees(self._apps.values())
         return totals
 
-    # ---- inputs
+    # ---- inputs and effects
 
     def _on_message(self, sender: Contact, message: Message) -> None:
         assert self._links is not None
@@ -332,39 +365,11 @@ class OverlayNode:
             self._feed(app, Tick())
             self._forget_if_idle(app)
 
-    # ---- effects
-
     def _execute(self, app: bytes, effects: Iterable[Effect]) -> None:
-        assert self._links is not None and self._dht is not None
-        for effect in effects:
-            match effect:
-                case Send(to=to, message=message):
-                    self._links.send(to, message)
-                case Merge(ticket=ticket, payloads=payloads):
-                    self._border.merge(app, ticket, payloads)
-                case Persist(commit=commit):
-                    self._border.persist(app, commit)
-                case Notify(verdict=verdict):
-                    self._border.notify(app, verdict)
-                case Apply(record=record):
-                    self._border.apply(app, record)
-                case Deliver(entry=entry):
-                    self._border.deliver(app, entry)
-                case Lookup():
-                    self._spawn(self._look_up(app))
-                case Suspect(contact=contact):
-                    self._dht.suspect(contact)
+        started(self._executor).execute(app, effects)
         application = self._apps.get(app)
         if application is not None:
             self._alarm.set(app, application.deadline_ms)
-
-    async def _look_up(self, app: bytes) -> None:
-        try:
-            found = await started(self._dht).lookup(app)
-        except OverlayError as error:
-            log.debug("lookup for a tree failed: %s", error)
-            found = []
-        self._feed(app, LookedUp(tuple(found)))
 
     # ---- parts
 
@@ -392,8 +397,3 @@ class OverlayNode:
 
     def _send(self, to: Contact, message: Message) -> None:
         started(self._links).send(to, message)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

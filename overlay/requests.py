@@ -93,12 +93,12 @@ class Requests:
         self._lookups = asyncio.Semaphore(LOOKUPS_MAX)
 
     async def route(self, key: bytes, body: bytes, timeout_ms: int) -> Answer:
-        """Send a request of our own toward a key; see `contract.Overlay.route`."""
+        """Send a request of our own toward a key; see `OverlayNode.route`."""
         _check(body)
         return _answer(await self._bounded(key, body, (), timeout_ms, direct=False))
 
     async def ask(self, contact: Contact, body: bytes, timeout_ms: int) -> bytes:
-        """Send a request of our own to one agent; see `contract.Overlay.ask`."""
+        """Send a request of our own to one agent; see `OverlayNode.ask`."""
         _check(body)
         if contact == self.me:
             return _answer(await self._bounded(self.me.id, body, (), timeout_ms, direct=True)).body

@@ -14,8 +14,8 @@ _COUNTS = ("late", "shed", "rejected", "gaps", "void", "revision")
 def joined_completeness(parts: Sequence[Json]) -> Json:
     """Join the labels of results of one window, at least one, as `masters.results.result_of` makes them.
 
-    Agents that any of them lacks are missing. Events that were late or shed, rejected lines, and revisions, are added
-    up: each job counts its own.
+    Agents that any of them lacks are missing. Late events, rows that were left out, rejected lines, and revisions, are
+    added up: each job counts its own.
     """
     missing = sorted({name for part in parts for name in part["missing"]})
     expected = max(part["expected"] for part in parts)

@@ -1,10 +1,10 @@
-"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9). Pure.
+"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9).
 
 An interval is counted by the agents or backfilled, never both: a load takes the place of whatever rows its intervals
 have, so loading twice counts once, and rows that agents bring of a backfilled interval later are left out (`Master`).
 Only intervals that some agent does not have all events of may be backfilled, and that are committed: the agents'
 archives have all of them then. Of a job that was changed only those of the version that counts now: windows of former
-ones are made of other PAOs. docs/OFFLINE.md has the reasons.
+ones are made of other PAOs. docs/OFFLINE.md has the reasons. Pure but for panes that are read.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from agents.history.history import History
 from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Versions
-from agents.masters.results import Json, Label, Runs
+from agents.masters.results import Json, Label
 from agents.masters.state import MasterState
 from agents.masters.uptake import NEVER_YET, begun, paused
 from agents.paos import between, by_interval
+from agents.runs import RunsFrom, in_runs_from
 from cbt import PaoSchema
 from overlay.contract import NEVER
 from overlay.rollup.succession import counted_through
@@ -118,7 +119,7 @@ def describe(job: Plan | Versions, state: MasterState, instance: str, names: Cal
 # ---- runs of intervals, both ends included, ascending and apart
 
 
-def with_run(runs: Runs, first: int, last: int) -> Runs:
+def with_run(runs: RunsFrom, first: int, last: int) -> RunsFrom:
     """Add a run to others; those that touch become one."""
     apart = [run for run in runs if run[1] < first - 1 or run[0] > last + 1]
     joined = [run for run in runs if run not in apart]
@@ -126,12 +127,12 @@ def with_run(runs: Runs, first: int, last: int) -> Runs:
     return tuple(sorted([*apart, run]))
 
 
-def since_interval(runs: Runs, first: int) -> Runs:
+def since_interval(runs: RunsFrom, first: int) -> RunsFrom:
     """Return what of some runs lies in an interval or after it."""
     return tuple((max(begin, first), last) for begin, last in runs if last >= first)
 
 
-def with_pauses(runs: Runs, versions: Versions) -> Runs:
+def with_pauses(runs: RunsFrom, versions: Versions) -> RunsFrom:
     """Add the runs of intervals in which a job was paused: of these nobody lacks anything."""
     for reign in versions.reigns():
         if reign.version.is_paused:
@@ -139,15 +140,12 @@ def with_pauses(runs: Runs, versions: Versions) -> Runs:
     return runs
 
 
-def is_in(runs: Runs, interval: int) -> bool:
-    """Tell whether an interval is in one of some runs."""
-    return any(first <= interval <= last for first, last in runs)
-
-
 # ---- panes
 
 
-def spliced(history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: Runs) -> Change:
+def spliced(
+    history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: RunsFrom
+) -> Change:
     """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
 
     A pane that is as the load would make it stays as it is, so that loading again changes nothing.
@@ -175,7 +173,7 @@ def spliced(history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame,
             panes[label.through] = replace(label, previous=load.last), between(rest, load.last + 1, None)
     for key, (label, frame) in panes.items():
         was = before.get(key)
-        again = was is not None and is_in(known, key) and load.first <= key <= load.last
+        again = was is not None and in_runs_from(known, key) and load.first <= key <= load.last
         if again and was is not None:
             label = replace(label, revision=was.revision)
             if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
@@ -204,7 +202,7 @@ def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> I
         yield replace(fresh, previous=previous, through=load.last), empty
 
 
-def lacking(known: Runs, partial_before: Sequence[tuple[str, int]], first: int, last: int | None) -> list[str]:
+def lacking(known: RunsFrom, partial_before: Sequence[tuple[str, int]], first: int, last: int | None) -> list[str]:
     """Return the agents that lack events of [first, last] which no archive has brought.
 
     Args:
@@ -221,7 +219,7 @@ def lacking(known: Runs, partial_before: Sequence[tuple[str, int]], first: int, 
     ]
 
 
-def count_in(known: Runs, first: int, last: int | None) -> int:
+def count_in(known: RunsFrom, first: int, last: int | None) -> int:
     """Return how many backfilled intervals a window has."""
     if last is None:
         return 0

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.masters.chain import BASE, Chain
-from agents.masters.results import Label, Runs, join
+from agents.masters.results import Label, join
 from agents.masters.state import Base, MasterState
+from agents.runs import RunsFrom
 from overlay.contract import NEVER
 
 
@@ -28,7 +29,7 @@ class Advanced(NamedTuple):
 
 
 def advance(
-    chain: Chain, labels: Labels, change: Change, before: MasterState, state: MasterState, gone: Runs, horizon: int
+    chain: Chain, labels: Labels, change: Change, before: MasterState, state: MasterState, gone: RunsFrom, horizon: int
 ) -> Advanced | None:
     """Take a commit into account before its panes expire; adds the base's rows to the change where it is another one.
 

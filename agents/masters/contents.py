@@ -14,11 +14,11 @@ from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.masters.owing import without_expired
-from agents.masters.results import Runs
 from agents.masters.state import MasterState
 from agents.masters.uptake import with_since
 from agents.paos import Paos
 from agents.payload import Notes, unpack
+from agents.runs import RunsAfter, RunsFrom
 from cbt import INTERVAL
 from overlay.contract import Commit
 
@@ -62,7 +62,7 @@ def _counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFra
     return frame.filter(pl.col(INTERVAL).is_in(wanted))
 
 
-def bounded(gaps: Runs) -> Runs:
+def bounded(gaps: RunsFrom) -> RunsFrom:
     """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
     extra = len(gaps) - GAPS_MAX
     if extra <= 0:
@@ -100,7 +100,7 @@ def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Vers
     )
 
 
-def with_lost(known: Mapping[str, Runs], told: Mapping[str, Runs]) -> Mapping[str, Runs]:
+def with_lost(known: Mapping[str, RunsAfter], told: Mapping[str, RunsAfter]) -> Mapping[str, RunsAfter]:
     """Add the runs that agents tell of, several times each; bounded like gaps."""
     return {**known, **{agent: bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
 

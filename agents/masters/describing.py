@@ -1,4 +1,4 @@
-"""A job as its master describes it: what it is, how far it has come, and who takes part. Pure."""
+"""A job as its master describes it: what it is, how far it has come, and who takes part. Pure but for the master."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from agents.history.history import History
 from agents.history.past import Change
 from agents.jobs.versions import Versions
-from agents.masters.backfilling import is_in
 from agents.masters.results import Label
 from agents.masters.state import MasterState
 from agents.masters.uptake import paused
 from agents.paos import Paos, by_interval
 from agents.payload import Notes
+from agents.runs import in_runs_from
 from cbt import PaoSchema
 from overlay.contract import NEVER, Commit
 
@@ -70,7 +70,6 @@ class Filling:
             expected=len(commit.reported) + len(commit.missing),
             missing=commit.missing,
             late=self._notes.late,
-            shed=self._notes.shed,
             rejected=self._notes.rejected,
             void=self._voided(previous, through),
         )
@@ -128,7 +127,7 @@ class Filling:
             label = change.labels.get(key) or self._history.labels[key]
             if label.void:
                 continue  # also what comes late
-            if is_in(state.backfilled, interval):
+            if in_runs_from(state.backfilled, interval):
                 # The archive had it already, or has it now: whether it is in the pane nobody knows.
                 change.labels[key] = replace(label, shed=label.shed + _keys_in(part, schema)).revised()
                 continue

@@ -43,7 +43,7 @@ def _state(job: JobRecord) -> str:
     return "stopped" if job.rests else "paused" if job.history[-1].is_paused else "running"
 
 
-def content_of(job: JobRecord) -> object:
+def identity_of(job: JobRecord) -> object:
     """Return what makes a publication of a job the same as another."""
     definition = job.definition
     return definition.source, definition.text, definition.columns, definition.options, definition.functions

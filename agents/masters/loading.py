@@ -6,10 +6,11 @@ import asyncio
 
 from agents.errors import BadRequestError, JobError, UnavailableError
 from agents.group.commands import Load
-from agents.masters.backfilling import check_load, is_in
+from agents.masters.backfilling import check_load
 from agents.masters.masters import Masters
 from agents.masters.results import Json
 from agents.parts.requests import LoadIntervals
+from agents.runs import in_runs_from
 from cbt import PaoDecodeError, decode
 
 
@@ -33,6 +34,6 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
     before = master.edition
     await masters.decide(app, wanted)
     known = master.state.backfilled
-    if master.edition == before or not (is_in(known, wanted.first) and is_in(known, wanted.last)):
+    if master.edition == before or not (in_runs_from(known, wanted.first) and in_runs_from(known, wanted.last)):
         raise UnavailableError("the intervals were not loaded; the log of the job's master says why")
     return {"first": wanted.first, "last": wanted.last, "edition": master.edition}

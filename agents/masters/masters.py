@@ -30,7 +30,7 @@ from agents.group.copies import Copies
 from agents.group.reigns import JOB_KEY, Reigns
 from agents.jobs.definition import check_definition
 from agents.masters.describing import describe
-from agents.masters.listing import content_of
+from agents.masters.listing import identity_of
 from agents.masters.master import Master
 from agents.masters.results import Json
 from agents.masters.spans import resolve
@@ -127,7 +127,7 @@ class Masters:
             running = self.job(app)
             if running.stopped:
                 raise UnavailableError(f"job {key} is just being stopped; try again")
-            if content_of(running) == content_of(job):
+            if identity_of(running) == identity_of(job):
                 return await self._renew(running, job.stamp_ms)
             raise JobConflictError(
                 f"job {key} is running with another definition; change it while it runs (`elf update`), "

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from agents.history.labels import Labels
 from agents.history.past import Change
-from agents.masters.backfilling import is_in
-from agents.masters.results import Label, Runs
+from agents.masters.results import Label
 from agents.masters.state import MasterState
 from agents.payload import Notes
+from agents.runs import RunsAfter, in_runs_from
 from overlay.contract import Commit
 
 #: Runs remembered of one agent; of more, the oldest become one that spans them: pessimistic, not wrong.
 RUNS_MAX = 256
 
 #: agent id -> runs of intervals, (after, through], ascending and apart.
-Owing = Mapping[str, Runs]
+Owing = Mapping[str, RunsAfter]
 
 
 def settled(
@@ -46,7 +46,7 @@ def settled(
         for after, through in runs:
             for key in list(labels.holding(after + 1, through)) if total is None else labels.between(total, total):
                 # The rows of agents count in neither of these.
-                if key in change.extended or is_in(state.backfilled, key):
+                if key in change.extended or in_runs_from(state.backfilled, key):
                     continue
                 label = change.labels.get(key) or labels[key]
                 for name in label.missing:
@@ -61,7 +61,7 @@ def with_missing(owing: Owing, commit: Commit) -> Owing:
     return {**owing, **owed}
 
 
-def without(owing: Owing, agents: Collection[str], runs: Runs) -> Owing:
+def without(owing: Owing, agents: Collection[str], runs: RunsAfter) -> Owing:
     """Note that the data of some runs has come, of agents of which one brings what others, lost ones, owed."""
     left = {agent: _subtracted(owing[agent], runs) for agent in agents if agent in owing}
     return {agent: rest for agent, rest in {**owing, **left}.items() if rest}
@@ -78,7 +78,7 @@ def is_owed(owing: Owing, agent: str, label: Label) -> bool:
     return any(after < label.through and through > label.previous for after, through in owing.get(agent, ()))
 
 
-def _added(runs: Runs, after: int, through: int) -> Runs:
+def _added(runs: RunsAfter, after: int, through: int) -> RunsAfter:
     if runs and runs[-1][1] == after:
         return (*runs[:-1], (runs[-1][0], through))
     extra = len(runs) + 1 - RUNS_MAX
@@ -86,7 +86,7 @@ def _added(runs: Runs, after: int, through: int) -> Runs:
     return (*joined, (after, through))
 
 
-def _subtracted(runs: Runs, others: Sequence[tuple[int, int]]) -> Runs:
+def _subtracted(runs: RunsAfter, others: Sequence[tuple[int, int]]) -> RunsAfter:
     for first, last in others:
         parts = [((after, min(through, first)), (max(after, last), through)) for after, through in runs]
         runs = tuple(part for pair in parts for part in pair if part[0] < part[1])

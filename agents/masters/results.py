@@ -1,6 +1,6 @@
 """Results and their completeness labels, as they leave the master (DESIGN section 6, last line).
 
-Pure. A label may be pessimistic, never optimistic: whoever is missing, late, shed or lost in any pane of a window is
+Pure. A label may be pessimistic, never optimistic: what is missing, late, left out or lost in any pane of a window is
 named or counted in the window's label, and only a window with none of these is `final`.
 """
 
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
 from agents.result import written
+from agents.runs import RunsAfter
 
 Json = dict[str, Any]
 
@@ -35,6 +36,7 @@ class Label(msgspec.Struct, frozen=True):
     expected: int
     missing: tuple[str, ...] = ()
     late: int = 0
+    #: Rows (keys, not events) that agents brought of an interval that was backfilled: they are left out.
     shed: int = 0
     revision: int = 0
     #: Intervals whose data was dropped everywhere, because somebody's was missing.
@@ -109,14 +111,11 @@ def join(labels: Sequence[Label]) -> Label:
     )
 
 
-Runs = tuple[tuple[int, int], ...]
-
-
 def label_of(
     labels: Sequence[Label],
     roster: Collection[str],
     partial: Collection[str],
-    lost: Mapping[str, Runs],
+    lost: Mapping[str, RunsAfter],
     first: int,
     last: int | None,
 ) -> Label:

@@ -26,11 +26,9 @@ def resolve(master: Master, window: str) -> Span | None:
         raise JobError("this job has no window: it counts since it began; ask for `latest`")
     if isinstance(asked, Last):
         end_ms = master.through_ms or 0
-        span = Span(end_ms - asked.length_ms, end_ms)
-    else:
-        span = Span(asked.start_ms, asked.end_ms)
-    check_whole(master.versions, span)
-    return span
+        asked = Span(end_ms - asked.length_ms, end_ms)
+    check_whole(master.versions, asked)
+    return asked
 
 
 def oldest_ms(master: Master) -> int | None:

@@ -8,8 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from agents.group.commands import Enlisted
-from agents.masters.results import Label, Runs
+from agents.masters.results import Label
 from agents.masters.uptake import Since
+from agents.runs import RunsAfter, RunsFrom
 from overlay.contract import NEVER, RollupState
 from overlay.group.messages import Place, Seat
 
@@ -48,11 +49,11 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     #: Since when agents count by which version of the job.
     since: Since = {}
     #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
-    lost: Mapping[str, Runs] = {}
+    lost: Mapping[str, RunsAfter] = {}
     #: agent id -> runs of commits, (after, through], that name it as missing and whose data it has not brought.
-    owing: Mapping[str, Runs] = {}
+    owing: Mapping[str, RunsAfter] = {}
     #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
-    gaps: tuple[tuple[int, int], ...] = ()
+    gaps: RunsFrom = ()
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
     too_late: int = 0
     #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
@@ -60,7 +61,7 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     #: Panes up to this interval are no longer retained.
     expired: int = NEVER
     #: Runs of intervals, both ends included, computed from the agents' archives; no rows of agents are in them.
-    backfilled: tuple[tuple[int, int], ...] = ()
+    backfilled: RunsFrom = ()
     #: Of a job that reads its last result: the first interval of its windows; and what all later ones follow from.
     begins: int = NEVER
     base: Base | None = None

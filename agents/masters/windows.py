@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from agents.errors import BadRequestError
 from agents.jobs.durations import parse_duration_ms
+from agents.masters.results import Span
 
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
 _TEXT_CHARS_MAX = 100
@@ -28,14 +29,6 @@ class Last:
     """The `length_ms` before the newest closed interval's end."""
 
     length_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Exactly [start_ms, end_ms)."""
-
-    start_ms: int
-    end_ms: int
 
 
 def parse_window(text: str) -> Latest | Last | Span:

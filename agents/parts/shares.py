@@ -196,10 +196,11 @@ def common_span(shares: Sequence[Shared]) -> Span | None:
 def joined_label(labels: Sequence[Label]) -> Label:
     """Join the labels of all parts of one window.
 
-    Every part counts late and shed events of all keys, and rejected lines, so the most that one counts are those that
-    there are. So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where
-    each misses another one, the label says fewer than those that are void in any, but is not final and names them all.
-    Revisions are each part's own: the result has changed whenever one of them has, and who follows it counts on more.
+    Every part counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
+    So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where each misses
+    another one, the label says fewer than those that are void in any, but is not final and names them all. Rows left
+    out are each part's own, of its keys. So are revisions: the result has changed whenever one of them has, and who
+    follows it counts on more.
     """
     missing = tuple(sorted({agent for label in labels for agent in label.missing}))
     return replace(
@@ -208,7 +209,7 @@ def joined_label(labels: Sequence[Label]) -> Label:
         expected=max(len(missing), *(label.expected for label in labels)),
         missing=missing,
         late=max(label.late for label in labels),
-        shed=max(label.shed for label in labels),
+        shed=sum(label.shed for label in labels),
         rejected=max(label.rejected for label in labels),
         revision=sum(label.revision for label in labels),
         void=max(label.void for label in labels),

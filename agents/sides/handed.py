@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from agents.runs import RunsAfter
 from overlay.contract import NEVER, Verdict
-
-Runs = tuple[tuple[int, int], ...]
 
 
 class HandedOver:
@@ -22,10 +21,10 @@ class HandedOver:
         self.waiting: deque[tuple[int, bytes | None]] = deque()
         #: Payloads that went uncounted, and the runs of intervals, (after, through], that went without us.
         self.owed: list[bytes] = []
-        self.runs: Runs = ()
+        self.runs: RunsAfter = ()
         self._judged = NEVER
 
-    def take(self, through: int, payload: bytes | None) -> tuple[list[bytes], Runs] | None:
+    def take(self, through: int, payload: bytes | None) -> tuple[list[bytes], RunsAfter] | None:
         """Return what goes with a snapshot that is to be handed over: the payloads to merge, and the runs they make up.
 
         None: its intervals were judged without it, so there is nothing to hand over now.

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from agents import payload as payloads
 from agents.catalogue import Catalogue
 from agents.requests import contact_at
-from agents.sides.handed import HandedOver, Runs
+from agents.runs import RunsAfter
+from agents.sides.handed import HandedOver
 from agents.sides.words import Partake
 from agents.store.checkpoints import Snapshot
 from cbt import PaoDecodeError
@@ -182,7 +183,7 @@ class Partaking:
                 self._hand_over(part, through, parts[0] if parts else None)
 
     async def _merge(
-        self, part: _Part, through: int, payload: bytes | None, parts: Sequence[bytes], runs: Runs
+        self, part: _Part, through: int, payload: bytes | None, parts: Sequence[bytes], runs: RunsAfter
     ) -> None:
         """Hand a snapshot over with what is owed; where both do not fit in one, what is owed stays missing."""
         merged: bytes | None = payload
@@ -197,7 +198,7 @@ class Partaking:
         part.merging = False
         self._advance(part)
 
-    def _merged(self, tree: bytes, parts: Sequence[bytes], runs: Runs) -> bytes:
+    def _merged(self, tree: bytes, parts: Sequence[bytes], runs: RunsAfter) -> bytes:
         plan = self._catalogue.plan(tree)
         note = payloads.pack(payloads.Notes(settles={self._agent_id: runs} if runs else {}), plan.schema.empty())
         return payloads.merge([*parts, *([] if note is None else [note])], plan)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents.payload import Count, Runs
+from agents.payload import Count
+from agents.runs import RunsAfter, RunsFrom
 from agents.store.checksums import verified
 from overlay.contract import NEVER
 from overlay.fields import Interval
@@ -44,20 +45,20 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
     since: Mapping[int, Interval] = {}
     #: Runs of commits, (after, through], that went without us and whose data rides in our next snapshot.
-    owed: Runs = ()
+    owed: RunsAfter = ()
     #: Runs of commits, (after, through], that name us and whose data the job drops, however late it comes.
-    dropped: Runs = ()
+    dropped: RunsAfter = ()
     #: Snapshots may have left that this checkpoint lacks (at-least-once).
     early: bool = False
     #: Intervals, (after, through], with data that this checkpoint lacks and no line will bring again (at-most-once).
     volatile: tuple[Interval, Interval] | None = None
     #: Such runs that a crash has lost, until the master knows it.
-    lost: Runs = ()
-    #: Late events, lines that were no events, and runs of intervals in which lines may be lost, not reported in a
-    #: snapshot yet.
+    lost: RunsAfter = ()
+    #: Late events, lines that were no events, and runs of intervals, both ends included, in which lines may be lost,
+    #: not reported in a snapshot yet.
     late: Count = 0
     rejected: Count = 0
-    gaps: Runs = ()
+    gaps: RunsFrom = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True):

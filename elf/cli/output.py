@@ -154,7 +154,7 @@ def describe_completeness(known: Completeness) -> str:
         parts.append("some or all missing of " + ", ".join(map(printable, known.missing)))
     counts = (
         ("late events", known.late),
-        ("shed events", known.shed),
+        ("rows left out", known.shed),
         ("rejected lines", known.rejected),
         ("gaps", known.gaps),
         ("void intervals", known.void),

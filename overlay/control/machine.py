@@ -96,7 +96,7 @@ class Control:
         self._enrolled = False
 
     def append(self, body: bytes, now_ms: int) -> tuple[int, list[Effect]]:
-        """Say something to every agent of the tree (root only); see `contract.Overlay.multicast`."""
+        """Say something to every agent of the tree (root only); see `OverlayNode.multicast`."""
         if not self._root:
             raise NotJoinedError("only a tree's root can multicast")
         if not 1 <= len(body) <= CONTROL_BYTES_MAX:

@@ -1,4 +1,4 @@
-"""One member's part in a root group: who leads, what is decided, who the members are. Raft, as a pure machine.
+"""One member's part in a root group: who leads, what is decided, who the members are. Raft; pure.
 
 A job's root may be lost; what it promised may not be. Everything that a master decides (above all its commits) is an
 entry of a log that a majority of the members holds durably before anyone acts on it, and in a term only one member can

@@ -139,11 +139,6 @@ class LinkLayer(abc.ABC, Generic[T]):
         addresses = {contact.address for contact in known}
         return {address: why for address, why in self.refused.items() if address in addresses}
 
-    def agent_of(self, contact: Contact) -> str | None:
-        """Return the name of the agent at the other end of a link."""
-        peer = self._peers.get(contact.id)
-        return peer.link.theirs.agent if peer is not None and peer.link is not None else None
-
     # ---- what connections are made of
 
     @abc.abstractmethod

@@ -115,7 +115,7 @@ class Rollup:
         return self.ledger.retire(agent, named=True)
 
     def leap(self, through: int | None, now_ms: int) -> tuple[int, tuple[str, ...], list[Effect]]:
-        """Wait no longer for members that others are ahead of; see `contract.Overlay.leap`."""
+        """Wait no longer for members that others are ahead of; see `OverlayNode.leap`."""
         point, silent = self.committed, tuple[str, ...]()
         if self.ledger is not None:
             point, silent = self.ledger.leap(through, now_ms)
@@ -124,7 +124,7 @@ class Rollup:
         return point, silent, self._advance(now_ms)
 
     def seal(self, through: int, payload: bytes | None, now_ms: int) -> tuple[bool, list[Effect]]:
-        """Take over a durable snapshot; see `contract.Overlay.seal`."""
+        """Take over a durable snapshot; see `OverlayNode.seal`."""
         if self.settlement is None or through <= max(self.settlement.durable, self._own.sealed):
             return False, []
         self._own.add(self.settlement.durable, through, payload)
@@ -132,7 +132,7 @@ class Rollup:
         return True, self._advance(now_ms)
 
     def answer_for(self, claim: Claim, now_ms: int) -> list[Effect]:
-        """Hand over another member's snapshot on its behalf; see `contract.Overlay`."""
+        """Hand over another member's snapshot on its behalf; see `OverlayNode`."""
         return self._on_claim(OTHERS, claim) + self._advance(now_ms)
 
     @property

@@ -29,7 +29,7 @@ def brought_through(rollup: RollupState, agent: str, floor: int) -> int:
     Args:
         rollup: what is committed.
         agent: the one whose disk is lost.
-        floor: what excluding it returned (`contract.Overlay.exclude`). Once that is committed, and nothing more, its
+        floor: what excluding it returned (`OverlayNode.exclude`). Once that is committed, and nothing more, its
             account still says whether it is in there.
     """
     account = rollup.roster.get(agent) or rollup.retired.get(agent)

@@ -20,7 +20,7 @@ SENTENCES_MAX = 10
 
 
 class Node(Protocol):
-    """What a running agent answers; see `contract.Overlay`."""
+    """What a running agent answers; see `OverlayNode`."""
 
     def tree(self, app: bytes) -> TreeView:
         """Return its place in a tree."""

@@ -13,6 +13,7 @@ import msgspec
 
 from overlay.contract import Commit, ControlEntry, ControlState, Mark, RollupState
 from overlay.group.messages import Kind, Place, Seat, decode_seats
+from overlay.sim.controls import handled
 from overlay.sim.payloads import Row, read, read_told, row_of
 from overlay.sim.versions import FIRST, Version, counts, late, turns, version_at, with_version
 
@@ -131,7 +132,7 @@ class Copy(msgspec.Struct, kw_only=True):
                     self.versions, self.reign = versions, max(version.made_ms, self.reign + 1)
             case Say(mark=mark) if mark > self.control.mark:
                 self.controls.append(command.entry)
-                self.control = self.control.after(command.entry)
+                self.control = handled(self.control, command.entry)
 
     def _count(self, commit: Commit) -> None:
         """Count the rows of a commit that are of their interval's kind; agents speak for themselves only."""

@@ -18,6 +18,7 @@ from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, 
 from overlay.group.messages import Entry
 from overlay.ids import Contact
 from overlay.node import OverlayNode
+from overlay.sim.controls import handled
 from overlay.sim.copies import Copy, Count, Say
 from overlay.sim.payloads import Row, pack, read, row_of, told, unpack
 from overlay.sim.versions import FIRST, Version, boundaries, counts, taken_up, version_at
@@ -154,7 +155,7 @@ class Runtime:
         state = self.control.get(app, ControlState())
         if entry.mark > state.mark:
             self.controls.append((app, entry))
-            self.control[app] = state.after(entry)
+            self.control[app] = handled(state, entry)
 
     def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
         """Put all together, of whatever version; the root knows what counts."""

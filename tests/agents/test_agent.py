@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from agents.agent import Agent
 from agents.archive.layout import list_files
-from agents.archive.reading import read_archive
 from agents.archive.remote import open_url
 from agents.catalogue import job_record, member_record
 from agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
@@ -23,6 +22,7 @@ from agents.store.records import Records
 from overlay.contract import Record
 from overlay.fields import SERIAL_MAX
 from overlay.ids import source_id
+from tests.agents.archive.archived import read_archive
 from tests.agents.test_catalogue import JOB
 
 

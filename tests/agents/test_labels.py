@@ -9,7 +9,8 @@ import pytest
 
 from agents.fitting import Fitted, fit
 from agents.jobs.plan import Plan
-from agents.payload import Notes, Runs
+from agents.payload import Notes
+from agents.runs import RunsAfter
 from agents.store.database import Database
 from agents.store.panes import Panes
 from tests.agents.labelled import LabelWorld
@@ -79,7 +80,7 @@ def test_it_is_so_where_a_message_has_no_room_for_all_that_is_late(
 ) -> None:
     waited = 0
 
-    def watched(notes: Notes, agent: str, owed: Runs, rows: pl.DataFrame, sealed_now: int) -> Fitted:
+    def watched(notes: Notes, agent: str, owed: RunsAfter, rows: pl.DataFrame, sealed_now: int) -> Fitted:
         nonlocal waited
         fitted = fit(notes, agent, owed, rows, sealed_now)
         waited += bool(fitted.owed)

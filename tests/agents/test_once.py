@@ -20,7 +20,7 @@ from agents.errors import ConfigError, JobError, JobSpecError
 from agents.jobs.definition import Definition, load_definition
 from agents.jobs.plan import Plan, compile_job
 from agents.jobs.types import SqlType
-from agents.once import evaluate, parse_columns, run_once
+from agents.once import evaluate, parse_columns
 from agents.sources.lines import LINE_BYTES_MAX
 from cbt import INTERVAL
 
@@ -97,9 +97,9 @@ def test_a_glob_takes_files_only(folder: Path) -> None:
 
 def test_a_windowed_job_over_nothing_has_its_columns(tmp_path: Path) -> None:
     (tmp_path / "empty.log").write_text("")
-    frame = run_once(
+    frame = evaluate(
         job(TOP), [str(tmp_path / "empty.log")], "json", parse_columns("product STRING, price INT, category STRING")
-    )
+    ).frame
     assert frame.columns == ["window_start", "window_end", "product", "clicks", "total"]
     assert frame.height == 0
 
@@ -109,13 +109,13 @@ def test_access_logs(tmp_path: Path) -> None:
     text = "".join(line.format(n=n, p=n % 2, s=200 if n else 500) for n in range(10))
     (tmp_path / "access.log").write_text(text)
     query = "SELECT path, status, count(*) AS n, sum(bytes) AS b FROM access GROUP BY path, status ORDER BY 1, 2"
-    frame = run_once(job(query), [str(tmp_path / "access.log")], "combined")
+    frame = evaluate(job(query), [str(tmp_path / "access.log")], "combined").frame
     assert frame.rows() == [("/p0", 200, 4, 20), ("/p0", 500, 1, 5), ("/p1", 200, 5, 25)]
 
 
 def test_given_types_win(folder: Path) -> None:
     query = "SELECT sum(price) AS total FROM clicks"
-    frame = run_once(job(query), [str(folder / "all.ndjson")], "json", {"price": SqlType.DOUBLE})
+    frame = evaluate(job(query), [str(folder / "all.ndjson")], "json", {"price": SqlType.DOUBLE}).frame
     assert frame.schema == {"total": pl.Float64()}
 
 
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp
     data = bytearray(gzip.compress(text) + gzip.compress(text))
     whole = tmp_path / "whole.ndjson.gz"
     whole.write_bytes(data)
-    twice = run_once(job("SELECT count(*) AS n FROM clicks"), [str(whole)], "json")
+    twice = evaluate(job("SELECT count(*) AS n FROM clicks"), [str(whole)], "json").frame
     assert twice.item() == 2 * text.count(b"\n")
     if damage == "flipped":
         data[len(data) // 4] ^= 0xFF
@@ -144,23 +144,23 @@ def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp
     damaged.write_bytes({"flipped": data, "cut": data[:-9], "none": text}[damage])
     said = "gzip data end in the middle" if damage == "cut" else "damaged gzip data"
     with pytest.raises(JobError, match=f"damaged.ndjson.gz: .*{said}.*; mend it, or leave it out of the input"):
-        run_once(job("SELECT count(*) AS n FROM clicks"), [str(whole), str(damaged)], "json")
+        evaluate(job("SELECT count(*) AS n FROM clicks"), [str(whole), str(damaged)], "json")
 
 
 def test_mistakes(folder: Path) -> None:
     file = [str(folder / "all.ndjson")]
     with pytest.raises(JobSpecError, match="no column 'prodct'; did you mean 'product'") as caught:
-        run_once(job("SELECT\n  prodct, count(*) AS n FROM clicks GROUP BY prodct"), file, "json")
+        evaluate(job("SELECT\n  prodct, count(*) AS n FROM clicks GROUP BY prodct"), file, "json")
     assert (caught.value.line, caught.value.column) == (2, 3)
     with pytest.raises(JobError, match="no file matches"):
-        run_once(job(TOP), [*file, str(folder / "*.txt")], "json")
+        evaluate(job(TOP), [*file, str(folder / "*.txt")], "json")
     with pytest.raises(JobError, match="directory"):
-        run_once(job(TOP), [str(folder)], "json", COLUMNS)
+        evaluate(job(TOP), [str(folder)], "json", COLUMNS)
     os.mkfifo(folder / "pipe")
     with pytest.raises(JobError, match="pipe: a pipe or a socket, not a file"):
-        run_once(job(TOP), [str(folder / "pipe")], "json", COLUMNS)
+        evaluate(job(TOP), [str(folder / "pipe")], "json", COLUMNS)
     with pytest.raises(ConfigError, match="did you mean 'json'"):
-        run_once(job(TOP), file, "jsn")
+        evaluate(job(TOP), file, "jsn")
 
 
 def test_columns_as_spark_writes_them() -> None:
@@ -178,7 +178,7 @@ def test_a_job_that_reads_its_last_result_iterates_over_the_windows_of_the_files
     SELECT e.b AS node, min(coalesce(r.label, e.a)) AS label FROM edges e LEFT JOIN last_result r ON e.a = r.node
     GROUP BY e.b, window(ts, '3 seconds', '1 second') ORDER BY node
     """
-    found = run_once(job(query), [str(tmp_path / "edges.json")], "json")
+    found = evaluate(job(query), [str(tmp_path / "edges.json")], "json").frame
     labels = [tuple(rows["label"]) for _, rows in found.group_by("window_end", maintain_order=True)]
     # After a window without rows it begins anew.
     assert labels == [("x", "y"), *[("x", "x")] * 4, ("x", "y"), ("x", "x"), ("x", "x")]
@@ -204,5 +204,5 @@ def plan_over(size_s: int, slide_s: int) -> Plan:
 def test_events_may_be_ages_apart(tmp_path: Path) -> None:
     (tmp_path / "e.json").write_text("".join(f'{{"ts": {at}, "a": "x"}}\n' for at in (0, 32_503_680_000_000)))
     query = "SELECT a, count(*) AS n FROM e GROUP BY a, window(ts, '3 seconds', '1 second')"
-    found = run_once(job(query), [str(tmp_path / "e.json")], "json")
+    found = evaluate(job(query), [str(tmp_path / "e.json")], "json").frame
     assert found["n"].to_list() == [1] * 6

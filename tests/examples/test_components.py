@@ -7,7 +7,7 @@ from pathlib import Path
 import networkx
 
 from agents.jobs.definition import load_definition
-from agents.once import run_once
+from agents.once import evaluate
 
 JOB = Path(__file__).parents[2] / "examples" / "components" / "job.toml"
 START_MS = 1_790_000_100_000
@@ -19,7 +19,7 @@ def test_labels_are_the_components_once_they_change_no_more(tmp_path: Path) -> N
     both = [*edges, *((b, a) for a, b in edges)]
     lines = [{"ts": START_MS + 40 * at, "src": a, "dst": b} for at, (a, b) in enumerate(both)]
     (tmp_path / "edges.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    rows = run_once(load_definition(JOB.read_text()), [str(tmp_path / "edges.json")], "json")
+    rows = evaluate(load_definition(JOB.read_text()), [str(tmp_path / "edges.json")], "json").frame
     results = [
         tuple(part.select("node", "label").rows()) for _, part in rows.group_by("window_end", maintain_order=True)
     ]

@@ -138,7 +138,8 @@ class _Node:
                 bad = (0,) if self._rng.random() < 0.2 else ()
                 return Merged(ticket, b"".join(payloads[len(bad) :]) or None, bad)
             case Persist(commit=commit):
-                assert type(commit.state).decode(commit.state.encode()) == commit.state
+                stored = msgspec.msgpack.encode(commit.state)
+                assert msgspec.msgpack.decode(stored, type=type(commit.state)) == commit.state
                 return Committed(commit.through)
             case Notify(verdict=verdict):
                 return Notified(verdict.through)

@@ -26,13 +26,15 @@ from agents.errors import ElfError
 from agents.group.commands import Command, decode_command, encode_command
 from agents.jobs.definition import Definition
 from agents.jobs.versions import Version, Versions
+from agents.masters.state import MasterState
 from agents.masters.uptake import NEVER_YET, begun, with_since
 from agents.paos import decode_open, encode_open
 from cbt import PaoDecodeError
 from cbt import decode as decode_block
 from cbt.placed import MARK, Placing, decode_placed, encode_placed
 from overlay import messages
-from overlay.contract import LogEntry, Mark, Record, RollupState
+from overlay.contract import LogEntry, Mark, Record
+from overlay.decoding import read_msgpack
 from overlay.dht import messages as dht_messages
 from overlay.dht import state
 from overlay.dht.auth import KEY_BYTES, PLAIN, Gate, Secret
@@ -214,8 +216,6 @@ def _link_targets(rng: random.Random) -> list[Target]:
         Target("messages to a node", play, sequences(_message, kinds(messages.TreeMessage), rng, 60), wrong),
         Target("messages to a root group", groups.play, groups.sequences(rng, 60), wrong, 4.0),
         Target("channel", _channel, _conversation(None, samples), wrong),
-        Target("roll-up state", RollupState.decode, [draw(RollupState, rng).encode() for _ in range(EACH)],
-               (msgspec.DecodeError,)),
     ]  # fmt: skip
 
 
@@ -290,6 +290,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
     asked: list[requests.AnyRequest] = [draw(kind, rng) for kind in kinds(requests.AnyRequest) for _ in range(EACH)]
     jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
     decisions: list[Command] = [draw(kind, rng) for kind in kinds(Command) for _ in range(EACH)]
+    states = [msgspec.msgpack.encode(draw(MasterState, rng)) for _ in range(EACH)]
     members = [draw(requests.Member, rng) for _ in jobs]
     drawn = [draw(replies.Reply, rng) for _ in range(EACH)]
     # A failure is raised, as the declared error.
@@ -301,6 +302,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("reply", replies.value_of, [replies.encode_reply(each) for each in answers], (ElfError,)),
         Target("long reply", replies.value_of, long, (ElfError,), 0.2),
         Target("decision", decode_command, [encode_command(each) for each in decisions], (msgspec.DecodeError,)),
+        Target("state of a master", lambda data: read_msgpack(data, MasterState), states, (msgspec.DecodeError,)),
         Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
         # What `agents.agent` catches around it.
         Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),

@@ -12,6 +12,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from overlay import messages
 from overlay.application import Application
 from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
@@ -104,7 +106,7 @@ class Machine:
         self.run(effects)
 
     def seal(self, through: int, items: list[str]) -> None:
-        """One transaction of the runtime, then the hand-over; see `contract.Overlay.seal`."""
+        """One transaction of the runtime, then the hand-over; see `OverlayNode.seal`."""
         store = self.store
         through = max(through, store.settled + 1, *(t + 1 for t in store.snapshots), NEVER)
         items = [item for item in items if not any(a < interval_of(item) <= t for a, t in store.dropped)]
@@ -155,7 +157,7 @@ class Machine:
         """Make a commit durable, if we are the root, and say so; or crash before that."""
         self.world.check_commit(self, commit)
         self.store.commits.append(commit)
-        self.store.state = RollupState.decode(commit.state.encode())
+        self.store.state = msgspec.msgpack.decode(msgspec.msgpack.encode(commit.state), type=RollupState)
         if self.world.rng.random() < self.world.crash_at_commit:
             self.world.crash(self)  # durable, but nobody was told
         else:

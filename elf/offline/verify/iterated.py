@@ -21,7 +21,8 @@ from agents.archive.place import Place
 from agents.errors import ElfError, ExpiredError, JobError
 from agents.jobs.last_result import Last, is_last
 from agents.jobs.query import Item, Query, parse_query
-from agents.masters.windows import Span, parse_window
+from agents.masters.results import Span
+from agents.masters.windows import parse_window
 from elf.offline.asking import JobText
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window

@@ -13,7 +13,7 @@ import pytest
 import agents.archive.disk
 from agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files
 from agents.archive.layout import MIXED, manifest_path, safe_name
-from agents.archive.reading import read_archive
+from tests.agents.archive.archived import read_archive
 
 
 class Disk(Protocol):

@@ -19,9 +19,9 @@ from agents.archive.inventory import list_held
 from agents.archive.keeper import Keeper
 from agents.archive.layout import HOUR_MS, check_file, list_files
 from agents.archive.merging import GRACE_MS
-from agents.archive.reading import read_archive
 from agents.archive.removed import read_removed
 from agents.damages import Damages
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import CrashError, Disk
 from tests.agents.archive.numbered import START_MS, numbered
 

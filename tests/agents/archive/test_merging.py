@@ -27,9 +27,9 @@ from agents.archive.layout import (
     source_folder,
 )
 from agents.archive.merging import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_merges
-from agents.archive.reading import read_archive
 from agents.archive.removed import read_removed
 from agents.damages import Damages
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ import pytest
 
 from agents.archive.archive import Archive
 from agents.archive.layout import HOUR_MS, ArchiveError, check_file, list_files
-from agents.archive.reading import hours_in, read_archive
+from agents.archive.reading import hours_in
 from agents.archive.remote import Remote, StoreError, open_url
 from agents.archive.removed import add_removed, read_removed
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
 ROOT = "memory://bucket/elf"

@@ -18,10 +18,10 @@ from agents.archive.archive import Archive
 from agents.archive.inventory import Held, list_held
 from agents.archive.keeper import Keeper
 from agents.archive.layout import HOUR_MS, ArchiveError, list_files, source_folder
-from agents.archive.reading import read_archive
 from agents.archive.removed import EVER_MS, add_removed, join_spans, read_removed
 from agents.archive.retention import choose
 from agents.damages import Damages
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import sqlite3
 
 import pytest
 
-from agents.archive.reading import read_archive
 from agents.payload import unpack
 from overlay.contract import NEVER, Verdict
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import Disk
 from tests.agents.intake.test_pump import NOW_MS, PLAN, Site
 

@@ -9,7 +9,6 @@ import pathlib
 import polars as pl
 import pytest
 
-from agents.archive.reading import read_archive
 from agents.clock import Clock
 from agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from agents.errors import ConfigError
@@ -23,6 +22,7 @@ from agents.sources.readers import Reader
 from agents.store.checkpoints import Checkpoints
 from agents.store.database import Database
 from agents.worker import Worker
+from tests.agents.archive.archived import read_archive
 from tests.agents.plans import opened
 
 LINES = [

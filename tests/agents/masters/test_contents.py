@@ -46,7 +46,7 @@ def test_many_gaps_become_few_that_hold_them() -> None:
     "notes",
     [
         {"late": -1},
-        {"shed": (1 << 64) - 1},
+        {"rejected": (1 << 64) - 1},
         {"gaps": [[-(1 << 63), 0]]},
         {"partial_before": {"w1": (1 << 64) - 1}},
         {"settles": {"w1": [[0, (1 << 64) - 1]]}},
@@ -61,8 +61,8 @@ def test_numbers_that_no_agent_counts_to_are_no_payload(notes: dict[str, object]
 
 
 def test_what_is_merged_can_be_merged_again() -> None:
-    most = pack(Notes(late=COUNT_MAX, shed=COUNT_MAX), ROWS)
+    most = pack(Notes(late=COUNT_MAX, rejected=COUNT_MAX), ROWS)
     assert most is not None
     twice = merge([most, most], PLAN)
     notes, _ = content_of(Commit(-1, 1, merge([twice, most], PLAN), ("w1",), (), RollupState()), PLAN)
-    assert (notes.late, notes.shed) == (COUNT_MAX, COUNT_MAX)
+    assert (notes.late, notes.rejected) == (COUNT_MAX, COUNT_MAX)

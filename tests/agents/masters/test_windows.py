@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agents.errors import BadRequestError
-from agents.masters.windows import Last, Latest, Span, parse_window
+from agents.masters.results import Span
+from agents.masters.windows import Last, Latest, parse_window
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,10 @@ def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_
     assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
 
 
+def test_rows_that_are_left_out_add_up_for_parts_have_keys_of_their_own() -> None:
+    assert joined_label([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
+
+
 def test_all_answer_for_the_window_of_the_part_that_is_furthest_behind() -> None:
     shares = [shared(part, span, through) for part, span, through in [(0, Span(2, 4), 4), (1, Span(0, 2), 3)]]
     assert common_span(shares) == Span(0, 2) and least_through([each.through_ms for each in shares]) == 3

@@ -13,6 +13,7 @@ from agents.store.panes import Kind, Panes
 from agents.store.records import Records
 from agents.store.tables import STEPS
 from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
+from overlay.sim.controls import handled
 
 APP = b"a" * 20
 
@@ -91,7 +92,7 @@ def test_a_control_entry_is_stored_once_and_a_root_retains_what_it_is_told(tmp_p
         entry = ControlEntry(Mark(1, position), b"%d" % position, retain_above=floor)
         assert controls.put(APP, entry)
         assert not controls.put(APP, entry), "handled already"
-        expected = expected.after(entry)
+        expected = handled(expected, entry)
         assert controls.state(APP) == expected
     assert [kept.body for kept in expected.entries] == [b"3", b"4", b"5"]
     assert controls.put(APP, ControlEntry(Mark(2, 4), b"of another root", skipped=True))

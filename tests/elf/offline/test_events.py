@@ -14,13 +14,13 @@ from agents.archive.archive import Archive
 from agents.archive.keeper import Keeper
 from agents.archive.layout import HOUR_MS, MERGED, ArchiveError
 from agents.archive.merging import GRACE_MS, QUIET_MS
-from agents.archive.reading import read_archive
 from agents.damages import Damages
 from agents.jobs.types import SqlType
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid
 from elf.offline.plan import SparkPlan
+from tests.agents.archive.archived import read_archive
 from tests.elf.offline.verify.master import COLUMNS, QUERY
 
 if TYPE_CHECKING:

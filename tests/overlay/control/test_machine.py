@@ -14,6 +14,7 @@ from overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, Par
 from overlay.errors import NotJoinedError, OverlayError
 from overlay.ids import Contact
 from overlay.messages import ControlAsk, ControlEntries, ControlSeen, Unlink
+from overlay.sim.controls import handled
 from tests.overlay.control.world import APP, ControlWorld
 
 NOW = 1_000_000
@@ -77,7 +78,7 @@ def test_a_restarted_root_offers_what_it_stored_and_goes_on_in_a_higher_term() -
     first, effects = make_root(b"a", b"b")
     state = ControlState()
     for entry in handed(effects):
-        state = state.after(entry)
+        state = handled(state, entry)
     again, effects = make_root(b"c", state=state, now_ms=NOW - 500)
     again.on_edge(ChildUp(DOWN, 5), NOW)
     effects = again.on_message(DOWN, ControlAsk(APP, 5, ORIGIN), NOW)

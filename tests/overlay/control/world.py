@@ -17,6 +17,7 @@ from overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
 from overlay.control.machine import PENDING_MAX, Control
 from overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
 from overlay.ids import Contact
+from overlay.sim.controls import handled
 
 APP = bytes(range(20))
 
@@ -151,7 +152,7 @@ class Peer:
         entry = self.work.popleft()
         self.world.check_handled(self, entry)
         self.handled.append(entry)
-        self.store = (self.store or ControlState()).after(entry)
+        self.store = handled(self.store or ControlState(), entry)
         if self.world.rng.random() < self.world.crash_when_stored:
             self.world.crash(self.index)
         else:

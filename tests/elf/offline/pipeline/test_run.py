@@ -15,12 +15,12 @@ from agents.archive.archive import Archive
 from agents.archive.keeper import Keeper
 from agents.archive.layout import MIXED, ArchivedFile, DamagedFileError
 from agents.archive.merging import GRACE_MS, QUIET_MS
-from agents.archive.reading import read_archive
 from agents.damages import Damages
 from agents.errors import JobSpecError
 from elf.offline.pipeline.due import Pass
 from elf.offline.pipeline.run import Done, Pipeline, PipelineJob, Settings, run_pipeline
 from elf.offline.session import OfflineError
+from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import Disk
 
 HOUR_MS = 3_600_000
