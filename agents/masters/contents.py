@@ -20,7 +20,7 @@ from agents.paos import Paos
 from agents.payload import Notes, unpack
 from agents.runs import RunsAfter, RunsFrom
 from cbt import INTERVAL
-from overlay.contract import Commit
+from overlay.contract import NEVER, Commit
 
 #: Gaps remembered one by one.
 GAPS_MAX = 1_000
@@ -76,11 +76,15 @@ def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
     for key in change.expired:
         change.labels.pop(key, None)
         change.frames.pop(key, None)
+    lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
+    # A result that follows from all before it lacks what these lacked.
+    is_past = oldest + 1 if state.base is None else NEVER
     return replace(
         state,
         expired=oldest,
         gaps=tuple(gap for gap in state.gaps if gap[1] > oldest),
-        lost={agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()},
+        partial_before={agent: first for agent, first in state.partial_before.items() if first > is_past},
+        lost={agent: runs for agent, runs in lost.items() if runs},
         backfilled=tuple(run for run in state.backfilled if run[1] > oldest),
         owing=without_expired(state.owing, oldest),
     )

@@ -4,7 +4,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from agents.masters.contents import GAPS_MAX, bounded, content_of
+from agents.history.past import Change
+from agents.masters.contents import GAPS_MAX, bounded, content_of, expired
+from agents.masters.state import Base, MasterState
 from agents.payload import COUNT_MAX, Notes, merge, pack
 from cbt import INTERVAL, PaoDecodeError
 from overlay.contract import Commit, RollupState
@@ -66,3 +68,12 @@ def test_what_is_merged_can_be_merged_again() -> None:
     twice = merge([most, most], PLAN)
     notes, _ = content_of(Commit(-1, 1, merge([twice, most], PLAN), ("w1",), (), RollupState()), PLAN)
     assert (notes.late, notes.rejected) == (COUNT_MAX, COUNT_MAX)
+
+
+def test_what_agents_lacked_of_expired_intervals_is_forgotten_with_these() -> None:
+    state = MasterState(partial_before={"w1": 3, "w2": 8, "w3": 9}, lost={"w1": ((0, 7),), "w2": ((0, 7), (7, 8))})
+    found = expired(Change(), state, 7)
+    assert (found.partial_before, found.lost) == ({"w3": 9}, {"w2": ((7, 8),)})
+    # Results that follow from all before them still lack it.
+    found = expired(Change(), msgspec.structs.replace(state, base=Base(end_ms=0)), 7)
+    assert found.partial_before == state.partial_before
