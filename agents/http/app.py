@@ -1,27 +1,36 @@
 """The HTTP API put together: routes, guards and limits; and how it is served.
 
-DESIGN section 8: loopback and no token, or a token everywhere.
+DESIGN section 8: loopback and no token, or a token everywhere. Connections on which nothing was asked yet are few, and
+do not last: each is a file descriptor, which logs and links need, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator
+import logging
+import socket
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from agents.config import split_address
 from agents.errors import ConfigError
-from agents.http.guard import require_local_host, require_token
+from agents.http.guard import OPEN_PATHS, require_local_host, require_token
 from agents.http.problems import answer_with_problems
 from agents.http.routes import ROUTES, SERVICE, STREAMS
 from agents.http.service import AgentService
+from overlay.links.door import Door, admit
+
+log = logging.getLogger(__name__)
 
 #: Answers in flight get this long when the agent stops; streams are told at once.
 SHUTDOWN_S = 5.0
+#: A connection whose last request is answered is closed after this long.
+KEEPALIVE_S = 30.0
 
 
 def make_app(service: AgentService, *, token: str | None, request_bytes_max: int) -> web.Application:
@@ -33,7 +42,7 @@ def make_app(service: AgentService, *, token: str | None, request_bytes_max: int
         request_bytes_max: largest request body, before and after decompression.
     """
     app = web.Application(
-        middlewares=[answer_with_problems, require_token(token) if token else require_local_host],
+        middlewares=[answer_with_problems, require_token(token) if token else require_local_host, _admit],
         client_max_size=request_bytes_max,
         # Bodies are decompressed by `agents.http.bodies`, which also bounds the ratio.
         handler_args={"auto_decompress": False},
@@ -54,18 +63,56 @@ async def serve(app: web.Application, bind: str) -> AsyncGenerator[str, None]:
         ConfigError: the address cannot be bound.
     """
     host, port = split_address(bind)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
-    await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            why = "the address is in use; choose another port" if error.errno == errno.EADDRINUSE else error.strerror
-            raise ConfigError(f"api.bind = {bind!r} cannot be used: {why or error}") from None
-        real_port = runner.addresses[0][1]
+        listeners = await _listeners(host, port)
+    except OSError as error:
+        why = "the address is in use; choose another port" if error.errno == errno.EADDRINUSE else error.strerror
+        raise ConfigError(f"api.bind = {bind!r} cannot be used: {why or error}") from None
+    real_port = listeners[0].getsockname()[1]
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S, keepalive_timeout=KEEPALIVE_S)
+    await runner.setup()
+    assert runner.server is not None
+    doors = [Door(listener, runner.server, None, _note_refusal) for listener in listeners]
+    try:
+        for door in doors:
+            door.open()
         yield f"http://{f'[{host}]' if ':' in host else host}:{real_port}"
     finally:
+        for door in doors:
+            await door.close()
         await runner.cleanup()
+
+
+async def _listeners(host: str, port: int) -> Sequence[socket.socket]:
+    """Bind the addresses that a host has here, all of them."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    failure: OSError | None = None
+    for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+        try:
+            listeners.append(socket.create_server(address[:2], family=family))
+        except OSError as error:
+            failure = error
+            if error.errno != errno.EADDRNOTAVAIL:
+                break
+    # A name may have an address of a kind that this machine does without.
+    if failure is None or (listeners and failure.errno == errno.EADDRNOTAVAIL):
+        return listeners
+    for listener in listeners:
+        listener.close()
+    raise failure
+
+
+@web.middleware
+async def _admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let a connection last on which something was asked that not everybody may ask."""
+    if request.transport is not None and request.path not in OPEN_PATHS:
+        admit(request.transport)
+    return await handler(request)
+
+
+def _note_refusal(host: str, why: str) -> None:
+    log.debug("hung up on a connection of %s to the API: %s", host, why)
 
 
 async def _end_streams(app: web.Application) -> None:

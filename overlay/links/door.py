@@ -36,6 +36,11 @@ class _Waiting(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
 
+    def admit(self, transport: Any) -> None:
+        """Let the server have the connection."""
+        self._forget(self)
+        transport.set_protocol(self.inner)
+
     def abort(self) -> None:
         """Hang up at once, in whatever state the connection is."""
         if self.transport is not None:
@@ -63,6 +68,13 @@ class _Waiting(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._forget(self)
         self.inner.connection_lost(error)
+
+
+def admit(transport: Any) -> None:
+    """Whoever called has proven itself: neither deadline nor limits apply to its connection any more."""
+    waiting = transport.get_protocol()
+    if isinstance(waiting, _Waiting):
+        waiting.admit(transport)
 
 
 class Door:
@@ -112,13 +124,6 @@ class Door:
     def waiting(self) -> int:
         """How many connections have not proven themselves yet."""
         return len(self._waiting)
-
-    def admit(self, transport: Any) -> None:
-        """The greeting on a connection is done: neither deadline nor limits apply to it any more."""
-        waiting = transport.get_protocol()
-        if isinstance(waiting, _Waiting):
-            self._forget(waiting)
-            transport.set_protocol(waiting.inner)
 
     def _resume(self) -> None:
         # No task waits for calls: one that is cancelled between a call and its next step would lose the connection.

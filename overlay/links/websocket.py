@@ -17,7 +17,7 @@ from aiohttp import web
 from overlay.errors import RemoteProtocolError
 from overlay.links import greeting, wire
 from overlay.links.binding import Bound
-from overlay.links.door import Door
+from overlay.links.door import Door, admit
 from overlay.links.layer import LinkLayer
 from overlay.links.peers import Link, Peer
 from overlay.links.tls import Tls, is_refusal, refusal
@@ -140,7 +140,7 @@ class Links(LinkLayer[End]):
             self._refuse(who, refusal(error))
             await ws.close(code=aiohttp.WSCloseCode.POLICY_VIOLATION)
             return ws
-        self._door.admit(request.transport)
+        admit(request.transport)
         self._refusals.pop(who, None)
         await self._run(self._link(End(ws), mine, theirs, calling=False))
         return ws
