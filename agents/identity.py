@@ -148,7 +148,9 @@ class Doubles:
             member = msgspec.convert(value_of(answer), Member)
         except (OverlayError, ElfError, msgspec.ValidationError, ValueError):
             return None
-        return member if member.agent_id == self._me().agent_id else None
+        me = self._me()
+        # An address that we had before may lead to us.
+        return member if member.agent_id == me.agent_id and member.address != me.address else None
 
     def _refusal(self, address: str) -> ConfigError:
         return ConfigError(
