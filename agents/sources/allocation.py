@@ -8,9 +8,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 @contextlib.contextmanager
@@ -30,14 +30,29 @@ def loading() -> Iterator[None]:
             gc.enable()
 
 
+def share_freed_memory() -> bool:
+    """Let all threads allocate from the same memory; returns whether the allocator knows how.
+
+    By default glibc gives each thread an arena of its own, up to eight a core, and what is freed in one serves no other
+    thread: 40 of the 230 MB of an agent with 2,000 events a second for six jobs of 20,000 keys each. For the whole
+    process, as far as threads begin later: call it before anything is imported that starts some.
+    """
+    return _set({_M_ARENA_MAX: 1})
+
+
 def keep_freed_memory(bytes_max: int = 64 << 20) -> bool:
     """Let the allocator keep up to `bytes_max` of freed memory for the next chunk; returns whether it knows how.
 
     By default glibc gives a chunk's megabytes back to the kernel and takes them again for the next one, which costs a
     page fault every 4 KiB: a tenth of all CPU time when a backlog is read. For the whole process; call it once, early.
     """
+    return _set({_M_TRIM_THRESHOLD: bytes_max, _M_MMAP_THRESHOLD: min(bytes_max, 32 << 20)})
+
+
+def _set(values: Mapping[int, int]) -> bool:
+    """Set parameters of the allocator; returns whether it has all of them."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library
         return False
-    return bool(mallopt(_M_TRIM_THRESHOLD, bytes_max)) and bool(mallopt(_M_MMAP_THRESHOLD, min(bytes_max, 32 << 20)))
+    return all([mallopt(parameter, value) for parameter, value in values.items()])

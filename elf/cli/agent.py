@@ -50,8 +50,9 @@ def agent(
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
         raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
-    from agents.sources.allocation import loading
+    from agents.sources.allocation import loading, share_freed_memory
 
+    share_freed_memory()
     # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
     for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(pool, "1")

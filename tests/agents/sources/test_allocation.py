@@ -40,3 +40,24 @@ with loading():
 assert not gc.isenabled(), "who had switched it off keeps it off"
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_threads_share_what_is_freed() -> None:
+    """What a thread frees serves the next one: without it each has memory of its own for its arrays."""
+    program = """
+import ctypes, threading
+from agents.sources.allocation import share_freed_memory
+
+assert share_freed_memory()
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+found = []
+threads = [threading.Thread(target=lambda: found.append(malloc(5_000))) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+heap = next(line for line in open("/proc/self/maps") if "[heap]" in line).split()[0].split("-")
+assert all(int(heap[0], 16) <= at < int(heap[1], 16) for at in found), "an arena of its own"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
