@@ -1,9 +1,9 @@
-"""The agent's clock follows the machine's forward, never back, and is caught up with after twice the step."""
+"""The agent's clock follows the machine's forward if that lasts, never back, and is caught up with in twice a step."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.clock import Clock
+from agents.clock import BELIEVED_MS, STEP_MS_MAX, Clock
 
 HOUR_MS = 3_600_000
 
@@ -24,9 +24,14 @@ def test_it_is_the_time_of_day_while_nobody_sets_that() -> None:
         assert machine.clock.ahead_ms() == 0
 
 
-def test_set_forward_it_follows_and_set_back_it_goes_on_at_half_its_pace() -> None:
+def test_set_forward_it_follows_once_that_has_lasted_and_set_back_it_goes_on_at_half_its_pace() -> None:
     machine = Machine()
     machine.set_ms += HOUR_MS
+    now_ms = machine.clock()
+    assert now_ms == machine.set_ms + machine.up_ms - HOUR_MS
+    machine.up_ms += BELIEVED_MS - 1
+    assert machine.clock() == now_ms + BELIEVED_MS - 1
+    machine.up_ms += 1
     before_ms = machine.clock()
     assert before_ms == machine.set_ms + machine.up_ms
     machine.set_ms -= HOUR_MS
@@ -38,6 +43,30 @@ def test_set_forward_it_follows_and_set_back_it_goes_on_at_half_its_pace() -> No
     machine.up_ms += 2 * HOUR_MS
     assert machine.clock.ahead_ms() == 0
     assert machine.clock() == machine.set_ms + machine.up_ms
+
+
+def test_a_slip_forward_costs_nothing_and_a_small_step_is_followed_at_once() -> None:
+    machine = Machine()
+    for step_ms in (HOUR_MS, STEP_MS_MAX + 1):
+        machine.set_ms += step_ms
+        for _ in range(10):
+            machine.up_ms += BELIEVED_MS // 10 - 1
+            assert machine.clock() == machine.set_ms + machine.up_ms - step_ms
+        machine.set_ms -= step_ms
+        assert (machine.clock(), machine.clock.ahead_ms()) == (machine.set_ms + machine.up_ms, 0)
+    machine.set_ms += STEP_MS_MAX
+    assert machine.clock() == machine.set_ms + machine.up_ms
+
+
+def test_each_step_forward_has_to_last() -> None:
+    machine = Machine()
+    now_ms = machine.clock()
+    for _ in range(10):
+        machine.set_ms += HOUR_MS
+        machine.clock()
+        machine.up_ms += BELIEVED_MS - 1
+        now_ms += BELIEVED_MS - 1
+        assert machine.clock() == now_ms
 
 
 def test_a_restart_with_an_earlier_time_of_day_goes_on_where_intervals_were_closed() -> None:
@@ -60,5 +89,6 @@ def test_it_never_steps_back_nor_falls_behind_nor_stands_still(steps: list[tuple
         machine.set_ms += set_by_ms
         now_ms = machine.clock()
         assert now_ms >= before_ms + passed_ms // 2
-        assert now_ms >= machine.set_ms + machine.up_ms
-        before_ms = now_ms
+        machine.up_ms += BELIEVED_MS
+        before_ms = machine.clock()
+        assert before_ms >= machine.set_ms + machine.up_ms

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import elf
+from agents.clock import BELIEVED_MS
 from tests.system.cluster import make_agents, running, wait_until
 from tests.system.ticking import SIZE_MS, TEXT, counts, query, through_ms, ticking, wall_ms, windows
 
@@ -65,6 +66,9 @@ def test_an_hour_there_and_back_stops_nothing(
                 wait_until(lambda b=before_ms: through_ms(client) >= b + 3 * SIZE_MS, "commits go on", RESUMED_S)
                 for agent, count in zip(agents, read, strict=True):
                     wait_until(lambda a=agent, c=count: a.counters("ticks")["read"] > c, "reading goes on", RESUMED_S)
+                if offset_s > 0:
+                    believed_s = BELIEVED_MS / 1_000 + RESUMED_S
+                    wait_until(lambda: through_ms(client) > clock() - 60_000, "the time is believed", believed_s)
                 print(f"set to {offset_s:+d} s: went on after {time.monotonic() - set_at:.1f} s")
         expected = windows(*logs)
         with elf.connect(agents[0].url) as client:
