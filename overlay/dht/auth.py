@@ -134,6 +134,8 @@ class Gate:
         self._seen: set[bytes] = set()
         self._seen_before: set[bytes] = set()
         self._turned_ms: int | None = None
+        #: How far the clock of whoever sealed the last datagram is ahead of ours, if that is why it was not opened.
+        self.apart_ms: int | None = None
 
     def seal(self, body: bytes, to_address: str, now_ms: int) -> bytes:
         """Return the datagram that carries `body` to the agent at `to_address`."""
@@ -143,16 +145,19 @@ class Gate:
         return SEALED + time + self._secret.tag(time + body, _context(to_address)) + body
 
     def open(self, datagram: bytes, now_ms: int) -> bytes | None:
-        """Return the body, or None for anything not sealed for us, out of time or seen before."""
+        """Return the body, or None for anything not sealed for us, out of time (see `apart_ms`) or seen before."""
+        self.apart_ms = None
         if self._secret is None:
             return datagram[1:] if datagram[:1] == PLAIN else None
         if datagram[:1] != SEALED or len(datagram) < _SEALED_HEAD:
             return None
         time, tag = datagram[1 : 1 + _TIME_BYTES], datagram[1 + _TIME_BYTES : _SEALED_HEAD]
         body = datagram[_SEALED_HEAD:]
-        if abs(int.from_bytes(time) - now_ms) > self._skew_ms or not self._secret.verify(
-            time + body, self._context, tag
-        ):
+        if not self._secret.verify(time + body, self._context, tag):
+            return None
+        apart_ms = int.from_bytes(time) - now_ms
+        if abs(apart_ms) > self._skew_ms:
+            self.apart_ms = apart_ms
             return None
         return body if self._first_sight(tag, now_ms) else None
 

@@ -7,6 +7,7 @@ Whatever bytes arrive: they are dropped and counted, nothing is raised. OVERLAY 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,6 +42,9 @@ from overlay.dht.table import Table
 from overlay.errors import RemoteProtocolError
 from overlay.ids import Contact, canonical_host, format_address
 
+log = logging.getLogger(__name__)
+#: How often it is said of a host that its clock is too far from ours, and of how many this is remembered.
+APART_MS, APART_MAX = 600_000, 256
 Answer = asyncio.Future[Reply | None]
 
 
@@ -52,6 +56,8 @@ class Counters:
     received: int = 0
     #: Not sealed with a live key for us, out of time, or replayed.
     rejected: int = 0
+    #: Of these, sealed by a member of the cluster whose clock is too far from ours.
+    out_of_time: int = 0
     #: Not a message.
     malformed: int = 0
     #: Sent from another address than the one it names, or of the other family: answered, never admitted to the table.
@@ -121,6 +127,8 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         self._request_s, self._hedge_s = request_ms / 1000, hedge_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._mapped = False
+        #: Hosts of members whose clocks are so far from ours that we do not hear them: when that was said last.
+        self._apart: dict[str, int] = {}
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse unknown names: the library turns every typo into a remote call."""
@@ -137,6 +145,20 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         """Fail every call under way."""
         self.close()
 
+    def _note_clock(self, host: str, apart_ms: int) -> None:
+        """Remember, and say once in a while, that we do not hear an agent for its clock, or ours."""
+        self.counters.out_of_time += 1
+        host, now_ms = canonical_host(host), self._clock()
+        said_ms = self._apart.pop(host, None)
+        if said_ms is not None and abs(now_ms - said_ms) <= APART_MS:
+            self._apart[host] = said_ms
+        else:
+            while len(self._apart) >= APART_MAX:
+                del self._apart[next(iter(self._apart))]
+            self._apart[host] = now_ms
+            where = "ahead of" if apart_ms > 0 else "behind"
+            log.warning("the clock of %s is %d s %s ours: it is not heard", host, abs(apart_ms) // 1_000, where)
+
     def error_received(self, exc: OSError) -> None:
         """Count it: the call's timeout tells which contact it concerns."""
         self.counters.socket_errors += 1
@@ -147,6 +169,8 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         body = self._gate.open(data, self._clock()) if len(data) <= DATAGRAM_BYTES_MAX else None
         if body is None:
             self.counters.rejected += 1
+            if self._gate.apart_ms is not None:
+                self._note_clock(addr[0], self._gate.apart_ms)
             return
         try:
             message = decode(body)

@@ -104,8 +104,11 @@ def test_a_sealed_datagram_opens_once_there_and_nowhere_else() -> None:
     ("late_ms", "opens"), [(-SKEW_MS - 1, False), (-SKEW_MS, True), (SKEW_MS, True), (30_001, False)]
 )
 def test_the_date_must_be_near(late_ms: int, opens: bool) -> None:
-    secret = Secret([OLD])
-    assert (Gate(secret, THERE).open(Gate(secret, HERE).seal(b"b", THERE, NOW), NOW + late_ms) is not None) == opens
+    secret, there = Secret([OLD]), Gate(Secret([OLD]), THERE)
+    assert (there.open(Gate(secret, HERE).seal(b"b", THERE, NOW), NOW + late_ms) is not None) == opens
+    assert there.apart_ms == (None if opens else -late_ms), "how far apart clocks are is known of members only"
+    there.open(Gate(Secret([OTHER]), HERE).seal(b"b", THERE, NOW), NOW + late_ms)
+    assert there.apart_ms is None
 
 
 @given(st.lists(st.integers(0, 20_000), min_size=1, max_size=30), st.integers(0, SKEW_MS), st.integers(-SKEW_MS, 0))

@@ -210,3 +210,20 @@ def test_keys_are_changed_under_load_without_losing_anybody() -> None:
                 assert {(await each.lookup(KEY))[0] for each in cluster.agents} == {root}
 
     loop.run(main())
+
+
+def test_a_member_whose_clock_is_wrong_is_named_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    loop = SimLoop(3)
+
+    async def main() -> None:
+        victim = await victim_of(loop)
+        assert victim.protocol is not None
+        for forgery in ("too old", "from the future", "with another secret"):
+            for message in messages_from(MATE):
+                forged = FORGERIES[forgery](message, EPOCH_MS + loop.now_ms)
+                victim.protocol.datagram_received(forged, (MATE.host, PORT))
+        assert victim.counters.out_of_time == 2 * len(messages_from(MATE))
+
+    loop.run(main())
+    told = [record.getMessage() for record in caplog.records if "clock" in record.getMessage()]
+    assert told == [f"the clock of {MATE.host} is 30 s behind ours: it is not heard"]
