@@ -125,7 +125,7 @@ class Pump:
         #: The last checkpoint, while its events are not in sight in the archive yet.
         self._unshown: int | None = None
         self._saved: list[Position] = []
-        self._verdicts = Verdicts(self.workers, checkpoints)
+        self._verdicts = Verdicts(self.workers, checkpoints, now_ms)
         self._restore()
         had_events = self.counters.parsed > 0
         self.rejecting = Rejecting(source, format, rejected, self._redactor, had_events=had_events)

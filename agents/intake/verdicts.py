@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agents.sharing.workers import Workers
 from agents.store.checkpoints import Checkpoints, Snapshot
@@ -21,10 +21,11 @@ class Verdicts:
     Args:
         workers: whose snapshots they are about.
         checkpoints: where these are.
+        now_ms: wall clock.
     """
 
-    def __init__(self, workers: Workers, checkpoints: Checkpoints) -> None:
-        self._workers, self._checkpoints = workers, checkpoints
+    def __init__(self, workers: Workers, checkpoints: Checkpoints, now_ms: Callable[[], int]) -> None:
+        self._workers, self._checkpoints, self._now_ms = workers, checkpoints, now_ms
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._applied: list[concurrent.futures.Future[None]] = []
         #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.
@@ -55,6 +56,8 @@ class Verdicts:
                 before = worker.progress.counted
                 worker.settle(verdict, run)
                 if worker.progress.counted != before:
+                    # Nor does anybody know what else was read, and pushed, before it was put back.
+                    worker.note_gap(worker.versions.end_ms(verdict.through), self._now_ms())
                     log.warning(
                         "job %s has counted this agent in intervals that its data folder does not know of: it was put "
                         "back to an older state. What was counted is not read again, and results have a gap",

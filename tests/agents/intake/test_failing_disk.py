@@ -10,7 +10,7 @@ from agents.payload import unpack
 from overlay.contract import NEVER, Verdict
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import Disk
-from tests.agents.intake.test_pump import NOW_MS, PLAN, Site
+from tests.agents.intake.test_pump import BASE_MS, NOW_MS, PLAN, Site
 
 HOUR_MS = 3_600_000
 
@@ -84,8 +84,9 @@ def test_a_state_that_cannot_be_written_holds_up_a_source_that_has_nothing_to_ar
     site.database.close()
 
 
+@pytest.mark.parametrize("sooner", ["verdict", "snapshots"])
 def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture, sooner: str
 ) -> None:
     app, site = PLAN.definition.app_id, Site(tmp_path)
     site.write((NOW_MS - 10_000, "a"))
@@ -107,8 +108,11 @@ def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
     shutil.copytree(tmp_path / "older", tmp_path / "state")
     site.start()
     site.sealed.clear()
-    site.pump.settle(app, Verdict(before, counted, missing=False))
+    if sooner == "snapshots":
+        site.run()
+    site.pump.settle(app, Verdict(before, counted, missing=False, former=True))
     site.pump.checkpoint(force=True)
+    site.sealed = [one for one in site.sealed if one.snapshot.through > counted]
     site.run()
     site.write((NOW_MS + 11_500, "late"), (NOW_MS + 20_500, "e"))
     site.clock.now_ms += 20_000
@@ -116,6 +120,8 @@ def test_a_folder_put_back_to_an_older_state_counts_nothing_twice_and_says_so(
     # Nobody knows whether d, which came late, was counted, too.
     assert [product for _, product in site.rows()] == ["e"], "what was counted does not come again"
     notes = [unpack(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
-    assert [gap for each in notes for gap in each.gaps] == [(before + 1, counted)]
+    first, second = (gap for each in notes for gap in each.gaps)
+    assert first == (before + 1, counted)
+    assert second[0] <= counted + 1 and second[1] == (BASE_MS + NOW_MS + 20_000) // 2_000, "up to now"
     assert "put back to an older state" in caplog.text
     site.database.close()
