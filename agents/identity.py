@@ -9,6 +9,7 @@ of two that meet, the one that was started later ends; the other labels what cam
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import pathlib
 import socket
@@ -55,8 +56,10 @@ def open_state(data: pathlib.Path) -> Database:
 
 
 def _settle_identity(database: Database) -> None:
-    folder = database.path.parent.resolve()
-    place = f"{socket.gethostname()} {folder} {folder.stat().st_ino}"
+    folder, machine = database.path.parent.resolve(), ""
+    with contextlib.suppress(OSError):
+        machine = pathlib.Path("/etc/machine-id").read_text().strip()
+    place = f"{socket.gethostname()} {machine} {folder} {folder.stat().st_ino}"
     known = database.recall(PLACE)
     if known == place:
         return

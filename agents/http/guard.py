@@ -29,7 +29,9 @@ def require_token(token: str) -> Middleware:
         known = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), expected)
         if known or request.path in OPEN_PATHS:
             return await handler(request)
-        response = problem(401, "unauthorized", "this agent wants its API token: Authorization: Bearer TOKEN")
+        what = "what was sent is not this agent's API token" if given.strip() else "this agent wants its API token"
+        how = "as Authorization: Bearer TOKEN; the elf command takes it from --token-file or $ELF_TOKEN_FILE"
+        response = problem(401, "unauthorized", f"{what}; send it {how}")
         response.headers["WWW-Authenticate"] = 'Bearer realm="elf"'
         return response
 

@@ -68,7 +68,8 @@ def _value(kind: SqlType, text: str) -> pl.Expr | None:
             return None if whole is None else pl.lit(whole, dtype=kind.dtype)
     try:
         if kind is SqlType.DOUBLE:
-            return pl.lit(float(text), dtype=kind.dtype)
+            # Python takes more than others do.
+            return None if "_" in text or text != text.strip() else pl.lit(float(text), dtype=kind.dtype)
         if kind is SqlType.DATE:
             return pl.lit(datetime.date.fromisoformat(text), dtype=kind.dtype)
         at = datetime.datetime.fromisoformat(text)

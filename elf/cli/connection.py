@@ -49,4 +49,5 @@ def _read_token(file: Path | None) -> str | None:
     try:
         return file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"token file {file} cannot be read: {error}") from None
+        why = error.strerror if isinstance(error, OSError) else "a token is ASCII text"
+        raise ConfigError(f"token file {file} cannot be read: {why}") from None

@@ -46,6 +46,8 @@ async def test_the_token_opens_all_but_the_probes_need_none() -> None:
             response = await client.get("/v1/jobs", headers=bad)
             assert response.status == 401
             assert "Bearer" in response.headers["WWW-Authenticate"]
+            is_known = ("is not this agent's" in await response.text()) == ("wrong" in bad.get("Authorization", ""))
+            assert is_known or "Basic" in bad["Authorization"], "whether none was sent, or another"
         good = {"Authorization": "Bearer s3cret", "Host": "elf.internal"}
         assert (await client.get("/v1/jobs", headers=good)).status == 200
         assert (await client.get("/metrics")).status == 401

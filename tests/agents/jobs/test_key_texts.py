@@ -61,6 +61,8 @@ def test_whatever_writes_a_value_finds_it(key: str, value: Any, other: Any, text
         ("n", "99999999999999999999", "whole numbers"),
         ("i", "", r"whole numbers \(INT\), and ''"),
         ("d", "1,5", r"numbers \(DOUBLE\)"),
+        ("d", "1_5", r"numbers \(DOUBLE\)"),
+        ("d", " 1.5", r"numbers \(DOUBLE\)"),
         ("b", "1", r"true or false \(BOOLEAN\)"),
         ("day", "25.11.2026", r"days such as 2026-11-25 \(DATE\)"),
         ("at", "now", r"times such as 2026-11-25T10:00:00Z \(TIMESTAMP\)"),
