@@ -50,7 +50,7 @@ def play(world: ChangedWorld, steps: int, pumps: float = 0.05) -> None:
         world.disturb()
 
 
-@pytest.mark.parametrize(("seed", "pumps"), [(2, 0.05), (22, 0.05), (36, 0.05), (25, 0.01), (39, 0.01)])
+@pytest.mark.parametrize(("seed", "pumps"), [(2, 0.05), (22, 0.05), (36, 0.05), (25, 0.01), (49, 0.01)])
 def test_windows_are_of_one_version_and_labels_know_who_came_late(
     tmp_path: pathlib.Path, seed: int, pumps: float
 ) -> None:
