@@ -22,7 +22,6 @@ from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.asking import Asking
 from agents.attachments import RETRY_S_MAX, Attachments
-from agents.background import Background
 from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
 from agents.clock import Clock
@@ -55,6 +54,7 @@ from agents.store.groups import GroupLogs
 from agents.store.held import HeldCopies
 from agents.store.panes import Panes
 from agents.store.records import Records
+from overlay.background import Background
 from overlay.contract import Commit, ControlEntry, Record, Verdict
 from overlay.decoding import read_msgpack
 from overlay.errors import OverlayError

@@ -149,13 +149,13 @@ class Result(msgspec.Struct, frozen=True):
         return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
 
 
-def written(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Return a value as rows have it in JSON, alone or in lists.
 
     Times (UTC, without a zone) and dates are ISO-8601, numbers that JSON has none for as Spark writes them.
     """
     if isinstance(value, list):
-        return [written(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, datetime):
@@ -164,7 +164,7 @@ def written(value: Any) -> Any:
 
 
 def read_number(value: Any) -> Any:
-    """Undo `written` for values of a type that is numbers."""
+    """Undo `json_value` for values of a type that is numbers."""
     if isinstance(value, list):
         return [read_number(each) for each in value]
     return float(value) if isinstance(value, str) else value

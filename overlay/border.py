@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Container, Sequence
 
+from overlay.background import Background
 from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
 from overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
 from overlay.errors import OvertakenError
@@ -35,14 +35,11 @@ class Border:
         self.counters = {"commits": 0, "control_entries": 0, "merge_failures": 0, "handler_errors": 0}
         self._handler, self._feed, self._joined = handler, feed, joined
         self._verdicts: dict[bytes, deque[Verdict]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     async def stop(self) -> None:
         """End everything under way; what was not answered counts as not done."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop()
 
     def apply(self, app: bytes, record: Record) -> None:
         """Tell of a new record."""
@@ -56,11 +53,11 @@ class Border:
 
     def merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
         """Merge off the loop; answers with `Merged`."""
-        self._spawn(self._merge(app, ticket, payloads))
+        self._background.spawn(self._merge(app, ticket, payloads))
 
     def persist(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable; answers with `Committed`."""
-        self._spawn(self._persist(app, commit))
+        self._background.spawn(self._persist(app, commit))
 
     def notify(self, app: bytes, verdict: Verdict) -> None:
         """Queue a verdict, one task per application keeps them in order; answers with `Notified`.
@@ -71,7 +68,7 @@ class Border:
         queue = self._verdicts.get(app)
         if queue is None:
             queue = self._verdicts[app] = deque()
-            self._spawn(self._notify_in_order(app, queue))
+            self._background.spawn(self._notify_in_order(app, queue))
         joined = queue[-1].joined(verdict) if queue else None
         if joined is not None:
             queue.pop()
@@ -79,7 +76,7 @@ class Border:
 
     def deliver(self, app: bytes, entry: ControlEntry) -> None:
         """Have a control entry handled durably; answers with `Delivered`, or `Refused`."""
-        self._spawn(self._deliver(app, entry))
+        self._background.spawn(self._deliver(app, entry))
 
     async def _merge(self, app: bytes, ticket: int, payloads: Sequence[bytes]) -> None:
         payload, bad = await asyncio.to_thread(self._merge_tolerant, app, payloads)
@@ -156,8 +153,3 @@ class Border:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
         return False
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)

@@ -5,11 +5,11 @@ Owns the lookups under way; it takes no decision. Shell.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from overlay.background import Background
 from overlay.border import Border
 from overlay.dht import Dht
 from overlay.effects import Apply, Deliver, Effect, Input, LookedUp, Lookup, Merge, Notify, Persist, Send, Suspect
@@ -31,14 +31,11 @@ class Executor:
 
     def __init__(self, links: LinkLayer[Any], dht: Dht, border: Border, feed: Callable[[bytes, Input], None]) -> None:
         self._links, self._dht, self._border, self._feed = links, dht, border, feed
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = Background()
 
     async def stop(self) -> None:
         """End the lookups under way."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._background.stop()
 
     def execute(self, app: bytes, effects: Iterable[Effect]) -> None:
         """Do what the machines of an application ask for, in this order."""
@@ -57,9 +54,7 @@ class Executor:
                 case Deliver(entry=entry):
                     self._border.deliver(app, entry)
                 case Lookup():
-                    task = asyncio.get_running_loop().create_task(self._look_up(app))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                    self._background.spawn(self._look_up(app))
                 case Suspect(contact=contact):
                     self._dht.suspect(contact)
 

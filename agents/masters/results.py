@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from agents.errors import IncompleteError
 from agents.jobs.plan import Plan
-from agents.result import written
+from agents.result import json_value
 from agents.runs import RunsAfter
 
 Json = dict[str, Any]
@@ -186,7 +186,7 @@ def result_of(
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
         through_ms=through_ms,
         columns=[{"name": name, "type": kind.ddl} for name, kind in plan.output],
-        rows=[{name: written(value) for name, value in row.items()} for row in rows.to_dicts()],
+        rows=[{name: json_value(value) for name, value in row.items()} for row in rows.to_dicts()],
         completeness=completeness,
         version=plan.definition.version,
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from agents.errors import BadRequestError, ConfigError, JobError
-from agents.result import written
+from agents.result import json_value
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -57,7 +57,7 @@ def run(
         bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
         frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
         for row in frame.iter_rows(named=True):
-            print_json({name: written(value) for name, value in row.items()})
+            print_json({name: json_value(value) for name, value in row.items()})
     else:
         frame = outcome.frame.with_columns(pl.selectors.datetime().dt.replace_time_zone("UTC"))
         console().print(table_of(frame.columns, frame.iter_rows()))

@@ -11,23 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.masters.results import Label, result_of
-from agents.result import Column, Completeness, Result, read_number, written
+from agents.result import Column, Completeness, Result, json_value, read_number
 from tests.agents.plans import plan_of
 
 
 @given(st.floats() | st.lists(st.floats() | st.none()) | st.none())
 def test_numbers_come_back_from_json(value: object) -> None:
-    told = msgspec.json.decode(msgspec.json.encode(written(value)))
+    told = msgspec.json.decode(msgspec.json.encode(json_value(value)))
     assert repr(read_number(told)) == repr(value)
 
 
 def test_what_is_no_number_stays_what_it_is() -> None:
-    assert [written(each) for each in (1, True, "NaN", [1, "x"])] == [1, True, "NaN", [1, "x"]]
+    assert [json_value(each) for each in (1, True, "NaN", [1, "x"])] == [1, True, "NaN", [1, "x"]]
 
 
 def test_times_have_microseconds_and_days_none() -> None:
     at = datetime(2026, 11, 25, 8, 19, 16)
-    assert written([at, at.date()]) == ["2026-11-25T08:19:16.000000Z", "2026-11-25"]
+    assert json_value([at, at.date()]) == ["2026-11-25T08:19:16.000000Z", "2026-11-25"]
 
 
 def test_frames_have_the_numbers() -> None:

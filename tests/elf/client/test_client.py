@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from types import FrameType
@@ -348,13 +349,19 @@ def test_closing_a_client_ends_the_calls_of_other_threads(kind: str) -> None:
     assert set(threading.enumerate()) <= before
 
 
-def test_a_watch_that_is_freed_while_its_client_is_closed_holds_nobody_up(agent: Agent) -> None:
-    client = elf.connect(agent.url)
+def watching(client: elf.Client, agent: Agent) -> Iterator[elf.Result]:
+    """Follow a job of which one result has come."""
     results = client.watch("shop/top")
     sender = threading.Thread(target=agent.send, args=(make_result(),))
     sender.start()
     next(results)
     sender.join()
+    return results
+
+
+def test_a_watch_that_is_freed_while_its_client_is_closed_holds_nobody_up(agent: Agent) -> None:
+    client = elf.connect(agent.url)
+    results = watching(client, agent)
 
     def close() -> None:
         nonlocal results
@@ -370,11 +377,7 @@ def test_a_watch_that_is_freed_while_its_client_is_closed_holds_nobody_up(agent:
 
 def test_a_watch_may_be_freed_by_the_thread_of_its_loop(agent: Agent) -> None:
     with elf.connect(agent.url) as client:
-        results = client.watch("shop/top")
-        sender = threading.Thread(target=agent.send, args=(make_result(),))
-        sender.start()
-        next(results)
-        sender.join()
+        results = watching(client, agent)
         assert client._loop is not None
         client._loop.call_soon_threadsafe(results.close)  # type: ignore[attr-defined]
         asyncio.run_coroutine_threadsafe(agent.service.wait_followers(0), agent.loop).result(60)
@@ -414,11 +417,7 @@ def test_a_client_may_be_closed_while_others_use_it(agent: Agent) -> None:
 
 def test_a_watch_does_not_go_on_after_its_client_was_closed(agent: Agent) -> None:
     client = elf.connect(agent.url)
-    results = client.watch("shop/top")
-    sender = threading.Thread(target=agent.send, args=(make_result(),))
-    sender.start()
-    next(results)
-    sender.join()
+    results = watching(client, agent)
     client.close()
     assert client.jobs(), "used again"
     with pytest.raises(BadRequestError, match="this client was closed"):

@@ -1,10 +1,11 @@
-"""Work that goes on beside what an agent is asked: its tasks, none of which is lost sight of."""
+"""Work that goes on beside what an agent is asked: its tasks, none of which is lost sight of. Shell."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Coroutine
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -15,7 +16,7 @@ class Background:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin some work."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
