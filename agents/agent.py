@@ -258,7 +258,7 @@ class Agent:
         if job is not None:
             self._reigns.on_record(job)
             if job.definition.source in self.intakes:
-                self._spawn(self.attachments.follow(job))
+                self._spawn(self._follow(job))
         if record.key == member_record(self.introduce(), 0).key:
             if self.catalogue.is_gone(self.agent_id):
                 # Somebody took us for gone.
@@ -275,7 +275,11 @@ class Agent:
     def _follow_change(self, job: JobRecord) -> None:
         """Count by a job's newest version, sooner than its source's tree brings it."""
         if job.versions and job.definition.source in self.intakes:
-            self._spawn(self.attachments.follow(job))
+            self._spawn(self._follow(job))
+
+    async def _follow(self, job: JobRecord) -> None:
+        await self.doubles.checked.wait()
+        await self.attachments.follow(job)
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:
         """Make a commit durable; what only one side has counted is not."""

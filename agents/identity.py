@@ -103,6 +103,8 @@ class Doubles:
         #: Why this agent may not go on, once that is so; and who is told then.
         self.refusal: ConfigError | None = None
         self.on_refusal: Callable[[], None] = lambda: None
+        #: Nobody else ran in our name as we began: jobs may be worked on.
+        self.checked = asyncio.Event()
         self._meeting: set[str] = set()
 
     async def check(self) -> None:
@@ -116,6 +118,7 @@ class Doubles:
             raise self._refusal(before)
         if before != here:
             self._database.remember(ADDRESS, here)
+        self.checked.set()
 
     def heed(self, record: Record) -> None:
         """Take note of a record that introduces an agent of this identity: it may be an old one of ours."""

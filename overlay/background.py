@@ -15,15 +15,20 @@ class Background:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin some work."""
+        """Begin some work; none once the owner has stopped."""
+        if self._ended:
+            work.close()
+            return
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def stop(self) -> None:
-        """End all that goes on."""
+        """End all that goes on, for good."""
+        self._ended = True
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from agents.agent import Agent
+from agents.catalogue import job_record
 from agents.errors import ConfigError
 from agents.identity import open_state
 from agents.service import Service
 from agents.store.database import Database
+from overlay.ids import source_id
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
@@ -44,7 +46,9 @@ def test_a_moved_folder_with_something_in_it_stays_the_same_agent(tmp_path: path
     assert identity(tmp_path / "two") == first
 
 
-async def test_copies_of_an_agent_that_counts_do_not_run_beside_each_other(tmp_path: pathlib.Path) -> None:
+async def test_copies_of_an_agent_that_counts_do_not_run_beside_each_other(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     port, other = free_port(), free_port()
     config = configure(tmp_path, "one", port, [])
     copied = configure(tmp_path, "two", other, [f"127.0.0.1:{port}"])
@@ -60,6 +64,13 @@ async def test_copies_of_an_agent_that_counts_do_not_run_beside_each_other(tmp_p
     assert double.agent_id == agent.agent_id
     with pytest.raises(ConfigError, match=f"copy of the data folder of the agent at 127.0.0.1:{port}, which runs"):
         await double.start()
+    # Others may tell it of jobs meanwhile.
+    followed: list[object] = []
+    monkeypatch.setattr(double.attachments, "follow", followed.append)
+    double.on_record(source_id("orders"), job_record(agent.catalogue.running()[0]))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert double.catalogue.running() and not followed
     await double.stop()
     # While the one does not run, the other may take its place. Then it comes back, and does not know of the other.
     await agent.stop()

@@ -26,4 +26,7 @@ async def test_what_fails_is_told_and_what_goes_on_is_ended(caplog: pytest.LogCa
     await begun.wait()
     await background.stop()
     assert ended.is_set()
+    background.spawn(fail())
+    await asyncio.sleep(0)
+    assert len(caplog.records) == 1, "nothing begins any more"
     assert "no such luck" in caplog.text and "CancelledError" not in caplog.text
