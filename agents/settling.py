@@ -2,8 +2,7 @@
 
 Sealed comes before sent: an agent's snapshot is on its disk before any other agent hears of it. So a master that has
 counted it in intervals that it never sealed has met a later copy of its data folder than this one, which was put back
-from a backup or a disk image. Its lines up to there are counted, and must not be read into results again. (A neighbour
-that answers for this run before the master does looks the same: labels then have a gap for nothing.)
+from a backup or a disk image. Its lines up to there are counted, and must not be read into results again.
 """
 
 from __future__ import annotations
@@ -34,20 +33,19 @@ def counted(progress: Progress, verdict: Verdict, told: int | None, told_since: 
     return replace(progress, settled=verdict.through, partial_before=partial_before, lost=lost, since=since)
 
 
-def is_set_back(sealed: int, verdict: Verdict) -> bool:
-    """Tell whether a verdict on former runs counts an agent in more than they had sealed, as far as its disk knew."""
-    return verdict.former and not verdict.missing and verdict.through > sealed
+def is_set_back(progress: Progress, verdict: Verdict) -> bool:
+    """Tell whether a verdict counts an agent in more than it has ever sealed, as far as its disk knows.
+
+    Ever includes this run: a neighbour's copy of what it has sealed may be counted before it is told of anything.
+    """
+    return not verdict.missing and progress.sealed is not None and verdict.through > progress.sealed
 
 
-def left_out(progress: Progress, sealed: int, verdict: Verdict) -> Progress:
+def left_out(progress: Progress, verdict: Verdict) -> Progress:
     """Return how a worker that was set back goes on: without what was counted, which is all it can tell of it.
 
     Lines that came too late to be counted before, or that are gone from the log, are missing: labels have a gap there.
-
-    Args:
-        progress: how far it was.
-        sealed: the last interval that it had sealed as its disk was put back.
-        verdict: in what it was counted.
     """
+    assert progress.sealed is not None
     through = max(verdict.through, NEVER if progress.counted is None else progress.counted)
-    return replace(progress, counted=through, gaps=(*progress.gaps, (sealed + 1, verdict.through)))
+    return replace(progress, counted=through, gaps=(*progress.gaps, (progress.sealed + 1, verdict.through)))

@@ -61,8 +61,6 @@ class Worker:
         #: Changed since the last checkpoint.
         self.dirty = True
         self._semantics = self.plan.definition.options.semantics
-        #: The last interval that former runs sealed.
-        self._former = self.progress.sealed
         #: Snapshots without a verdict, unless the store has them all.
         self._unsettled: dict[int, Snapshot] = {}
         #: Through this one the store has them; the intervals of those after it.
@@ -301,9 +299,8 @@ class Worker:
             self.progress = counted(progress, verdict, self._told, self._told_since)
             if progress.settled is None:
                 self._told_since = None
-            former = self._former
-            if former is not None and self._semantics != "at-least-once" and is_set_back(former, verdict):
-                self.progress = left_out(self.progress, former, verdict)
+            if self.is_exact and is_set_back(progress, verdict):
+                self.progress = left_out(self.progress, verdict)
                 self.open.drop([held for held in self.open if held <= verdict.through])
             return
         options = self.versions.at(verdict.through).plan.definition.options

@@ -96,14 +96,12 @@ class Verdict(msgspec.Struct, frozen=True):
     through: int
     missing: bool
     named: bool = True
-    #: It is about what was sent before this run of the process began: nothing of it was handed over yet.
-    former: bool = False
 
     def joined(self, later: Verdict) -> Verdict | None:
         """Return one verdict that says what this and the next one say; None if their runs fared differently."""
-        if later != Verdict(self.through, later.through, self.missing, self.named, self.former):
+        if later.previous != self.through or (later.missing, later.named) != (self.missing, self.named):
             return None
-        return Verdict(self.previous, later.through, self.missing, self.named, self.former)
+        return Verdict(self.previous, later.through, self.missing, self.named)
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, order=True):

@@ -366,9 +366,7 @@ class Rollup:
         return [effect for claim in claims for effect in self._contribute(claim)]
 
     def _feed(self) -> list[Effect]:
-        """Hand own snapshots to the barrier or the ledger, once we know what was made of those of former runs."""
-        if self.settlement is None or self.settlement.fresh:
-            return []
+        """Hand own snapshots to the barrier or the ledger."""
         return [effect for claim in self._own.due() for effect in self._on_claim(OWN, claim)]
 
     def _contribute(self, claim: Claim) -> list[Effect]:

@@ -22,8 +22,6 @@ class Settlement:
         self.settled = settled
         #: Verdicts through here are durable; only these may be acknowledged, or a crash could lose an absence.
         self.durable = settled
-        #: The root has not told this run of the process yet where it stands: until then nothing is handed over, so that
-        #: what it tells is about former runs alone.
         self.fresh = True
         self.term: int | None = None
         self._announce_ms: int | None = 0
@@ -78,7 +76,7 @@ class Settlement:
 
     def on_status(self, status: Status) -> list[Verdict]:
         """Catch up with the root's account of us."""
-        former, self.fresh = self.fresh, False
+        self.fresh = False
         self.term = status.term
         self._announce_ms = None
         verdicts: list[Verdict] = []
@@ -87,11 +85,11 @@ class Settlement:
                 continue
             after = max(absence.after, self.settled)
             if after > self.settled:
-                verdicts.append(Verdict(self.settled, after, False, former=former))
-            verdicts.append(Verdict(after, absence.through, True, absence.named, former))
+                verdicts.append(Verdict(self.settled, after, False))
+            verdicts.append(Verdict(after, absence.through, True, absence.named))
             self._missed = absence.through
             self.settled = absence.through
         if status.committed > self.settled:
-            verdicts.append(Verdict(self.settled, status.committed, False, former=former))
+            verdicts.append(Verdict(self.settled, status.committed, False))
             self.settled = status.committed
         return verdicts

@@ -72,14 +72,12 @@ class Machine:
         self.knows: list[int] = []
         #: The last interval handed over in this life.
         self.handed = NEVER
-        #: The last interval sealed in former lives.
-        self.former = NEVER
 
     def view(self, key: bytes) -> Sequence[Contact]:
         return bounded([self.world.machines[i].contact for i in self.knows], self.contact.id, key)
 
     def start(self) -> None:
-        world, self.former = self.world, self.store.sealed
+        world = self.world
         settings = OverlaySettings(
             agent_id=self.name, leap_after_ms=world.leap_after_ms, grace_ms=100, fan_in_max=world.fan_in_max
         )
@@ -167,8 +165,7 @@ class Machine:
 
     def heed(self, verdict: Verdict) -> None:
         store = self.store
-        # A copy of what this life has sealed may be counted before the root tells us anything.
-        known = max(self.former if verdict.former and not self.world.replicas else store.sealed, store.settled)
+        known = max(store.sealed, store.settled)
         assert verdict.missing or verdict.through <= known, "who counts what was never sealed met another disk"
         store.settled = max(store.settled, verdict.through)
         drops = verdict.missing and verdict.named and self.world.straggler != "late"
