@@ -15,9 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cbt.columns import Words, is_constant
 from cbt.columns import constant as constant_column
-from cbt.columns import is_constant
-from cbt.hashing import Words
 
 #: base, constant bits, mask of varying bits.
 _HEADER = struct.Struct("<QQQ")
@@ -59,6 +58,12 @@ def pack(values: Words, masks: Words | None = None, *, relative: bool = False) -
         # The reader knows the mask only, and has to come to the same moves.
         moves = known
     return [_HEADER.pack(base, ones & ~moves.mask, moves.mask), *_pieces(_together(values, moves), moves.bits)]
+
+
+def varies(data: memoryview, at: int) -> bool:
+    """Tell whether the column that begins at byte `at` has more than one value."""
+    _, _, mask = _HEADER.unpack_from(data, at)
+    return bool(mask)
 
 
 def unpack(data: memoryview, at: int, count: int) -> tuple[Words, int]:

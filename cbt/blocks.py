@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from cbt import bits, columns, strings
-from cbt.columns import Columns, Index
-from cbt.hashing import WIDE_WORDS, Words
+from cbt import columns, packing, strings
+from cbt.columns import Columns
+from cbt.hashing import WIDE_WORDS
 from cbt.rows import Rows, State
 from cbt.settings import Codec
 from cbt.words import KeyLayout
@@ -25,8 +25,6 @@ from cbt.words import KeyLayout
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<Q")
 _PLAIN, _LZ4 = b"\0", b"\1"
-#: A word of text that a larger share of keys reaches is packed for all: to pick rows would cost more than it saves.
-_REACHED_MOST = 0.875
 _MODES: dict[Codec, dict[str, Any]] = {
     "lz4": {"mode": "fast", "acceleration": 8},
     "lz4hc": {"mode": "high_compression", "compression": 9},
@@ -52,36 +50,38 @@ class BlockFormat(msgspec.Struct, frozen=True):
         parts: list[Any] = [_HEADER.pack(len(rows), rows.width)]
         head, text = rows.words[: self.layout.text_at], rows.words[self.layout.text_at :]
         for word in head:
-            parts += bits.pack(word, relative=True)
+            parts += packing.pack(word, relative=True)
         if text and columns.is_wide(text[0]):
             parts.append(text[0].data)
         elif text:
             sizes = self.layout.text_bytes(rows.words)
             for number, word in enumerate(text):
-                longer = _longer(sizes, number)
-                if longer is None:
-                    parts += bits.pack(word, strings.keep_masks(sizes, number))
-                elif longer.size:
-                    parts += bits.pack(word[longer], strings.keep_masks(sizes[longer], number))
+                parts += packing.pack_text(word, sizes, number)
         for state in rows.states:
             parts += _pack_state(state)
-        data = b"".join(parts)
+        return self.compressed(b"".join(parts))
+
+    def compressed(self, data: bytes) -> bytes:
+        """The block of packed columns."""
         if self.codec != "none":
             compressed: bytes = lz4.block.compress(data, **_MODES[self.codec])
             if len(compressed) < len(data):
                 return _LZ4 + compressed
         return _PLAIN + data
 
+    def body(self, data: bytes) -> memoryview:
+        """The packed columns of a block."""
+        body = memoryview(data)[1:]
+        return memoryview(lz4.block.decompress(body)) if data[:1] == _LZ4 else body
+
     def unpack(self, data: bytes) -> Rows:
         """Unpack a block of this format; hash order and all. O(rows)."""
-        body = memoryview(data)[1:]
-        if data[:1] == _LZ4:
-            body = memoryview(lz4.block.decompress(body))
+        body = self.body(data)
         count, width = _HEADER.unpack_from(body)
         at = _HEADER.size
         words: Columns = []
         for _ in range(self.layout.text_at):
-            word, at = bits.unpack(body, at, count)
+            word, at = packing.unpack(body, at, count)
             words.append(word)
         texts = width - len(words)
         if texts > WIDE_WORDS:
@@ -91,7 +91,7 @@ class BlockFormat(msgspec.Struct, frozen=True):
         elif texts:
             sizes = self.layout.text_bytes(words)
             for number in range(texts):
-                word, at = _unpack_text(body, at, sizes, number)
+                word, at = packing.unpack_text(body, at, sizes, number)
                 words.append(word)
         states: list[State] = []
         for dtype in self.states:
@@ -100,41 +100,17 @@ class BlockFormat(msgspec.Struct, frozen=True):
         return Rows(words, self.layout.order(words), states)
 
 
-def _longer(sizes: Words, number: int) -> Index | None:
-    """The rows whose text reaches the word of that number; None where most do, and all are packed."""
-    if columns.is_constant(sizes) and sizes.size and int(sizes[0]) > 8 * number:
-        return None
-    longer = np.flatnonzero(sizes > np.uint64(8 * number))
-    return longer if longer.size <= _REACHED_MOST * sizes.size else None
-
-
-def _unpack_text(body: memoryview, at: int, sizes: Words, number: int) -> tuple[Words, int]:
-    longer = _longer(sizes, number)
-    if longer is not None and not longer.size:
-        return columns.constant(0, sizes.size), at
-    own = sizes if longer is None else sizes[longer]
-    word, at = bits.unpack(body, at, own.size)
-    masks = strings.keep_masks(own, number)
-    if masks is not None:
-        word = word & masks
-    if longer is None:
-        return (word if masks is None else columns.simplified(word)), at
-    spread = np.zeros(sizes.size, dtype=np.uint64)
-    spread[longer] = word
-    return spread, at
-
-
 def _pack_state(state: State) -> list[Any]:
     if isinstance(state, pl.Series):
         sizes, text = strings.flat(state)
-        return [*bits.pack(sizes), _LENGTH.pack(len(text)), text]
+        return [*packing.pack(sizes), _LENGTH.pack(len(text)), text]
     if state.dtype == np.uint8:
-        return bits.pack(state.astype(np.uint64))
-    return bits.pack(state.view(np.uint64), relative=state.dtype == np.int64)
+        return packing.pack(state.astype(np.uint64))
+    return packing.pack(state.view(np.uint64), relative=state.dtype == np.int64)
 
 
 def _unpack_state(body: memoryview, at: int, count: int, dtype: pl.DataType) -> tuple[State, int]:
-    values, at = bits.unpack(body, at, count)
+    values, at = packing.unpack(body, at, count)
     if dtype in (pl.String, pl.Binary):
         (length,) = _LENGTH.unpack_from(body, at)
         at += _LENGTH.size

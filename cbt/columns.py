@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cbt.hashing import Words
-
+Words = npt.NDArray[np.uint64]
 Index = npt.NDArray[np.int64]
 #: A key's words, column by column; each of shape (rows,), but that of wide text.
 Columns = list[Words]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from cbt.columns import Columns
 from cbt.rows import Rows, State
 from cbt.words import KeyLayout
 
@@ -42,10 +43,14 @@ class FrameFormat(msgspec.Struct, frozen=True):
 
     def to_rows(self, frame: pl.DataFrame) -> Iterator[Rows]:
         """Turn a valid frame into rows, key width by key width. O(rows)."""
+        for words, states in self.to_columns(frame):
+            yield Rows(words, self.layout.order(words), states)
+
+    def to_columns(self, frame: pl.DataFrame) -> Iterator[tuple[Columns, list[State]]]:
+        """Turn a valid frame into words and states, key width by key width. O(rows)."""
         states = [_to_state(frame[name]) for name in self.states]
         for rows, words in self.layout.encode(frame):
-            own = states if rows is None else [state[rows] for state in states]
-            yield Rows(words, self.layout.order(words), own)
+            yield words, states if rows is None else [state[rows] for state in states]
 
     def to_padded_rows(self, frame: pl.DataFrame, words_max: int) -> Rows | None:
         """Turn a valid frame, which has rows, into rows of one width for all; None where that is too wide. O(rows)."""

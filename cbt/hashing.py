@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+from cbt.columns import Words
+from cbt.native import argument, kernels
 
 _ROUND = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -46,6 +46,10 @@ def hash_words(words: Sequence[Words], keys: int) -> Words:
         rows = np.column_stack(words)
         digests = b"".join(hashlib.blake2b(row.data, digest_size=8).digest() for row in rows)
         return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    if kernels is not None and keys:
+        hashed = np.empty(keys, dtype=np.uint64)
+        kernels.hash_words([argument(word) for word in words], hashed)
+        return hashed
     hashed = np.full(keys, len(words), dtype=np.uint64)
     shifted = np.empty_like(hashed)
     for word in words:

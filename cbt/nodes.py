@@ -14,6 +14,9 @@ from typing import TypeVar
 import msgspec
 
 from cbt.blocks import BlockFormat
+from cbt.columns import Words
+from cbt.fusing import Fusing, Piece
+from cbt.native import Argument
 from cbt.pager import Block, Pager
 from cbt.patching import MANY, patch
 from cbt.rows import Reduce, Rows, merge
@@ -68,21 +71,63 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
     format: BlockFormat
     reduce: Reduce
     pager: Pager
+    width: int
+    fusing: Fusing | None = None
 
     def add(self, node: Node, low: int, rows: Rows) -> Siblings:
         """Append sorted rows with distinct keys to a node's buffer; pushes down and splits where it is full."""
         node.buffer.append(self._block(rows))
+        return self._relieved(node, low)
+
+    def add_ranked(self, node: Node, low: int, columns: Sequence[Argument], packed: Words) -> Siblings | None:
+        """Like `add` with what a kernel makes of rows in any order; None if it cannot, and nothing was changed."""
+        if self.fusing is None:
+            return None
+        bounds = node.bounds if isinstance(node, Inner) else []
+        pieces = self.fusing.ranked(columns, packed, self.width, bounds, self.settings.block_rows)
+        if pieces is None:
+            return None
+        if isinstance(node, Inner):
+            return self._spread(node, low, pieces)
+        node.buffer += map(self._kept, pieces)
+        return self._relieved(node, low)
+
+    def _relieved(self, node: Node, low: int) -> Siblings:
+        """Push down what is in a node's buffer, if it is full."""
         buffered = rows_of(node.buffer)
         if isinstance(node, Inner):
             if buffered < self.settings.node_rows:
                 return [(low, node)]
-            pending = [self._load(block) for block in node.buffer]
-            node.buffer = []
-            return self.pass_down(node, low, merge(pending, self.reduce))
-        wanted = max(self.settings.leaf_rows // _BUFFER_SHARE, node.run_rows)
+            return self._pushed_down(node, low)
+        wanted = max(self.settings.leaf_rows // _BUFFER_SHARE, node.run_rows // (2 if self.fusing else 1))
         if buffered < wanted and len(node.buffer) < _BUFFER_BLOCKS:
             return [(low, node)]
         return self.settle(node, low)
+
+    def _pushed_down(self, node: Inner, low: int) -> Siblings:
+        """Push down what is in an inner node's buffer, which has something."""
+        buffer, node.buffer = node.buffer, []
+        pieces = self._fused(buffer, node.bounds, self.settings.block_rows)
+        if pieces is not None:
+            return self._spread(node, low, pieces)
+        pending = [self._load(block) for block in buffer]
+        del buffer
+        return self.pass_down(node, low, merge(pending, self.reduce))
+
+    def _spread(self, node: Inner, low: int, pieces: Iterable[Piece]) -> Siblings:
+        """Hand blocks to the children that they belong to."""
+        for piece in pieces:
+            node.children[piece.part].buffer.append(self._kept(piece))
+        children: Siblings = []
+        for child_low, child in node.siblings(low):
+            children += self._relieved(child, child_low)
+        node.children, node.bounds = _divided(children)
+        return self._parents(node.siblings(low))
+
+    def _fused(self, blocks: Sequence[Block], bounds: Sequence[int], most: int) -> Iterator[Piece] | None:
+        if self.fusing is None:
+            return None
+        return self.fusing.merged((block.load() for block in blocks), self.width, bounds, most)
 
     def pass_down(self, node: Inner, low: int, ranges: Iterable[Rows]) -> Siblings:
         """Hand sorted rows, range by range, to the children they belong to."""
@@ -99,14 +144,19 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
         """Merge a leaf's buffer into its run; a run that has grown too long is split."""
         if not leaf.buffer:
             return [(low, leaf)]
+        pieces = self._fused([*leaf.run, *leaf.buffer], [], self.settings.block_rows)
         run: list[Block] = []
-        for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):
-            run += [each] if isinstance(each, Block) else map(self._block, each.split(self.settings.block_rows))
-        leaf.buffer = []
+        if pieces is not None:
+            leaf.run, leaf.buffer = [], []
+            run = list(map(self._kept, pieces))
+        else:
+            for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):
+                run += [each] if isinstance(each, Block) else map(self._block, each.split(self.settings.block_rows))
+            leaf.buffer = []
         rows = rows_of(run)
         # Three quarters full, so that the halves of a leaf that just split do not split again at once.
-        pieces = -(-rows * 4 // (self.settings.leaf_rows * 3)) if rows > self.settings.leaf_rows else 1
-        runs = _evenly(run, pieces)
+        parts = -(-rows * 4 // (self.settings.leaf_rows * 3)) if rows > self.settings.leaf_rows else 1
+        runs = _evenly(run, parts)
         leaf.run = runs[0]
         return [(low, leaf), *((run[0].low, Leaf(run)) for run in runs[1:])]
 
@@ -159,12 +209,14 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
     def _block(self, rows: Rows) -> Block:
         return self.pager.put(self.format.pack(rows), len(rows), int(rows.order[0]))
 
+    def _kept(self, piece: Piece) -> Block:
+        return self.pager.put(piece.data, piece.rows, piece.low)
+
     def settled(self, node: Node, low: int) -> Siblings:
         """Push down and merge all that is in buffers below a node."""
         if isinstance(node, Leaf):
             return self.settle(node, low)
-        pending, node.buffer = [self._load(block) for block in node.buffer], []
-        siblings = self.pass_down(node, low, merge(pending, self.reduce)) if pending else [(low, node)]
+        siblings = self._pushed_down(node, low) if node.buffer else [(low, node)]
         settled: Siblings = []
         for sibling_low, sibling in siblings:
             assert isinstance(sibling, Inner)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.hashing import Words
+from cbt.columns import Words
 from cbt.schema import INTERVAL, PaoSchema
 from cbt.words import KeyLayout
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from cbt.aggregates import AggregateOverflow, Merge, check_sums, segmented
 from cbt.columns import Index
+from cbt.native import kernels
 from cbt.rows import Reduce, State
 
 Array = npt.NDArray[Any]
@@ -90,6 +91,10 @@ _PAIRS: dict[str, Callable[[Array, Array, str], Array]] = {"sum": _add, "min": _
 def _sum(values: Array, starts: Index, column: str) -> Array:
     if values.dtype != np.int64:
         return np.asarray(np.add.reduceat(values, starts))
+    if kernels is not None:
+        merged = np.empty(starts.size, dtype=np.int64)
+        if kernels.sum_runs(np.ascontiguousarray(values), starts, merged):
+            return merged
     check_sums(values, starts, column)
     # Differences of the running total: a third of the time of reduceat, and right however often the total wraps.
     totals = np.cumsum(values)

@@ -6,7 +6,7 @@ over the heap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt import columns
-from cbt.hashing import Words
-from cbt.rows import Rows, State
+from cbt.columns import Columns, Words
+from cbt.native import Argument, argument
+from cbt.rows import Rows, State, numbered, sorted_orders
 
 _CAPACITY_MIN = 512
 
@@ -43,9 +44,12 @@ class _Column:
 
     def get(self, count: int) -> Words:
         """The first values; a view, if nothing narrower holds them."""
-        if self._values is None:
-            return columns.constant(self._same, count)
-        return self._values[:count].astype(np.uint64, copy=False)
+        values = self.view(count)
+        return values if columns.is_constant(values) else values.astype(np.uint64, copy=False)
+
+    def view(self, count: int) -> npt.NDArray[Any]:
+        """The first values, as narrow as they are held."""
+        return columns.constant(self._same, count) if self._values is None else self._values[:count]
 
     @property
     def nbytes(self) -> int:
@@ -58,12 +62,13 @@ class RootBuffer:
 
     Args:
         rows: rows it is expected to hold at most.
+        order: the place of each key in the tree's order; computed again when it is needed.
     """
 
-    def __init__(self, rows: int) -> None:
-        self._expected = rows
+    def __init__(self, rows: int, order: Callable[[Columns], Words]) -> None:
+        self._expected, self._order = rows, order
         self._rows = self._capacity = 0
-        #: The words, the order, then the states that are numbers.
+        #: The words, then the states that are numbers.
         self._columns: list[_Column] = []
         #: The states: the numbers' type, or the series of each append.
         self._states: list[np.dtype[Any] | list[pl.Series]] = []
@@ -78,18 +83,19 @@ class RootBuffer:
         series = [part for state in self._states if isinstance(state, list) for part in state]
         return sum(column.nbytes for column in self._columns) + sum(int(part.estimated_size()) for part in series)
 
-    def append(self, rows: Rows) -> None:
+    def append(self, words: Columns, states: Sequence[State]) -> None:
         """Copy rows in."""
         if not self._rows:
-            self._begin(rows)
-        total = self._rows + len(rows)
+            self._begin(words, states)
+        count = words[0].shape[0]
+        total = self._rows + count
         if total > self._capacity:
-            doubled = max(2 * self._capacity, _CAPACITY_MIN)
-            self._capacity = max(total, min(doubled, self._expected))
+            grown = max(self._capacity * 3 // 2, _CAPACITY_MIN)
+            self._capacity = max(total, min(grown, self._expected))
         numbers = iter(self._columns)
-        for words in [*rows.words, rows.order]:
-            next(numbers).put(words, self._rows, self._capacity)
-        for kept, state in zip(self._states, rows.states, strict=True):
+        for word in words:
+            next(numbers).put(word, self._rows, self._capacity)
+        for kept, state in zip(self._states, states, strict=True):
             if isinstance(kept, list):
                 assert isinstance(state, pl.Series)
                 kept.append(state)
@@ -99,9 +105,13 @@ class RootBuffer:
 
     def rows(self) -> Rows:
         """What it holds, at least one row; good until the next append."""
+        words, states = self.columns()
+        return Rows(words, self._order(words), states)
+
+    def columns(self) -> tuple[Columns, list[State]]:
+        """The words and states of the rows, at least one; good until the next append."""
         numbers = iter(self._columns)
         words = [next(numbers).get(self._rows) for _ in range(self._width)]
-        order = next(numbers).get(self._rows)
         states: list[State] = []
         for kept in self._states:
             if isinstance(kept, list):
@@ -109,7 +119,18 @@ class RootBuffer:
             else:
                 values = next(numbers).get(self._rows)
                 states.append(values.astype(np.uint8) if kept == np.uint8 else values.view(kept))
-        return Rows(words, order, states)
+        return words, states
+
+    def ranked(self) -> tuple[Words, int]:
+        """The rows' orders, sorted, with their numbers in the lower bits; and how many orders there are. O(rows)."""
+        words = [column.view(self._rows) for column in self._columns[: self._width]]
+        return sorted_orders(numbered(self._order(words)))
+
+    def arguments(self) -> list[Argument] | None:
+        """Words and states as kernels take them, at least one row; None if some are none for them."""
+        if any(isinstance(state, list) for state in self._states):
+            return None
+        return [argument(column.view(self._rows)) for column in self._columns]
 
     def clear(self) -> None:
         """Forget the rows; keep the memory of numbers, of which the next ones need as much."""
@@ -122,12 +143,12 @@ class RootBuffer:
         """Hold these rows instead."""
         self.clear()
         for part in parts:
-            self.append(part)
+            self.append(part.words, part.states)
 
-    def _begin(self, rows: Rows) -> None:
-        self._width = len(rows.words)
-        self._states = [[] if isinstance(state, pl.Series) else state.dtype for state in rows.states]
-        numbers = self._width + 1 + sum(not isinstance(state, list) for state in self._states)
+    def _begin(self, words: Columns, states: Sequence[State]) -> None:
+        self._width = len(words)
+        self._states = [[] if isinstance(state, pl.Series) else state.dtype for state in states]
+        numbers = self._width + sum(not isinstance(state, list) for state in self._states)
         self._columns = self._columns or [_Column() for _ in range(numbers)]
 
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt import columns
-from cbt.columns import Columns, Index
-from cbt.hashing import Words
+from cbt.columns import Columns, Index, Words
+from cbt.native import argument, kernels
 from cbt.words import ORDER_BITS, ORDER_MASK, ROWS_MAX
 
 #: A state column: numbers as an array, strings and binaries as a series.
@@ -116,14 +116,22 @@ def rank(parts: Sequence[Rows]) -> Ranked:
         parts: at least one, together at most `ROWS_MAX` rows; unchanged until the last range is merged.
     """
     words, packed, states = _joined(parts)
+    packed, distinct = sorted_orders(packed)
+    return Ranked(words, packed, states, distinct)
+
+
+def sorted_orders(packed: Words) -> tuple[Words, int]:
+    """Sort rows' orders with their numbers in the lower bits, perhaps in place; also tell how many orders there are."""
     # Polars sorts many integers three times as fast as NumPy, but wakes its threads for few.
-    if packed.size > FEW_ROWS:
+    if kernels is not None:
+        kernels.sort_packed(packed)
+    elif packed.size > FEW_ROWS:
         packed = pl.Series(packed).sort().to_numpy()
     else:
         packed.sort()
     steps = packed[1:] ^ packed[:-1]
     steps >>= np.uint64(64 - ORDER_BITS)
-    return Ranked(words, packed, states, 1 + int(np.count_nonzero(steps)))
+    return packed, 1 + int(np.count_nonzero(steps))
 
 
 def reduced(ranked: Ranked, reduce: Reduce) -> Iterator[Rows]:
@@ -221,14 +229,23 @@ def _negated(stream: Iterator[Rows]) -> Iterator[Rows]:
 
 def _joined(parts: Sequence[Rows]) -> tuple[Columns, Words, list[State]]:
     """Put rows one after the other; their order is packed with their numbers."""
-    packed = np.concatenate([part.order for part in parts])
+    packed = numbered(np.concatenate([part.order for part in parts]))
+    words = [columns.join(word) for word in zip(*(part.words for part in parts), strict=True)]
+    return words, packed, [_joined_states(state) for state in zip(*(part.states for part in parts), strict=True)]
+
+
+def numbered(packed: Words) -> Words:
+    """Put rows' numbers into the lower bits of their orders, in place.
+
+    Raises:
+        ValueError: they are too many for one merge.
+    """
     if packed.size > ROWS_MAX:
         raise ValueError(f"{packed.size} rows are more than one merge takes ({ROWS_MAX})")
     for start in range(0, packed.size, STEP_ROWS):
         part = packed[start : start + STEP_ROWS]
         part |= np.arange(start, start + part.size, dtype=np.uint64)
-    words = [columns.join(word) for word in zip(*(part.words for part in parts), strict=True)]
-    return words, packed, [_joined_states(state) for state in zip(*(part.states for part in parts), strict=True)]
+    return packed
 
 
 def _joined_states(parts: Sequence[State]) -> State:
@@ -241,6 +258,11 @@ def _joined_states(parts: Sequence[State]) -> State:
 
 def _reduced(words: Columns, packed: Words, states: list[State], reduce: Reduce) -> Rows:
     """Bring the rows of one sorted range together."""
+    if kernels is not None and not any(map(columns.is_wide, words)):
+        starts = np.empty(packed.size, dtype=np.int64)
+        count = kernels.first_rows([argument(word) for word in words], packed, starts)
+        if count >= 0:
+            return _gathered(words, packed, states, starts[:count], reduce)
     numbers = (packed & _NUMBER).view(np.int64)
     order = packed & ORDER_MASK
     own = [columns.take(word, numbers) for word in words]
@@ -257,6 +279,30 @@ def _reduced(words: Columns, packed: Words, states: list[State], reduce: Reduce)
     np.logical_not(same, out=first[1:])
     starts = np.flatnonzero(first)
     return Rows([columns.take(word, starts) for word in own], order[starts], reduce(taken, starts))
+
+
+def _gathered(words: Columns, packed: Words, states: list[State], starts: Index, reduce: Reduce) -> Rows:
+    """Bring the rows of one sorted range together, whose keys begin at `starts`."""
+    assert kernels is not None
+    distinct = starts.size == packed.size
+    own: Columns = []
+    for word in words:
+        if columns.is_constant(word):
+            own.append(columns.constant(word[0], starts.size))
+        else:
+            own.append(np.empty(starts.size, dtype=np.uint64))
+            kernels.take(argument(word), packed, None if distinct else starts, own[-1])
+    taken: list[State] = []
+    for state in states:
+        if isinstance(state, pl.Series) or state.itemsize < 8:
+            taken.append(_taken(state, (packed & _NUMBER).view(np.int64)))
+        else:
+            values = np.empty(packed.size, dtype=state.dtype)
+            kernels.take(argument(state), packed, None, values)
+            taken.append(values)
+    if distinct:
+        return Rows(own, packed & ORDER_MASK, taken)
+    return Rows(own, packed[starts] & ORDER_MASK, reduce(taken, starts))
 
 
 def _taken(state: State, rows: Index) -> State:

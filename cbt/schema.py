@@ -11,7 +11,9 @@ import polars as pl
 
 from cbt.aggregates.contract import Aggregate
 from cbt.aligned import added, leads, subtracted
+from cbt.blocks import BlockFormat
 from cbt.frames import FrameFormat, joined
+from cbt.fusing import Fusing, fusing
 from cbt.reducing import Combiner, combiner, reducer
 from cbt.rows import FEW_ROWS, NARROW_WORDS, Reduce, sort, subtract, together
 from cbt.words import KeyLayout
@@ -77,6 +79,10 @@ class PaoSchema(msgspec.Struct, frozen=True, dict=True):
     def reduce(self) -> Reduce:
         """How the states of equal keys merge."""
         return reducer(tuple(self.states), [merge for name, each in self.aggregates for merge in each.merges(name)])
+
+    def fusing(self, format: BlockFormat) -> Fusing | None:
+        """What merges blocks of its rows without unpacking them; None if nothing does."""
+        return fusing(format, tuple(self.states), [m for name, each in self.aggregates for m in each.merges(name)])
 
     @functools.cached_property
     def combine(self) -> Combiner:

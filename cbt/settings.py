@@ -36,7 +36,7 @@ class TreeSettings(msgspec.Struct, frozen=True, kw_only=True):
     root_rows: int = 65_536
     node_rows: int = 65_536
     leaf_rows: int = 65_536
-    block_rows: int = 24_576
+    block_rows: int = 8_192
     fan_out: int = 32
     codec: Codec = "lz4"
     memory_bytes_max: int | None = None

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from cbt import columns
-from cbt.columns import Columns, Index
-from cbt.hashing import WIDE_WORDS, Words
+from cbt.columns import Columns, Index, Words
+from cbt.hashing import WIDE_WORDS
+from cbt.native import kernels
 
 _INLINE_BYTES = 12
 #: Strings' buffers are copied whole if they are at most so many times as large as the strings.
@@ -62,6 +63,8 @@ class Texts:
         self._text = text
         #: All text, and where each string begins in it.
         self._flat: tuple[Words, Words] | None = None
+        #: Its views, and the buffers that these point into.
+        self._views: tuple[Words, list[npt.NDArray[np.uint8]]] | None = None
 
     def words(self, sizes: Words, width: int, rows: Index | None = None) -> Columns:
         """Cut strings into zero-padded words.
@@ -79,6 +82,14 @@ class Texts:
             low = second << _HALF
             low |= first >> _HALF
             return [low, second >> _HALF]
+        if kernels is not None and width <= WIDE_WORDS:
+            count = len(self._text) if rows is None else rows.size
+            words = np.empty((width, count), dtype=np.uint64)
+            if count:
+                if self._views is None:
+                    self._views = _buffers(self._text)
+                kernels.words_of_views(*self._views, rows, count, words.reshape(-1))
+            return list(words)
         if self._flat is None:
             self._flat = _flattened(self._text, sizes)
         flat, starts = self._flat
@@ -186,6 +197,14 @@ def _chunk(text: pl.Series) -> tuple[Any, Words]:
     view = chunk.view()
     pairs = np.frombuffer(view.buffer(1), dtype=np.uint64).reshape(-1, 2)
     return view, pairs[chunk.offset : chunk.offset + len(text)]
+
+
+def _buffers(text: pl.Series) -> tuple[Words, list[npt.NDArray[np.uint8]]]:
+    """String views, one after the other, and the buffers of longer text."""
+    view, pairs = _chunk(text)
+    return pairs.reshape(-1), [
+        np.frombuffer(view.buffer(number), dtype=np.uint8) for number in range(2, view.n_buffers - 1)
+    ]
 
 
 def _views(text: pl.Series) -> tuple[Words, Words]:

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from cbt import columns
 from cbt.blocks import BlockFormat
 from cbt.checks import TreeStatistics, check_node, statistics_of
+from cbt.columns import Words
 from cbt.frames import joined
 from cbt.nodes import Inner, Leaf, Node, Nodes, frozen
 from cbt.pager import Pager
 from cbt.root import RootBuffer
-from cbt.rows import Rows, rank, reduced, sort, subtract
+from cbt.rows import Ranked, Rows, reduced, sort, subtract
 from cbt.schema import PaoSchema
 from cbt.settings import TreeSettings, weight_of
 from cbt.waiting import Waiting
@@ -43,7 +45,7 @@ class _Width:
         self.nodes = nodes
         self._weight = weight
         self.root: Node = Leaf()
-        self.buffer = RootBuffer(nodes.settings.root_rows)
+        self.buffer = RootBuffer(nodes.settings.root_rows, nodes.format.layout.order)
 
     @property
     def pending_rows(self) -> int:
@@ -61,17 +63,27 @@ class _Width:
     def make_room(self) -> None:
         """Reduce the buffer; push it down unless that more than halved it."""
         count = len(self.buffer)
-        ranked = rank([self.buffer.rows()])
-        if 2 * ranked.distinct <= count:
-            self.buffer.replace(list(reduced(ranked, self.nodes.reduce)))
+        packed, distinct = self.buffer.ranked()
+        if 2 * distinct <= count:
+            self.buffer.replace(list(self._reduced(packed, distinct)))
             if 2 * len(self.buffer) <= count:
                 return
             # Its keys only have few orders, so it would be as full the next time.
-            ranked = rank([self.buffer.rows()])
-        # Range by range, so that not all rows lie in memory twice.
-        for rows in reduced(ranked, self.nodes.reduce):
-            self._push(rows)
+            packed, distinct = self.buffer.ranked()
+        columns = self.buffer.arguments()
+        siblings = None if columns is None else self.nodes.add_ranked(self.root, 0, columns, packed)
+        if siblings is not None:
+            self.root = self.nodes.grown(siblings)
+        else:
+            # Range by range, so that not all rows lie in memory twice.
+            for rows in self._reduced(packed, distinct):
+                self._push(rows)
         self.buffer.clear()
+
+    def _reduced(self, packed: Words, distinct: int) -> Iterator[Rows]:
+        """The buffer's rows in order, merged, range by range; it has to be left as it is meanwhile."""
+        words, states = self.buffer.columns()
+        return reduced(Ranked(words, packed, states, distinct), self.nodes.reduce)
 
     def _push(self, rows: Rows) -> None:
         if isinstance(self.root, Inner):
@@ -239,15 +251,18 @@ class BufferTree:
                 max(self._widths.values(), key=lambda width: width.pending_rows).make_room()
 
     def _append(self, frame: pl.DataFrame) -> None:
-        for rows in self.schema.format.to_rows(frame):
-            width = self._widths.get(rows.width)
+        for words, states in self.schema.format.to_columns(frame):
+            own = columns.width(words)
+            width = self._widths.get(own)
             if width is None:
-                weight = weight_of(rows.width)
+                weight = weight_of(own)
                 settings = self.settings.divided(weight)
-                layout, states = self.schema.format.layout, tuple(self.schema.states.values())
-                nodes = Nodes(settings, BlockFormat(layout, states, settings.codec), self.schema.reduce, self._pager)
-                width = self._widths[rows.width] = _Width(nodes, weight)
-            width.buffer.append(rows)
+                types = tuple(self.schema.states.values())
+                form = BlockFormat(self.schema.format.layout, types, settings.codec)
+                fused = self.schema.fusing(form)
+                nodes = Nodes(settings, form, self.schema.reduce, self._pager, own, fused)
+                width = self._widths[own] = _Width(nodes, weight)
+            width.buffer.append(words, states)
 
     def _pending_rows(self) -> int:
         return sum(width.pending_rows for width in self._widths.values())

@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 
 from cbt import columns, strings
-from cbt.columns import Columns, Index
-from cbt.hashing import Words, hash_padded, hash_words, mix64
+from cbt.columns import Columns, Index, Words
+from cbt.hashing import hash_padded, hash_words, mix64
 
 #: Rows are ordered by the upper bits of the hash; the lower ones leave room for a row number while sorting.
 ORDER_BITS = 40

@@ -19,7 +19,7 @@ import polars as pl
 
 from cbt.aggregates.contract import Merge, Slotted
 from cbt.aggregates.grouped import convert
-from cbt.hashing import Words
+from cbt.columns import Words
 from cbt.words import KeyLayout
 
 #: Spark's default.

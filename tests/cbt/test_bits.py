@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbt import bits, columns
-from cbt.hashing import Words
+from cbt.columns import Words
 
 u64 = st.integers(0, 2**64 - 1)
 

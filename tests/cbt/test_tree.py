@@ -23,6 +23,7 @@ from cbt.spill import SpillCorrupt, SpillError
 from cbt.tree import BufferTree
 from cbt.words import KeyLayout
 from tests.cbt.counting import COUNTS, TINY, content, counts
+from tests.cbt.kernels import without_kernels
 
 
 def names(count: int, start: int = 0) -> list[str]:
@@ -200,6 +201,7 @@ def test_a_flush_of_a_closed_tree_says_that_it_is_closed(tmp_path: pathlib.Path)
 @pytest.mark.parametrize("bits", [0, 2])
 def test_keys_that_collide_cost_time_but_no_truth(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     real, mask = KeyLayout.order, np.uint64(2**64 - 2 ** (64 - bits)) if bits else np.uint64(0)
+    without_kernels(monkeypatch)
     monkeypatch.setattr(KeyLayout, "order", lambda layout, words: real(layout, words) & mask)
     keys = [*names(300), *("w" * 600 + name for name in names(30))]
     made = tree(counts(keys[start::10], 2) for _, start in itertools.product(range(3), range(10)))
@@ -212,6 +214,7 @@ def test_keys_that_collide_cost_time_but_no_truth(bits: int, monkeypatch: pytest
 def test_leaves_split_evenly_where_some_places_hold_several_keys(drawn: bytes, count: int) -> None:
     real, places = KeyLayout.order, np.frombuffer(drawn, np.uint8).astype(np.uint64) << np.uint64(56)
     with pytest.MonkeyPatch.context() as patch:
+        without_kernels(patch)
         patch.setattr(KeyLayout, "order", lambda layout, words: places[real(layout, words) % np.uint64(len(places))])
         settings = TreeSettings(root_rows=4, node_rows=4, leaf_rows=2, block_rows=1, fan_out=3)
         made = tree([counts(names(count)), counts(names(5, count))], settings)
