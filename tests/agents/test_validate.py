@@ -88,6 +88,7 @@ CONFIG_CASES = [
     ("[agent\n", "1:7", "not TOML"),
     ("name = ", "1:8", "not TOML"),
     ('x = "', "1:6", "not TOML"),
+    ("[agent]\nname = web1\n", "2:8", 'not TOML: text needs quotes: name = "web1"'),
     ("[agent]\nname = 'a'\nname = 'b'", "3:11", "not TOML"),
 ]
 
@@ -139,8 +140,8 @@ JOB_CASES = [
     (WINDOWED + "emit_every = '7s'\n", "9:1", "the option emit_every (7000 ms) has to divide 30000 ms"),
     (JOB + "[options]\nstraggler = 'void'\n", "9:1", 'straggler = "void" drops intervals'),
     ("query = ", "1:9", "not TOML"),
-    ('name = "a"\ncreator = me\n', "2:11", "not TOML"),
-    ("[options]\nlateness = 2 seconds\n", "2:14", "not TOML"),
+    ('name = "a"\ncreator = me\n', "2:11", 'not TOML: text needs quotes: creator = "me"'),
+    ("[options]\nlateness = 2 seconds\n", "2:12", "not TOML: text needs quotes"),
     ('name = "a"\nquery = "SELECT a FROM"', "2:", ""),
 ]
 
