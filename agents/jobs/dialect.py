@@ -29,6 +29,9 @@ DEPTH_MAX = 64
 
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT")
 _KEYWORDS = {word for clause in _CLAUSES for word in clause.split()}
+#: What may come after the lists of columns, and the parts of a text that matter for where they end.
+_NEXT_CLAUSES = {"SELECT": ("FROM",), "BY": ("HAVING", "ORDER", "LIMIT")}
+_TOKEN = re.compile(r"--[^\n]*|'(?:[^'\\]|\\.)*'|`[^`]*`|\w+|[^\s\w]")
 
 
 class JobSql(Spark):
@@ -155,6 +158,8 @@ def _parse_error(text: str, error: ParseError) -> JobSpecError:
     if line is None or end_column is None:
         return JobSpecError(message, line=1, column=1)
     column = max(1, end_column - len(word) + 1)
+    if (missing := _missing_comma(text, line, column)) is not None:
+        return missing
     # A misspelt keyword reads as an alias, and the trouble shows only at the word after it.
     before = re.search(r"([A-Za-z]+)[ \t]+$", str(details.get("start_context") or ""))
     if before is not None and before[1].upper() not in _KEYWORDS and nearest(before[1].upper(), _KEYWORDS):
@@ -164,6 +169,33 @@ def _parse_error(text: str, error: ParseError) -> JobSpecError:
     guesses = nearest(word.upper(), _KEYWORDS) if word.isalpha() and word.upper() not in _KEYWORDS else ()
     hint = did_you_mean(guesses).lstrip("; ") or f"the parts of a query, in order: {' '.join(_CLAUSES)}"
     return JobSpecError(f"syntax error{near}: {message}", line=line, column=max(1, column), hint=hint)
+
+
+def _missing_comma(text: str, line: int, column: int) -> JobSpecError | None:
+    """Return the error for a list of columns that lacks a comma before what stands at a place, if that is what it is.
+
+    After SELECT ends with FROM, one after GROUP BY with another clause: a word like those is rather a misspelt one.
+    """
+    lines = text.split("\n")
+    at = sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+    words = [match for match in _TOKEN.finditer(text) if match.start() <= at]
+    if words and words[-1][0] == "(":
+        words.pop()  # of a call, whose name begins before
+    depth, clause, after = 0, "", 0
+    for index, word in enumerate(words[:-1]):
+        depth += {"(": 1, ")": -1}.get(word[0], 0) + {"CASE": 1, "END": -1}.get(word[0].upper(), 0)
+        if word[0].upper() in _KEYWORDS:
+            clause, after = word[0].upper(), index + 1
+    if depth or clause not in _NEXT_CLAUSES or len(words) - after < 2 or words[-2][0] in (",", "."):
+        return None
+    found, known = words[-1], _NEXT_CLAUSES[clause]
+    upper = [word[0].upper() for word in words[-2:]]
+    if not re.match(r"[\w`']", found[0]) or upper[1] in _KEYWORDS or any(nearest(word, known) for word in upper):
+        return None
+    place = _line_column(text, found.start())
+    what = "output columns" if clause == "SELECT" else "keys"
+    hint = f"{what} have commas between them; a name after AS is one word"
+    return JobSpecError(f"a comma is missing before {found[0]!r}", line=place[0], column=place[1], hint=hint)
 
 
 def _token_error(text: str, error: TokenError) -> JobSpecError:
