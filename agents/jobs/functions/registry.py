@@ -211,6 +211,14 @@ def _declare(names: Sequence[str], entry: _Entry) -> None:
 
 refuse(
     f"the aggregates are {', '.join(AGGREGATES)}",
-    *("mode", "median", "percentile", "collect_list", "array_agg", "listagg", "corr", "skewness", "kurtosis"),
+    *("mode", "collect_list", "array_agg", "listagg", "corr", "skewness", "kurtosis"),
     *("string_agg", "regr_slope", "covar_pop", "covar_samp", "histogram_numeric", "approx_top_k"),
+)
+refuse(
+    "the nearest is approx_percentile(x, 0.9), within 1 % of the value at that rank, or of 1 / its third argument",
+    *("percentile", "percentile_cont", "percentile_disc", "quantile", "approx_quantile", "quantile_cont", "median"),
+)
+refuse(
+    "windows have one length for all, written in GROUP BY: window(ts, '5 minutes'[, '30 seconds'])",
+    *("session_window", "session", "tumble", "hop", "time_bucket", "window_time"),
 )
