@@ -14,6 +14,8 @@ from agents.sources.json_lines import JsonLines
 LINES_MIN = 20
 #: Formats that a rejected line is tried with, to say which one would be right.
 _NAMED = ("json", "combined", "common")
+#: Of a line with more than its format has: how much is looked at, for how many words more, and how much is shown.
+_LOOKED_AT_BYTES, _MORE_WORDS_MAX, _SAID_CHARS_MAX = 8 << 10, 24, 60
 NO_OBJECTS = "these lines are no JSON objects; say what they are with"
 
 
@@ -76,16 +78,37 @@ def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
     if reason == "line_too_long":
         return "they are longer than 1 MiB"
     fitting = [name for name in _NAMED if name != format.name and _fits(name, line)]
-    such = f", such as {fitting[0] if fitting else 'combined' if format.name == 'json' else 'json'}"
     if isinstance(format, JsonLines):
-        return f"{NO_OBJECTS} {format_option}{such}"
-    return f"these lines do not have the format {format.name!r}; say what they are with {format_option}{such}"
+        return f"{NO_OBJECTS} {format_option}, such as {fitting[0] if fitting else 'combined'}"
+    from agents.sources.access_log import NAMED  # only here: agents without access logs do without it
+
+    layout = f" ({NAMED[format.name]})" if format.name in NAMED else ""
+    wrong = f"these lines do not have the format {format.name!r}{layout}"
+    if fitting:
+        return f"{wrong}; say what they are with {format_option}, such as {fitting[0]}"
+    more = _more_than(format, line)
+    wrong += f" but go on with {more!r}" if more else ""
+    return f"{wrong}; give the log_format (nginx) or LogFormat (Apache) that they are written with as {format_option}"
+
+
+def _more_than(format: Format, line: bytes) -> str:
+    """Return what a line has after all that a format asks for; nothing if it is not that."""
+    words = line[:_LOOKED_AT_BYTES].split(b" ")
+    for count in range(len(words) - 1, max(0, len(words) - _MORE_WORDS_MAX), -1):
+        if _is_event(format, b" ".join(words[:count])):
+            more = b" ".join(words[count:]).strip().decode(errors="replace")
+            return more if len(more) <= _SAID_CHARS_MAX else more[:_SAID_CHARS_MAX] + "..."
+    return ""
 
 
 def _fits(name: str, line: bytes) -> bool:
     """Tell whether a line would be an event in one of the named formats, or at least an object where it is JSON."""
     try:
-        parsed = parse_chunk(make_format(name), line.rstrip(b"\n") + b"\n", {})
+        return _is_event(make_format(name), line)
     except ConfigError:
         return False
+
+
+def _is_event(format: Format, line: bytes) -> bool:
+    parsed = parse_chunk(format, line.rstrip(b"\n") + b"\n", {})
     return bool(parsed.events.height) or any(reason == "time" for _, reason in parsed.rejects)

@@ -7,7 +7,10 @@ from agents.sources.misfits import LINES_MIN, Misfits, advice
 
 COMBINED = b'192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"\n'
 OBJECT = b'{"at":"2026-01-01T00:00:00Z","path":"/"}\n'
-NO_COMBINED, NO_COMMON = (f"these lines do not have the format {name!r}" for name in ("combined", "common"))
+LAYOUT = '%h %l %u %t "%r" %>s %b'
+NO_COMMON = f"these lines do not have the format 'common' ({LAYOUT})"
+NO_COMBINED = f"""these lines do not have the format 'combined' ({LAYOUT} "%{{Referer}}i" "%{{User-agent}}i")"""
+GIVE = "; give the log_format (nginx) or LogFormat (Apache) that they are written with as --format"
 
 
 def test_the_first_lines_of_a_source_are_judged_however_few() -> None:
@@ -71,6 +74,14 @@ def test_lines_that_the_pre_filter_skips_say_nothing_of_a_source_that_never_had_
         ("json", OBJECT, "their field 'ts' is no time; name the field that has it with --time"),
         ("combined", OBJECT, f"{NO_COMBINED}; say what they are with --format, such as json"),
         ("common", COMBINED, f"{NO_COMMON}; say what they are with --format, such as combined"),
+        ("combined", COMBINED[:-1] + b' "-" 0.003\n', f"""{NO_COMBINED} but go on with '"-" 0.003'{GIVE}"""),
+        ("combined", COMBINED[:-1] + b" " + b"x" * 99 + b"\n", f"{NO_COMBINED} but go on with '{'x' * 60}...'{GIVE}"),
+        ("combined", b"nonsense\n", NO_COMBINED + GIVE),
+        (
+            "$remote_addr [$time_local]",
+            b"nonsense\n",
+            f"these lines do not have the format '$remote_addr [$time_local]'{GIVE}",
+        ),
     ],
 )
 def test_advice_names_the_format_that_the_lines_have(format: str, line: bytes, said: str) -> None:
