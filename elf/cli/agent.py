@@ -86,10 +86,14 @@ def agent(
 
 def validate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A configuration or job file.")],
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="A configuration of another machine: look at nothing but the file.")
+    ] = False,
 ) -> None:
-    """Check a configuration or job file.
+    """Check a configuration or job file; of a configuration also the folders and files that it names, as this user.
 
-    Exit code 2 if a job is wrong; 78 if a configuration is, or a file that cannot be told to be a job.
+    Exit code 2 if a job is wrong; 78 if a configuration is, or an agent could not start with it here, or a file cannot
+    be told to be a job.
     """
     from agents.validate import check_file
 
@@ -103,7 +107,25 @@ def validate(
         if checked.kind == "job"
         else ""
     )
+    if checked.kind == "configuration" and not elsewhere:
+        _look_around(file)
     say(f"{file}: this {checked.kind} is valid{later}")
+
+
+def _look_around(file: Path) -> None:
+    """Say what a valid configuration would meet on this machine; end if that keeps an agent from starting."""
+    from agents.sources.allocation import loading
+
+    with loading():
+        from agents.surroundings import look_around
+        from agents.validate import load_config
+
+    found = look_around(load_config(file), file.read_text(encoding="utf-8"), str(file))
+    for finding in (*found.obstacles, *found.notes):
+        say(str(finding))
+    if found.obstacles:
+        say(f"{file}: this configuration is valid, but no agent of this user could start with it on this machine")
+        raise typer.Exit(CONFIG)
 
 
 def _file_config(file: Path | None) -> AgentConfig:

@@ -212,3 +212,18 @@ def test_validate(tmp_path: Path) -> None:
 )
 def test_the_effective_configuration_reads_back_equal(config: AgentConfig) -> None:
     assert msgspec.convert(tomllib.loads(render_toml(config)), AgentConfig) == config
+
+
+def test_validate_looks_at_what_a_configuration_names_unless_it_is_for_another_machine(tmp_path: Path) -> None:
+    file = tmp_path / "agent.toml"
+    file.write_text(f'[agent]\ndata = "{tmp_path}/d"\n[overlay]\nsecret_file = "{tmp_path}/none"\n')
+    result = run("validate", file)
+    assert result.exit_code == 78
+    assert f"{file}:4:15: secret_file = '{tmp_path}/none': cannot read" in result.stderr
+    assert "no agent of this user could start" in result.stderr
+    result = run("validate", file, "--elsewhere")
+    assert (result.exit_code, result.stderr) == (0, f"{file}: this configuration is valid\n")
+    file.write_text(f'[agent]\ndata = "{tmp_path}/d"\n[sources.a]\npath = "{tmp_path}/x/a.log"\n')
+    result = run("validate", file)
+    assert result.exit_code == 0
+    assert f"there is no folder {tmp_path}/x" in result.stderr and "this configuration is valid" in result.stderr
