@@ -26,6 +26,7 @@ from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
 from agents.clock import Clock
 from agents.config import AgentConfig, overlay_settings
+from agents.entering import Entering
 from agents.errors import ElfError
 from agents.feedback import FEEDBACK_KEY, Feedback
 from agents.group.commands import Command, Turn
@@ -66,8 +67,6 @@ from overlay.node import OverlayNode
 from overlay.struct_types import prepare_structs
 
 log = logging.getLogger(__name__)
-#: Pause between tries to join while no configured agent answers.
-JOIN_RETRY_S = 1.0
 
 
 class Agent:
@@ -101,7 +100,7 @@ class Agent:
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
         self.mirror: Mirror | None = None
-        self.joined = not config.overlay.join
+        self.entering = Entering(self.node, config.overlay.join)
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
         self._background = Background()
@@ -191,7 +190,7 @@ class Agent:
         for keeping in (self.keeper, self.mirror):
             if keeping is not None:
                 self._spawn(keeping.run())
-        self._spawn(self._join())
+        self._spawn(self.entering.run())
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
@@ -339,16 +338,6 @@ class Agent:
         return payload.merge(payloads, self.catalogue.versions(self.sides.tree_of(app)))
 
     # Own work.
-
-    async def _join(self) -> None:
-        if self.joined:
-            # Nobody to join through; but the last run may have known others.
-            await self.node.join()
-        while not self.joined:
-            self.joined = await self.node.join() > 0
-            if not self.joined:
-                log.warning("none of %s answers yet", ", ".join(self.config.overlay.join))
-                await asyncio.sleep(JOIN_RETRY_S)
 
     async def _remember(self, app: bytes, record: Record) -> None:
         """Write a control record down once the disk takes it; a newer version stays."""

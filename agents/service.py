@@ -204,7 +204,7 @@ class Service:
 
     def ready(self) -> tuple[bool, list[str]]:
         """Say whether the agent makes progress, and if not, why."""
-        reasons = [] if self._agent.joined else ["no agent of overlay.join answers yet"]
+        reasons = self._agent.entering.reasons()
         reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
         for name, intake in self._agent.intakes.items():
             if intake.trouble is not None:
@@ -222,6 +222,10 @@ class Service:
                 reasons.append(f"job {job.definition.key} cannot run on this agent, and misses it: {why}")
         reasons += [f"job {key}: {why}" for key, why in sorted(self._agent.attachments.pending.items())]
         return not reasons, reasons
+
+    def notes(self) -> list[str]:
+        """Say what an operator should look at though the agent makes progress."""
+        return self._agent.node.unheard()
 
     def metrics(self) -> bytes:
         """Render the metrics."""

@@ -310,11 +310,12 @@ class OverlayNode:
         return await started(self._requests).ask(contact, body, timeout_ms)
 
     def refused(self) -> dict[str, str]:
-        """Return the agents that turn our calls away, by address, with the reason; empty while any link is up.
-
-        An agent with another certificate, or without TLS among others with it, is heard in the DHT but takes no part.
-        """
+        """Return the agents that turn our calls away, by address, with the reason; empty while any link is up."""
         return self._links.refusals(self.contacts()) if self._links is not None else {}
+
+    def unheard(self) -> list[str]:
+        """Return, in sentences, whose datagrams of the last minute cannot be taken, for their secret or their clock."""
+        return self._dht.unheard() if self._dht is not None else []
 
     def counters(self) -> dict[str, int]:
         """Return statistics: frames, bytes, drops by reason, commits, leaps; names are stable."""

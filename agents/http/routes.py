@@ -212,9 +212,10 @@ async def show_health(request: web.Request) -> web.Response:
 
 
 async def show_readiness(request: web.Request) -> web.Response:
-    """GET /readyz: the agent makes progress, or the reasons why not."""
+    """GET /readyz: the agent makes progress, or the reasons why not; and notes, which are no reasons."""
     ready, reasons = _service(request).ready()
-    return _json({"ready": ready, "reasons": reasons}, status=200 if ready else 503)
+    answer = {"ready": ready, "reasons": reasons, "notes": _service(request).notes()}
+    return _json(answer, status=200 if ready else 503)
 
 
 async def show_metrics(request: web.Request) -> web.Response:

@@ -224,6 +224,10 @@ class AgentService(Protocol):
         """Tell whether the agent makes progress: joined, reading, committing; if not, the reasons."""
         ...
 
+    def notes(self) -> list[str]:
+        """Say what an operator should look at though the agent makes progress: whom it does not hear, say."""
+        ...
+
     def metrics(self) -> bytes:
         """Render all metrics in the Prometheus text format."""
         ...

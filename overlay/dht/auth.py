@@ -27,6 +27,14 @@ PLAIN: Final = b"\x01"
 SEALED: Final = b"\x02"
 _TIME_BYTES: Final = 8
 _SEALED_HEAD: Final = 1 + _TIME_BYTES + TAG_BYTES
+#: What is to be compared where datagrams cannot be opened; the last one also of such that were forged or damaged.
+_UNLIKE_OPEN: Final = "they are sealed with a cluster secret and this agent has none; set overlay.secret_file here"
+_UNLIKE_SEALED: Final = "they have no seal and this agent has a cluster secret; set overlay.secret_file there"
+_UNLIKE_SECRET: Final = "their cluster secret is not ours; overlay.secret_file has to be the same there and here"
+_UNLIKE_ADDRESS: Final = (
+    "they are sealed for another address than ours, or were changed on their way; compare overlay.advertise here with "
+    "how they call us, as in overlay.join"
+)
 
 
 class Secret:
@@ -101,6 +109,10 @@ class Secret:
         key = self._keys.get(tag[:KEY_ID_BYTES])
         return key is not None and hmac.compare_digest(_mac(key, data, context), tag[KEY_ID_BYTES:])
 
+    def knows(self, tag: bytes) -> bool:
+        """Tell whether a tag names a live key; anyone may have written that."""
+        return tag[:KEY_ID_BYTES] in self._keys
+
     def seal(self, data: bytes, context: bytes) -> bytes:
         """Return `data` readable for members only, with a tag; a context must never serve twice, so name a fresh nonce.
 
@@ -136,6 +148,8 @@ class Gate:
         self._turned_ms: int | None = None
         #: How far the clock of whoever sealed the last datagram is ahead of ours, if that is why it was not opened.
         self.apart_ms: int | None = None
+        #: Why the last datagram was not opened, if it looks like one of an agent that is set otherwise.
+        self.unlike: str | None = None
 
     def seal(self, body: bytes, to_address: str, now_ms: int) -> bytes:
         """Return the datagram that carries `body` to the agent at `to_address`."""
@@ -145,15 +159,18 @@ class Gate:
         return SEALED + time + self._secret.tag(time + body, _context(to_address)) + body
 
     def open(self, datagram: bytes, now_ms: int) -> bytes | None:
-        """Return the body, or None for anything not sealed for us, out of time (see `apart_ms`) or seen before."""
-        self.apart_ms = None
+        """Return the body, or None for anything not sealed for us (see `unlike`), out of time (`apart_ms`) or seen."""
+        self.apart_ms = self.unlike = None
         if self._secret is None:
+            self.unlike = _UNLIKE_OPEN if datagram[:1] == SEALED and len(datagram) >= _SEALED_HEAD else None
             return datagram[1:] if datagram[:1] == PLAIN else None
         if datagram[:1] != SEALED or len(datagram) < _SEALED_HEAD:
+            self.unlike = _UNLIKE_SEALED if datagram[:1] == PLAIN else None
             return None
         time, tag = datagram[1 : 1 + _TIME_BYTES], datagram[1 + _TIME_BYTES : _SEALED_HEAD]
         body = datagram[_SEALED_HEAD:]
         if not self._secret.verify(time + body, self._context, tag):
+            self.unlike = _UNLIKE_ADDRESS if self._secret.knows(tag) else _UNLIKE_SECRET
             return None
         apart_ms = int.from_bytes(time) - now_ms
         if abs(apart_ms) > self._skew_ms:

@@ -39,12 +39,11 @@ from overlay.dht.messages import (
     unpack,
 )
 from overlay.dht.table import Table
+from overlay.dht.unheard import Unheard
 from overlay.errors import RemoteProtocolError
 from overlay.ids import Contact, canonical_host, format_address
 
 log = logging.getLogger(__name__)
-#: How often it is said of a host that its clock is too far from ours, and of how many this is remembered.
-APART_MS, APART_MAX = 600_000, 256
 Answer = asyncio.Future[Reply | None]
 
 
@@ -127,8 +126,8 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         self._request_s, self._hedge_s = request_ms / 1000, hedge_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._mapped = False
-        #: Hosts of members whose clocks are so far from ours that we do not hear them: when that was said last.
-        self._apart: dict[str, int] = {}
+        #: Who sends us what we do not take, and why.
+        self.unheard = Unheard()
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse unknown names: the library turns every typo into a remote call."""
@@ -145,19 +144,23 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         """Fail every call under way."""
         self.close()
 
-    def _note_clock(self, host: str, apart_ms: int) -> None:
-        """Remember, and say once in a while, that we do not hear an agent for its clock, or ours."""
-        self.counters.out_of_time += 1
-        host, now_ms = canonical_host(host), self._clock()
-        said_ms = self._apart.pop(host, None)
-        if said_ms is not None and abs(now_ms - said_ms) <= APART_MS:
-            self._apart[host] = said_ms
+    def _note_unheard(self, addr: tuple[str, int]) -> None:
+        """Remember, and say once in a while, that we do not hear an agent: for its clock, or ours, or its secret."""
+        self.counters.rejected += 1
+        host, gate, now_ms = canonical_host(addr[0]), self._gate, self._clock()
+        if gate.apart_ms is not None:
+            self.counters.out_of_time += 1
+            where = "ahead of" if gate.apart_ms > 0 else "behind"
+            why = f"the clock of {host} is {abs(gate.apart_ms) // 1_000} s {where} ours: it is not heard"
+            is_new = self.unheard.note(host, why, now_ms)
+        elif gate.unlike is not None:
+            sender = format_address(host, addr[1])
+            why = f"datagrams from {sender} are not heard: {gate.unlike}"
+            is_new = self.unheard.note(sender, why, now_ms)
         else:
-            while len(self._apart) >= APART_MAX:
-                del self._apart[next(iter(self._apart))]
-            self._apart[host] = now_ms
-            where = "ahead of" if apart_ms > 0 else "behind"
-            log.warning("the clock of %s is %d s %s ours: it is not heard", host, abs(apart_ms) // 1_000, where)
+            return
+        if is_new:
+            log.warning("%s", why)
 
     def error_received(self, exc: OSError) -> None:
         """Count it: the call's timeout tells which contact it concerns."""
@@ -166,11 +169,12 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         """Handle one datagram, whatever it holds."""
         self.counters.received += 1
-        body = self._gate.open(data, self._clock()) if len(data) <= DATAGRAM_BYTES_MAX else None
-        if body is None:
+        if len(data) > DATAGRAM_BYTES_MAX:
             self.counters.rejected += 1
-            if self._gate.apart_ms is not None:
-                self._note_clock(addr[0], self._gate.apart_ms)
+            return
+        body = self._gate.open(data, self._clock())
+        if body is None:
+            self._note_unheard(addr)
             return
         try:
             message = decode(body)

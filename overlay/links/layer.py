@@ -133,7 +133,10 @@ class LinkLayer(abc.ABC, Generic[T]):
         return [peer.contact for peer in self._peers.values() if peer.link is not None]
 
     def refusals(self, known: Iterable[Contact]) -> dict[str, str]:
-        """Return who of the agents known turns our calls away, and why; nobody while there is any link."""
+        """Return who of the agents known turns our calls away, and why; nobody while there is any link.
+
+        An agent with another certificate, or without TLS among others with it, is heard in the DHT but takes no part.
+        """
         if self.connected():
             return {}
         addresses = {contact.address for contact in known}

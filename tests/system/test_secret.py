@@ -35,7 +35,16 @@ def test_agents_of_one_secret_work_together_and_strangers_stay_outside(tmp_path:
             with elf.connect(agent.url) as other:
                 assert [member.name for member in other.members()] == [agent.name]
                 assert other.jobs() == []
-            assert agent.get_reasons() == ["no agent of overlay.join answers yet"]
+            (reason, *more) = agent.get_reasons()
+            assert reason.startswith("no agent of overlay.join answers yet") and not more
+        wait_until(
+            lambda: all("overlay.secret_file" in agent.get_reasons()[0] for agent in (stranger, open_one)),
+            "the strangers say what to compare",
+        )
+        notes = "".join(first.get("/readyz")["notes"])
+        for agent, why in ((stranger, "their cluster secret is not ours"), (open_one, "they have no seal")):
+            assert f"datagrams from {agent.overlay} are not heard: {why}" in notes
+            assert first.messages().count(f"datagrams from {agent.overlay} are not heard") == 1
 
 
 def test_an_agent_whose_calls_are_turned_away_is_not_ready_and_says_why(tmp_path: pathlib.Path) -> None:

@@ -251,6 +251,9 @@ class FakeService:
     def ready(self) -> tuple[bool, list[str]]:
         return not self.reasons, self.reasons
 
+    def notes(self) -> list[str]:
+        return ["datagrams from 10.0.0.9:4250 are not heard"]
+
     def metrics(self) -> bytes:
         return b"elf_build_info 1\n"
 

@@ -160,7 +160,8 @@ async def test_tree_members_probes_and_metrics(client: Client, service: FakeServ
     assert (await client.get("/v1/jobs/shop/top/tree?part=-1")).status == 400
     assert (await (await client.get("/v1/members")).json())["members"][0]["is_self"]
     assert (await client.get("/healthz")).status == 200
-    assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": []}
+    notes = service.notes()
+    assert await (await client.get("/readyz")).json() == {"ready": True, "reasons": [], "notes": notes}
     service.reasons = ["source clicks grows but nothing was committed for 30 s"]
     response = await client.get("/readyz")
     assert (response.status, (await response.json())["reasons"]) == (503, service.reasons)

@@ -227,3 +227,45 @@ def test_a_member_whose_clock_is_wrong_is_named_once_in_a_while(caplog: pytest.L
     loop.run(main())
     told = [record.getMessage() for record in caplog.records if "clock" in record.getMessage()]
     assert told == [f"the clock of {MATE.host} is 30 s behind ours: it is not heard"]
+
+
+def test_an_agent_that_is_set_otherwise_is_named_with_what_to_compare(caplog: pytest.LogCaptureFixture) -> None:
+    loop = SimLoop(3)
+    unheard: list[str] = []
+
+    async def main() -> None:
+        victim = await victim_of(loop)
+        assert victim.protocol is not None
+        for port, forgery in enumerate(FORGERIES):
+            for message in messages_from(MATE):
+                forged = FORGERIES[forgery](message, EPOCH_MS + loop.now_ms)
+                victim.protocol.datagram_received(forged, (STRANGER.host, port + 1))
+        unheard.extend(victim.unheard())
+        await asyncio.sleep(61)
+        assert victim.unheard() == []
+
+    loop.run(main())
+    told = [record.getMessage() for record in caplog.records if "datagrams" in record.getMessage()]
+    assert told == [line for line in unheard if "datagrams" in line]
+    reasons = {
+        line.partition(f"datagrams from {STRANGER.host}:")[2].partition(" are not heard: ")[::2] for line in told
+    }
+    ports = {forgery: str(port + 1) for port, forgery in enumerate(FORGERIES)}
+    for forgery, why in (
+        ("without a seal", "they have no seal and this agent has a cluster secret; set overlay.secret_file there"),
+        (
+            "with another secret",
+            "their cluster secret is not ours; overlay.secret_file has to be the same there and here",
+        ),
+    ):
+        assert (ports[forgery], why) in reasons
+    assert any(port == ports["for somebody else"] and "overlay.advertise" in why for port, why in reasons)
+    assert not {ports["bare"], ports["cut short"], ports["the head alone"]} & {port for port, _ in reasons}
+
+
+def test_an_agent_without_a_secret_says_so_of_those_that_have_one() -> None:
+    gate = Gate(None, VICTIM.address)
+    assert gate.open(_sealed(messages_from(MATE)[0], EPOCH_MS), EPOCH_MS) is None
+    assert gate.unlike is not None and gate.unlike.endswith("set overlay.secret_file here")
+    assert gate.open(PLAIN + b"body", EPOCH_MS) == b"body"
+    assert gate.unlike is None
