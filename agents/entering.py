@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 #: Pause between tries while no configured agent answers.
 RETRY_S = 1.0
 #: Tries after which it is looked into, and how many later it is said and looked into again.
-LOOK_AFTER, AGAIN_AFTER = 5, 60
+LOOK_AFTER, AGAIN_AFTER = 2, 30
 #: How long a connection may take, and how many agents are looked at.
 CONNECT_S, LOOKED_AT_MAX = 2.0, 4
 

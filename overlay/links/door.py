@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from overlay.links.tls import refusal
+from overlay.links.tls import is_hang_up, refusal
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,10 @@ class Door:
                 lambda: waiting, connection, ssl=self._tls, ssl_handshake_timeout=timeout
             )
         except (OSError, TimeoutError) as error:
-            self._refused(waiting.host, refusal(error))
+            if is_hang_up(error):
+                log.debug("%s has gone again", waiting.host)
+            else:
+                self._refused(waiting.host, refusal(error))
 
     def _received(self, connection: socket.socket, waiting: _Waiting) -> None:
         """Hang up unless the server reads; not in the task itself, which may be cancelled before it begins."""

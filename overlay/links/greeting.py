@@ -24,6 +24,10 @@ PATH = "/overlay/v2"
 UNREACHABLE = (OSError, aiohttp.ClientError, TimeoutError, ValueError)
 
 
+class HungUpError(RemoteProtocolError):
+    """The other end went away in the middle of the greeting: it stops, or it will not have us and does not say why."""
+
+
 async def call(
     client: aiohttp.ClientSession, to: Contact, secret: Secret | None, tls: Tls | None, mine: Hello
 ) -> tuple[aiohttp.ClientWebSocketResponse, Hello]:
@@ -49,7 +53,7 @@ async def call(
             await ws.send_bytes(proof)
         except TypeError as error:  # aiohttp: "not bytes", the peer closed or sent text
             await ws.close()
-            raise RemoteProtocolError("it closed during the greeting") from error
+            raise HungUpError("it closed during the greeting") from error
         except BaseException:
             await ws.close()
             raise
@@ -76,5 +80,5 @@ async def answer(
             await ws.send_bytes(handshake.answer(secret, theirs, mine))
             handshake.check_proof(secret, theirs, mine, await ws.receive_bytes())
     except TypeError as error:
-        raise RemoteProtocolError("it closed during the greeting") from error
+        raise HungUpError("it closed during the greeting") from error
     return theirs, mine

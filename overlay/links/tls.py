@@ -66,7 +66,12 @@ _REASONS = {
 
 def is_refusal(error: BaseException) -> bool:
     """Tell whether a connection failed because one end refuses the other, not because nobody answers."""
-    return isinstance(_cause(error), ssl.SSLError | aiohttp.ServerDisconnectedError | ConnectionResetError)
+    return is_hang_up(error) or isinstance(_cause(error), ssl.SSLError)
+
+
+def is_hang_up(error: BaseException) -> bool:
+    """Tell whether the other end went away without a word: it refuses us, or it is being stopped."""
+    return isinstance(_cause(error), aiohttp.ServerDisconnectedError | ConnectionResetError)
 
 
 def refusal(error: BaseException) -> str:
@@ -76,7 +81,7 @@ def refusal(error: BaseException) -> str:
         return f"its certificate is refused: {cause.verify_message}"
     if isinstance(cause, ssl.SSLError):
         return f"no TLS with it: {_REASONS.get(cause.reason or '', cause.reason or str(cause))}"
-    if isinstance(cause, aiohttp.ServerDisconnectedError | ConnectionResetError):
+    if is_hang_up(cause):
         return "it hangs up without a word; where one end has certificates (overlay.tls_cert_file), both need them"
     return str(cause) or type(cause).__name__
 

@@ -20,13 +20,15 @@ from overlay.links.binding import Bound
 from overlay.links.door import Door, admit
 from overlay.links.layer import LinkLayer
 from overlay.links.peers import Link, Peer
-from overlay.links.tls import Tls, is_refusal, refusal
+from overlay.links.tls import Tls, is_hang_up, is_refusal, refusal
 
 log = logging.getLogger(__name__)
 
 #: Refused agents remembered, so that each reason is said once, and reasons said of one: some name what was received.
 REFUSALS_MAX = 1_024
 REASONS_MAX = 8
+#: An agent that is stopped hangs up once on whoever calls it then; one that does not want us always does.
+HANG_UPS_MIN = 3
 #: Frames made in one go; more are made when the socket has taken these, so what waits can still be overtaken.
 WRITE_BYTES = 256 << 10
 
@@ -51,6 +53,8 @@ class Links(LinkLayer[End]):
         self._tls: Tls | None = None
         #: Who was refused, and the reasons that were said.
         self._refusals: dict[str, set[str]] = {}
+        #: How often somebody hung up on us without a word since we last heard of it otherwise.
+        self._hung_up: dict[str, int] = {}
         self._runner: web.AppRunner | None = None
         self._door: Door | None = None
         self._client: aiohttp.ClientSession | None = None
@@ -113,14 +117,9 @@ class Links(LinkLayer[End]):
             ws, theirs = await greeting.call(self._client, peer.contact, self._secret, self._tls, mine)
             link = self._link(End(ws), mine, theirs, calling=True)
             self._refusals.pop(peer.contact.address, None)
-        except RemoteProtocolError as error:
-            self._turned_away(peer.contact.address, str(error))
-        except greeting.UNREACHABLE as error:
-            if is_refusal(error):
-                self._turned_away(peer.contact.address, refusal(error))
-            else:
-                self.refused.pop(peer.contact.address, None)
-                log.debug("calling %s: %s", peer.contact.address, refusal(error))
+            self._hung_up.pop(peer.contact.address, None)
+        except (RemoteProtocolError, *greeting.UNREACHABLE) as error:
+            self._on_call_failed(peer.contact.address, error)
         finally:
             peer.calling = False
         if link is None:
@@ -137,13 +136,35 @@ class Links(LinkLayer[End]):
         try:
             theirs, mine = await greeting.answer(request, ws, self._secret, self.me, self._hello)
         except (RemoteProtocolError, *greeting.UNREACHABLE) as error:
-            self._refuse(who, refusal(error))
+            if not self._may_be_stopping(who, error):
+                self._refuse(who, refusal(error))
             await ws.close(code=aiohttp.WSCloseCode.POLICY_VIOLATION)
             return ws
         admit(request.transport)
         self._refusals.pop(who, None)
+        self._hung_up.pop(who, None)
         await self._run(self._link(End(ws), mine, theirs, calling=False))
         return ws
+
+    def _on_call_failed(self, address: str, error: Exception) -> None:
+        """Tell an agent that does not want our call from one that is not there, or goes just now."""
+        if self._may_be_stopping(address, error):
+            log.debug("calling %s: it hangs up", address)
+        elif isinstance(error, RemoteProtocolError) or is_refusal(error):
+            self._turned_away(address, refusal(error))
+        else:
+            self._hung_up.pop(address, None)
+            self.refused.pop(address, None)
+            log.debug("calling %s: %s", address, refusal(error))
+
+    def _may_be_stopping(self, who: str, error: Exception) -> bool:
+        """Tell whether somebody hung up on us without a word, which means nothing until it happens time after time."""
+        if not (isinstance(error, greeting.HungUpError) or is_hang_up(error)):
+            return False
+        if len(self._hung_up) >= REFUSALS_MAX:
+            self._hung_up.clear()
+        self._hung_up[who] = self._hung_up.get(who, 0) + 1
+        return self._hung_up[who] < HANG_UPS_MIN
 
     def _turned_away(self, address: str, why: str) -> None:
         """Note that an agent does not want our call; what is noted is bounded by the agents there are to call."""

@@ -18,7 +18,7 @@ from overlay.links import handshake, wire
 from overlay.links.binding import Bound
 from overlay.links.greeting import PATH
 from overlay.links.handshake import Hello
-from overlay.links.websocket import Links
+from overlay.links.websocket import HANG_UPS_MIN, Links
 from overlay.messages import Message, Reply, Request
 from tests.overlay.cluster import wait_until
 
@@ -208,3 +208,33 @@ async def test_a_peer_of_a_name_that_no_host_can_have_is_lost_like_any_other(
         await wait_until(lambda: a.lost == [nowhere])
     gc.collect()
     assert not [record for record in caplog.records if record.name == "asyncio"]
+
+
+@pytest.mark.parametrize("says", ["nothing", "the beginning"])
+async def test_who_hangs_up_once_is_being_stopped_and_who_always_does_refuses(
+    says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if says == "the beginning":
+            writer.write(b"HTTP/1.1 101 Swit")
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    neighbour = Contact.at("127.0.0.1", server.sockets[0].getsockname()[1])
+    try:
+        async with ends(None) as (end,):
+            for attempt in range(1, HANG_UPS_MIN + 1):
+                assert not end.links.refused and not caplog.records
+                assert end.links.counters["links_refused"] == 0
+                end.links.send(neighbour, request(attempt))
+                await wait_until(lambda: len(end.lost) == attempt)  # noqa: B023
+            assert "overlay.tls_cert_file" in end.links.refused[neighbour.address]
+            assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["no link with 127.0.0.1"]
+            server.close()
+            await server.wait_closed()
+            end.links.send(neighbour, request(9))
+            await wait_until(lambda: len(end.lost) == HANG_UPS_MIN + 1)
+            assert not end.links.refused, "nobody is there, and nobody refuses"
+    finally:
+        server.close()
