@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.metadata
 import logging
 import pathlib
 import sqlite3
@@ -79,7 +80,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
         self.config, self.now_ms = config, clock or Clock()
-        self._since_ms = self.now_ms()
+        self._since_ms, self._release = self.now_ms(), importlib.metadata.version("elf-stream")
         self.database = open_state(pathlib.Path(config.agent.data))
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
@@ -157,6 +158,7 @@ class Agent:
             address=address,
             sources=tuple(sorted(self.config.sources)),
             since_ms=self._since_ms,
+            release=self._release,
         )
 
     def known_sources(self) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
@@ -162,4 +162,6 @@ def render_metrics(agent: Agent) -> bytes:
     """Render all metrics of one agent; its registry is its own, so many agents fit in one process."""
     registry = CollectorRegistry()
     registry.register(_AgentCollector(agent))
+    # The process's own: CPU, memory, open files.
+    ProcessCollector(registry=registry)
     return generate_latest(registry)

@@ -123,6 +123,8 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     gone: bool = False
     #: When it was started, in ms since 1970 by its clock.
     since_ms: int = 0
+    #: Which release of elf it runs; older ones did not say.
+    release: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
     def __post_init__(self) -> None:
         check_address(self.address)

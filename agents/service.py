@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.metadata
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -179,6 +178,7 @@ class Service:
                     "address": member["address"],
                     "name": member["name"],
                     "sources": list(member["sources"]),
+                    "release": member.get("release", ""),
                     "is_self": member["address"] == me,
                 }
             )
@@ -197,7 +197,7 @@ class Service:
         return {
             "status": "alive",
             "name": member.name,
-            "version": importlib.metadata.version("elf-stream"),
+            "version": member.release,
             "id": self._agent.node.contact.id.hex(),
             "address": member.address,
         }

@@ -145,8 +145,8 @@ def members(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json
         for member in known:
             print_json(member)
     else:
-        rows = [(m.name, m.address, ", ".join(m.sources), "this one" if m.is_self else "") for m in known]
-        console().print(table_of(("name", "address", "sources", ""), rows))
+        rows = [(m.name, m.address, ", ".join(m.sources), m.release, "this one" if m.is_self else "") for m in known]
+        console().print(table_of(("name", "address", "sources", "release", ""), rows))
 
 
 def tree(

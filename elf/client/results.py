@@ -124,6 +124,8 @@ class Member(msgspec.Struct, frozen=True):
     name: str = ""
     sources: list[str] = []
     is_self: bool = False
+    #: Of elf; empty if it is too old to say.
+    release: str = ""
 
 
 class Gap(msgspec.Struct, frozen=True):

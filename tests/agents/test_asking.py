@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import itertools
 import pathlib
 
@@ -61,6 +62,7 @@ async def test_members_are_listed_that_are_no_contacts(tmp_path: pathlib.Path) -
             found = await Service(agent).members()
             assert [row["address"] for row in found if row["is_self"]] == [agent.node.contact.address]
             assert {row["name"] for row in found} == {f"web{number}" for number in range(AGENTS)}
+            assert {row["release"] for row in found} == {importlib.metadata.version("elf-stream")}
 
 
 def of_few_contacts(folder: pathlib.Path, number: int, ports: list[int]) -> AgentConfig:

@@ -4,8 +4,10 @@ import pathlib
 
 import pytest
 
+from agents.agent import Agent
+from agents.config import AgentConfig, AgentSection, OverlaySection
 from agents.damages import KINDS, Damages
-from agents.metrics import damages_by_kind
+from agents.metrics import damages_by_kind, render_metrics
 from agents.store.database import Database
 from agents.store.panes import Kind, Panes
 
@@ -26,3 +28,17 @@ def test_damage_of_a_kind_that_nobody_listed_is_counted_too() -> None:
     damages = Damages()
     damages.note("contacts", "contacts.json is damaged")
     assert damages_by_kind(damages)["contacts"] == 1
+
+
+async def test_the_process_tells_of_itself_beside_the_agent(tmp_path: pathlib.Path) -> None:
+    config = AgentConfig(agent=AgentSection(data=str(tmp_path)), overlay=OverlaySection(bind="127.0.0.1:0"))
+    agent = Agent(config)
+    try:
+        await agent.start()
+        for _ in range(2):
+            text = render_metrics(agent).decode()
+            assert text.count("# TYPE process_resident_memory_bytes gauge") == 1
+            for name in ("process_cpu_seconds_total", "process_open_fds", "process_max_fds", "elf_contacts"):
+                assert f"\n{name} " in text
+    finally:
+        await agent.stop()

@@ -224,7 +224,9 @@ class FakeService:
 
     async def members(self) -> list[Json]:
         self._maybe_fail()
-        return [{"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True}]
+        return [
+            {"id": "aa", "address": ADDRESS, "name": "web1", "sources": ["clicks"], "is_self": True, "release": "0.1.0"}
+        ]
 
     async def retire(self, agent: str, job: str | None) -> Json:
         self._maybe_fail()

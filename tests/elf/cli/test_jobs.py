@@ -71,7 +71,8 @@ def test_tables_for_people(agent: Agent, tmp_path: Path) -> None:
     )
     assert result.stderr == "asked 127.0.0.1:4251 > 127.0.0.1:4250\n"
     assert "shop/top" in run(agent, "jobs").stdout
-    assert "this one" in run(agent, "members").stdout
+    shown = run(agent, "members").stdout
+    assert "this one" in shown and "0.1.0" in shown
     drawn = run(agent, "tree", "top").stdout
     assert [line.strip("│├└─ ").split()[0] for line in drawn.splitlines() if line.strip()] == ["web1", "web2", "web3"]
     assert "root, the job's master" in drawn.splitlines()[0]
