@@ -11,6 +11,7 @@ import polars as pl
 
 from cbt import columns
 from cbt.columns import Index
+from cbt.native import argument, kernels
 from cbt.rows import Reduce, Rows, State
 
 #: How many times as many rows the many are.
@@ -23,6 +24,34 @@ def patch(many: Rows, few: Rows, reduce: Reduce) -> Rows | None:
     Returns:
         Sorted rows with distinct keys; None where keys collide in their order, which is for the general merge.
     """
+    places = _located(many, few)
+    if places is None:
+        return None
+    known = places >= 0
+    met = np.flatnonzero(known)
+    at = places[met]
+    states = many.states
+    if met.size:
+        starts = np.arange(0, 2 * met.size, 2)
+        alternating = [_alternating(a, at, b, met) for a, b in zip(states, few.states, strict=True)]
+        merged = reduce(alternating, starts)
+        states = [_replaced(state, at, new) for state, new in zip(states, merged, strict=True)]
+    changed = Rows(many.words, many.order, states)
+    return (
+        changed if met.size == len(few) else _with_new(changed, few.take(np.flatnonzero(~known)), -1 - places[~known])
+    )
+
+
+def _located(many: Rows, few: Rows) -> Index | None:
+    """Where among many rows the few's keys are; of a key that is not there -1 and less the row that it comes before.
+
+    Returns:
+        None where keys collide in their order.
+    """
+    if kernels is not None and not any(map(columns.is_wide, many.words)):
+        found = np.empty(len(few), dtype=np.int64)
+        sides = ([argument(word) for word in rows.words] for rows in (many, few))
+        return found if kernels.locate(*sides, many.order, few.order, found) else None
     places = np.searchsorted(many.order, few.order)
     last = len(many) - 1
     known = many.order[np.minimum(places, last)] == few.order
@@ -31,14 +60,7 @@ def patch(many: Rows, few: Rows, reduce: Reduce) -> Rows | None:
     behind = at[:-1] + 1 if at.size and at[-1] == last else at + 1
     if (many.order[behind] == many.order[behind - 1]).any() or not _same_keys(many, at, few, met):
         return None
-    states = many.states
-    if met.size:
-        starts = np.arange(0, 2 * met.size, 2)
-        alternating = [_alternating(a, at, b, met) for a, b in zip(states, few.states, strict=True)]
-        merged = reduce(alternating, starts)
-        states = [_replaced(state, at, new) for state, new in zip(states, merged, strict=True)]
-    changed = Rows(many.words, many.order, states)
-    return changed if met.size == len(few) else _with_new(changed, few.take(np.flatnonzero(~known)), places[~known])
+    return np.where(known, places, -1 - places)
 
 
 def _same_keys(left: Rows, left_rows: Index, right: Rows, right_rows: Index) -> bool:

@@ -160,6 +160,9 @@ def merge(parts: Sequence[Rows], reduce: Reduce) -> Iterator[Rows]:
         parts: at least one, together at most `ROWS_MAX` rows.
         reduce: how equal keys' states merge.
     """
+    if len(parts) == 1 and 0 < len(parts[0]) <= STEP_ROWS:
+        yield parts[0]
+        return
     longest = max(parts, key=len)
     # Orders are as good as random, so what cuts one part evenly does so with all.
     bounds = longest.even_bounds(-(-sum(map(len, parts)) // STEP_ROWS))

@@ -42,6 +42,9 @@ class Kernels(Protocol):
     def first_rows(self, columns: list[Argument], packed: Words, starts: Index, /) -> int:
         """Write where among sorted rows each key begins; returns how many do, -1 if keys of one order alternate."""
 
+    def locate(self, many: list[Argument], few: list[Argument], order: Words, wanted: Words, places: Index, /) -> bool:
+        """Write where among many sorted rows the keys of few are (`cbt.patching`); false if keys collide."""
+
     def take(self, values: Argument, packed: Words, starts: Index | None, out: npt.NDArray[Any], /) -> None:
         """Gather the values of sorted rows, or of those of them that are at `starts`, as items of 8 bytes."""
 

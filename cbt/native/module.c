@@ -120,6 +120,33 @@ static PyObject *py_first_rows(PyObject *self, PyObject *args)
     return count == -2 ? NULL : PyLong_FromSsize_t(count);
 }
 
+static PyObject *py_locate(PyObject *self, PyObject *args)
+{
+    PyObject *many, *few;
+    Py_buffer order, wanted, places;
+    if (!PyArg_ParseTuple(args, "OOy*y*w*:locate", &many, &few, &order, &wanted, &places))
+        return NULL;
+    Columns columns;
+    columns.count = 0;
+    int located = -2;
+    if (places.len >= wanted.len && add_columns(&columns, many, eights(&order)) == 0) {
+        Py_ssize_t width = columns.count;
+        if (add_columns(&columns, few, eights(&wanted)) == 0 && columns.count == 2 * width) {
+            Py_BEGIN_ALLOW_THREADS
+            located = locate(columns.columns, columns.columns + width, width, order.buf, eights(&order), wanted.buf,
+                             eights(&wanted), places.buf);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    let_go(&columns);
+    PyBuffer_Release(&order);
+    PyBuffer_Release(&wanted);
+    PyBuffer_Release(&places);
+    if (located == -2 && !PyErr_Occurred())
+        return refused("both sides have to have the same columns, and each key a place");
+    return located == -2 ? NULL : PyBool_FromLong(located == 0);
+}
+
 static PyObject *py_take(PyObject *self, PyObject *args)
 {
     PyObject *values, *starts;
@@ -201,6 +228,7 @@ static PyMethodDef methods[] = {
     {"hash_words", py_hash_words, METH_VARARGS, NULL},
     {"sort_packed", py_sort_packed, METH_VARARGS, NULL},
     {"first_rows", py_first_rows, METH_VARARGS, NULL},
+    {"locate", py_locate, METH_VARARGS, NULL},
     {"take", py_take, METH_VARARGS, NULL},
     {"sum_runs", py_sum_runs, METH_VARARGS, NULL},
     {"merge_blocks", py_merge_blocks, METH_VARARGS, NULL},

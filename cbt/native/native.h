@@ -101,6 +101,10 @@ void hash_words(const Column *columns, ptrdiff_t width, ptrdiff_t rows, uint64_t
 void sort_packed(uint64_t *packed, uint64_t *scratch, ptrdiff_t rows);
 /* The number of first rows of a key, written to `starts`; -1: keys of one order alternate; -2: no such row. */
 ptrdiff_t first_rows(const Column *columns, ptrdiff_t width, const uint64_t *packed, ptrdiff_t rows, int64_t *starts);
+/* Where the few keys are among many, each with as many columns; of one that is not there, -1 and less the row it comes
+ * before. 0, or -1: keys collide in their order. */
+int locate(const Column *many, const Column *few, ptrdiff_t width, const uint64_t *order, ptrdiff_t rows,
+           const uint64_t *wanted, ptrdiff_t count, int64_t *places);
 /* 0, or -2: no such row. `starts` NULL: all of the packed rows. */
 int take_rows(const Column *column, const uint64_t *packed, ptrdiff_t rows, const int64_t *starts, ptrdiff_t count,
               uint64_t *out);

@@ -85,6 +85,40 @@ ptrdiff_t first_rows(const Column *columns, ptrdiff_t width, const uint64_t *pac
     return count;
 }
 
+/* The first row from `low` on whose order is not below the wanted one. */
+static ptrdiff_t first_from(const uint64_t *order, ptrdiff_t low, ptrdiff_t rows, uint64_t wanted)
+{
+    ptrdiff_t high = rows;
+    while (low < high) {
+        ptrdiff_t middle = low + (high - low) / 2;
+        if (order[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int locate(const Column *many, const Column *few, ptrdiff_t width, const uint64_t *order, ptrdiff_t rows,
+           const uint64_t *wanted, ptrdiff_t count, int64_t *places)
+{
+    ptrdiff_t at = 0;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        at = first_from(order, at, rows, wanted[i]);
+        places[i] = at;
+        if (at == rows || order[at] != wanted[i]) {
+            places[i] = -1 - at;
+            continue;
+        }
+        if (at + 1 < rows && order[at + 1] == wanted[i])
+            return -1;
+        for (ptrdiff_t c = 0; c < width; c++)
+            if (value_at(&many[c], at) != value_at(&few[c], i))
+                return -1;
+    }
+    return 0;
+}
+
 #define TAKE(type)                                                                                                     \
     for (ptrdiff_t i = 0; i < count; i++) {                                                                            \
         ptrdiff_t at = starts == NULL ? i : (ptrdiff_t)starts[i];                                                      \

@@ -7,12 +7,13 @@ import pytest
 import cbt.fusing
 import cbt.hashing
 import cbt.packing
+import cbt.patching
 import cbt.reducing
 import cbt.rows
 import cbt.strings
 from cbt.native import Kernels, kernels
 
-USERS = [cbt.fusing, cbt.hashing, cbt.packing, cbt.reducing, cbt.rows, cbt.strings]
+USERS = [cbt.fusing, cbt.hashing, cbt.packing, cbt.patching, cbt.reducing, cbt.rows, cbt.strings]
 
 
 def without_kernels(patch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from cbt.patching import patch
 from cbt.rows import Rows, sort
 from cbt.schema import INTERVAL, PaoSchema
 from cbt.words import KeyLayout
+from tests.cbt.kernels import without_kernels
 
 SCHEMA = PaoSchema(
     keys=(("k", pl.Int64()),),
@@ -46,6 +47,17 @@ def test_patching_is_merging(many: set[int], few: set[int]) -> None:
     (merged,) = sort([left, right], SCHEMA.reduce)
     assert np.array_equal(patched.order, merged.order)
     assert SCHEMA.format.to_frame(patched).equals(SCHEMA.format.to_frame(merged))
+
+
+@given(st.sets(st.integers(0, 60), min_size=1), st.sets(st.integers(0, 80), min_size=1))
+def test_the_kernel_patches_as_numpy_does(many: set[int], few: set[int]) -> None:
+    left, right = rows_of(sorted(many), 2), rows_of(sorted(few), 3)
+    patched = patch(left, right, SCHEMA.reduce)
+    with pytest.MonkeyPatch.context() as context:
+        without_kernels(context)
+        expected = patch(left, right, SCHEMA.reduce)
+    assert patched is not None and expected is not None
+    assert SCHEMA.format.to_frame(patched).equals(SCHEMA.format.to_frame(expected))
 
 
 def test_keys_that_collide_are_for_the_general_merge(monkeypatch: pytest.MonkeyPatch) -> None:
