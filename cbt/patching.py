@@ -50,8 +50,8 @@ def _located(many: Rows, few: Rows) -> Index | None:
     """
     if kernels is not None and not any(map(columns.is_wide, many.words)):
         found = np.empty(len(few), dtype=np.int64)
-        sides = ([argument(word) for word in rows.words] for rows in (many, few))
-        return found if kernels.locate(*sides, many.order, few.order, found) else None
+        here, there = ([argument(word) for word in rows.words] for rows in (many, few))
+        return found if kernels.locate(here, there, many.order, few.order, found) else None
     places = np.searchsorted(many.order, few.order)
     last = len(many) - 1
     known = many.order[np.minimum(places, last)] == few.order
