@@ -99,6 +99,15 @@ def test_sizes_and_names(path: pathlib.Path) -> None:
             assert (node.end_lineno or 0) - node.lineno + 1 <= FUNCTION_LINES_MAX, node.name
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "cbt" / "native").glob("*.[ch]")), ids=lambda path: path.name)
+def test_sizes_in_c(path: pathlib.Path) -> None:
+    text = path.read_text()
+    assert text.startswith("/* "), "a file says what it owns"
+    assert len(text.splitlines()) <= FILE_LINES_MAX
+    for body in re.findall(r"^\{\n(.*?)^\}$", text, re.DOTALL | re.MULTILINE):
+        assert len(body.splitlines()) <= FUNCTION_LINES_MAX
+
+
 OFFLINE = ROOT / "elf" / "offline"
 
 
