@@ -367,7 +367,10 @@ ptrdiff_t unpack_text(const uint8_t *data, ptrdiff_t bytes, const Column *sizes,
         ptrdiff_t at = end > CHUNK ? end - CHUNK : 0;
         text_masks(sizes, at, end - at, word, masks);
         for (ptrdiff_t i = end - 1; i >= at; i--) {
-            from -= reached < 0 || masks[i - at];
+            int packed = reached < 0 || masks[i - at];
+            /* None is left if `sizes` lie where `out` does, so that they have changed since they were counted. */
+            if (packed && from-- == 0)
+                return -1;
             out[i] = masks[i - at] ? out[from] & masks[i - at] : 0;
         }
     }

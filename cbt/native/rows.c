@@ -69,18 +69,23 @@ static int same_key(const Column *columns, ptrdiff_t width, ptrdiff_t left, ptrd
 
 ptrdiff_t first_rows(const Column *columns, ptrdiff_t width, const uint64_t *packed, ptrdiff_t rows, int64_t *starts)
 {
-    ptrdiff_t count = 0, limit = PTRDIFF_MAX;
+    ptrdiff_t count = 0, limit = PTRDIFF_MAX, before = 0;
+    uint64_t order = 0;
     for (ptrdiff_t c = 0; c < width; c++)
         if (columns[c].items != NULL && columns[c].rows < limit)
             limit = columns[c].rows;
+    /* What has been checked is kept: `starts` may lie where `packed` does. */
     for (ptrdiff_t i = 0; i < rows; i++) {
-        ptrdiff_t number = (ptrdiff_t)(packed[i] & NUMBER_MASK);
+        uint64_t place = packed[i];
+        ptrdiff_t number = (ptrdiff_t)(place & NUMBER_MASK);
         if (number >= limit)
             return -2;
-        if (i == 0 || packed[i] >> NUMBER_BITS != packed[i - 1] >> NUMBER_BITS)
+        if (i == 0 || place >> NUMBER_BITS != order)
             starts[count++] = i;
-        else if (!same_key(columns, width, number, (ptrdiff_t)(packed[i - 1] & NUMBER_MASK)))
+        else if (!same_key(columns, width, number, before))
             return -1;
+        order = place >> NUMBER_BITS;
+        before = number;
     }
     return count;
 }

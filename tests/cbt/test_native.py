@@ -136,3 +136,21 @@ INDEX = np.arange(4, dtype=np.int64)
 def test_what_does_not_fit_is_refused(name: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         getattr(built(), name)(*arguments)
+
+
+def test_places_are_read_before_starts_lie_there() -> None:
+    packed = np.array([1 << 24, 2 << 24, 0, 0], dtype=np.uint64)
+    starts = np.empty(4, dtype=np.int64)
+    column = [np.array([5], dtype=np.uint64)]
+    count = built().first_rows(column, packed, starts)
+    assert built().first_rows(column, packed, packed) == count
+    assert packed[:count].tolist() == starts[:count].tolist()
+
+
+def test_sizes_that_change_while_text_is_unpacked_are_refused() -> None:
+    both = np.full(8, 9, dtype=np.uint64)
+    body = built().pack(np.arange(8, 16, dtype=np.uint64), 8, both, 0, False)
+    sizes = np.array([0, 0, 0, 9, 9, 9, 9, 9], dtype=np.uint64)
+    # The values that are unpacked take the places of sizes, and then more rows reach the word than did.
+    with pytest.raises(ValueError, match="fewer"):
+        built().unpack(body, 0, sizes, 0, sizes)
