@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cbt.columns import Index, Words, is_constant
 
-#: A column as kernels take it: the value of all rows, or a contiguous array of integers of 1, 2, 4 or 8 bytes.
+#: A column as kernels take it: the value of all rows, or a contiguous, aligned array of integers of 1, 2, 4 or 8 bytes.
 Argument = int | npt.NDArray[Any]
 
 #: Of rows: number of the first length among a key's words, of the first text, of all; how each state merges.
@@ -79,4 +79,7 @@ kernels = _built()
 
 def argument(column: npt.NDArray[Any]) -> Argument:
     """A column that has rows, as kernels take it."""
-    return int(column[0]) if is_constant(column) else np.ascontiguousarray(column)
+    if is_constant(column):
+        return int(column[0])
+    contiguous = np.ascontiguousarray(column)
+    return contiguous if contiguous.flags.aligned else contiguous.copy()

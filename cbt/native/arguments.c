@@ -27,7 +27,7 @@ int add_column(Columns *columns, PyObject *object, Py_ssize_t rows)
             return -1;
         Py_ssize_t size = locked->itemsize;
         if (locked->ndim != 1 || locked->shape[0] < rows ||
-            (size != 1 && size != 2 && size != 4 && size != 8)) {
+            (size != 1 && size != 2 && size != 4 && size != 8) || !is_aligned(locked, size)) {
             PyBuffer_Release(locked);
             PyErr_Format(PyExc_ValueError, "a column has to be an integer or %zd integers of up to 64 bits", rows);
             return -1;
@@ -43,10 +43,20 @@ int add_column(Columns *columns, PyObject *object, Py_ssize_t rows)
 int add_columns(Columns *columns, PyObject *list, Py_ssize_t rows)
 {
     Py_ssize_t count = PyList_Size(list);
-    for (Py_ssize_t i = 0; i < count; i++)
-        if (add_column(columns, PyList_GetItem(list, i), rows) < 0)
+    for (Py_ssize_t i = 0; i < count; i++) {
+        /* Since Python 3.12 a buffer may be taken by Python code, which may change the list. */
+        PyObject *item = Py_XNewRef(PyList_GetItem(list, i));
+        int added = item == NULL ? -1 : add_column(columns, item, rows);
+        Py_XDECREF(item);
+        if (added < 0)
             return -1;
+    }
     return count < 0 ? -1 : 0;
+}
+
+int is_aligned(const Py_buffer *buffer, Py_ssize_t item_bytes)
+{
+    return buffer->len == 0 || (uintptr_t)buffer->buf % (uintptr_t)item_bytes == 0;
 }
 
 PyObject *refused(const char *why)

@@ -22,6 +22,8 @@ void let_go(Columns *columns);
 /* Add a column of at least so many rows; 0, or -1 with an exception. */
 int add_column(Columns *columns, PyObject *object, Py_ssize_t rows);
 int add_columns(Columns *columns, PyObject *list, Py_ssize_t rows);
+/* Whether items of so many bytes may be read where a buffer begins; an empty one is not read. */
+int is_aligned(const Py_buffer *buffer, Py_ssize_t item_bytes);
 /* NULL, with a ValueError. */
 PyObject *refused(const char *why);
 

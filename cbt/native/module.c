@@ -12,7 +12,7 @@ static PyObject *py_pack(PyObject *self, PyObject *args)
     int relative;
     if (!PyArg_ParseTuple(args, "OnOKp:pack", &values, &rows, &sizes, &word, &relative))
         return NULL;
-    if (rows < 1 || word > UINT32_MAX)
+    if (rows < 1 || rows > PY_SSIZE_T_MAX / 16 || word > UINT32_MAX)
         return refused("there has to be a row, and no text is that long");
     Columns columns;
     columns.count = 0;
@@ -43,7 +43,7 @@ static PyObject *py_unpack(PyObject *self, PyObject *args)
         return NULL;
     Columns columns;
     columns.count = 0;
-    int fits = at >= 0 && at <= data.len && word <= UINT32_MAX;
+    int fits = at >= 0 && at <= data.len && word <= UINT32_MAX && is_aligned(&out, 8);
     if (fits && (sizes == Py_None || add_column(&columns, sizes, eights(&out)) == 0)) {
         const uint8_t *bytes = (const uint8_t *)data.buf + at;
         columns.columns[0].rows = eights(&out);
@@ -68,7 +68,9 @@ static PyObject *py_hash_words(PyObject *self, PyObject *args)
         return NULL;
     Columns columns;
     columns.count = 0;
-    if (add_columns(&columns, words, eights(&out)) == 0) {
+    if (!is_aligned(&out, 8)) {
+        refused("words have to be aligned");
+    } else if (add_columns(&columns, words, eights(&out)) == 0) {
         Py_BEGIN_ALLOW_THREADS
         hash_words(columns.columns, columns.count, eights(&out), out.buf);
         Py_END_ALLOW_THREADS
@@ -84,14 +86,14 @@ static PyObject *py_sort_packed(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "w*:sort_packed", &packed))
         return NULL;
     uint64_t *scratch = malloc((size_t)packed.len);
-    if (scratch != NULL && eights(&packed) <= (Py_ssize_t)NUMBER_MASK + 1) {
+    if (scratch != NULL && is_aligned(&packed, 8) && eights(&packed) <= (Py_ssize_t)NUMBER_MASK + 1) {
         Py_BEGIN_ALLOW_THREADS
         sort_packed(packed.buf, scratch, eights(&packed));
         Py_END_ALLOW_THREADS
     } else if (scratch == NULL) {
         PyErr_NoMemory();
     } else {
-        refused("more rows than have numbers");
+        refused("more rows than have numbers, or not aligned");
     }
     free(scratch);
     PyBuffer_Release(&packed);
@@ -107,7 +109,8 @@ static PyObject *py_first_rows(PyObject *self, PyObject *args)
     Columns columns;
     columns.count = 0;
     Py_ssize_t count = -2;
-    if (starts.len >= packed.len && add_columns(&columns, words, 1) == 0) {
+    if (is_aligned(&packed, 8) && is_aligned(&starts, 8) && starts.len >= packed.len &&
+        add_columns(&columns, words, 1) == 0) {
         Py_BEGIN_ALLOW_THREADS
         count = first_rows(columns.columns, columns.count, packed.buf, eights(&packed), starts.buf);
         Py_END_ALLOW_THREADS
@@ -157,7 +160,7 @@ static PyObject *py_take(PyObject *self, PyObject *args)
     columns.count = 0;
     int taken = -2;
     Py_ssize_t rows = eights(&packed), count = eights(&out);
-    if (add_column(&columns, values, 1) == 0 &&
+    if (is_aligned(&packed, 8) && is_aligned(&out, 8) && add_column(&columns, values, 1) == 0 &&
         (starts == Py_None ? rows >= count : add_column(&columns, starts, count) == 0)) {
         const int64_t *places = starts == Py_None ? NULL : columns.columns[1].items;
         if (starts == Py_None || (places != NULL && columns.columns[1].item_bytes == 8)) {
@@ -180,7 +183,7 @@ static PyObject *py_sum_runs(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "y*y*w*:sum_runs", &values, &starts, &out))
         return NULL;
     int summed = -2;
-    if (out.len >= starts.len) {
+    if (is_aligned(&values, 8) && is_aligned(&starts, 8) && is_aligned(&out, 8) && out.len >= starts.len) {
         Py_BEGIN_ALLOW_THREADS
         summed = sum_runs(values.buf, eights(&values), starts.buf, eights(&starts), out.buf);
         Py_END_ALLOW_THREADS
@@ -205,7 +208,7 @@ static PyObject *py_words_of_views(PyObject *self, PyObject *args)
     int done = -2;
     /* The texts' buffers first, then the rows. */
     Py_ssize_t buffers = add_columns(&columns, texts, 0) < 0 ? -1 : columns.count;
-    if (buffers >= 0 && count > 0 && (rows == Py_None || add_column(&columns, rows, count) == 0)) {
+    if (buffers >= 0 && count > 0 && is_aligned(&out, 8) && (rows == Py_None || add_column(&columns, rows, count) == 0)) {
         const int64_t *numbers = rows == Py_None ? NULL : columns.columns[buffers].items;
         if (rows == Py_None || (numbers != NULL && columns.columns[buffers].item_bytes == 8)) {
             Py_ssize_t width = eights(&out) / count;

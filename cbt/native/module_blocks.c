@@ -30,9 +30,10 @@ static int open_writing(Writing *writing, Py_ssize_t most)
     BlockWriter *writer = &writing->writer;
     shape->kinds = writing->kinds.buf;
     shape->states = writing->kinds.len;
-    Py_ssize_t columns = shape->width + shape->states;
+    /* Unsigned, since it is not known yet that there are not too many. */
+    size_t columns = (size_t)shape->width + (size_t)shape->states;
     int sound = shape->lengths_at >= 1 && shape->text_at >= shape->lengths_at && shape->width >= shape->text_at &&
-                shape->width <= SHAPE_COLUMNS_MAX && columns <= SHAPE_COLUMNS_MAX && most > 0 &&
+                shape->width <= SHAPE_COLUMNS_MAX && columns <= SHAPE_COLUMNS_MAX && is_aligned(&writing->bounds, 8) && most > 0 &&
                 most <= (Py_ssize_t)NUMBER_MASK && (shape->width == shape->text_at || shape->text_at > shape->lengths_at);
     for (Py_ssize_t i = 0; i < shape->states; i++)
         sound = sound && shape->kinds[i] < KINDS;
@@ -44,7 +45,7 @@ static int open_writing(Writing *writing, Py_ssize_t most)
     if (sound) {
         size_t rows = (size_t)(most + SAME_ORDER_MAX);
         writer->order = malloc(rows * sizeof *writer->order);
-        writer->columns = malloc(rows * (size_t)(columns + 1) * sizeof *writer->columns);
+        writer->columns = malloc(rows * (columns + 1) * sizeof *writer->columns);
         if (writer->order != NULL && writer->columns != NULL)
             return 0;
         PyErr_NoMemory();
@@ -93,8 +94,13 @@ PyObject *py_merge_blocks(PyObject *self, PyObject *args)
     Py_ssize_t count = PyList_Size(list), taken = 0;
     Py_buffer *locked = count > 0 ? calloc((size_t)count, sizeof *locked) : NULL;
     Buffer *blocks = count > 0 ? calloc((size_t)count, sizeof *blocks) : NULL;
-    while (locked != NULL && blocks != NULL && taken < count &&
-           PyObject_GetBuffer(PyList_GetItem(list, taken), &locked[taken], PyBUF_SIMPLE) == 0) {
+    while (locked != NULL && blocks != NULL && taken < count) {
+        /* As in add_columns. */
+        PyObject *item = Py_XNewRef(PyList_GetItem(list, taken));
+        int failed = item == NULL || PyObject_GetBuffer(item, &locked[taken], PyBUF_SIMPLE) < 0;
+        Py_XDECREF(item);
+        if (failed)
+            break;
         blocks[taken] = (Buffer){locked[taken].buf, locked[taken].len};
         taken++;
     }
@@ -132,14 +138,16 @@ PyObject *py_write_ranked(PyObject *self, PyObject *args)
     Columns columns;
     columns.count = 0;
     Py_ssize_t rows = eights(&packed);
-    if (rows < 1 || PyList_Size(list) != shape->width + shape->states) {
+    if (rows < 1 || !is_aligned(&packed, 8) || PyList_Size(list) != shape->width + shape->states) {
         refused("there has to be a row, and its columns have to be those of the shape");
-    } else if (add_columns(&columns, list, rows) == 0) {
+    } else if (add_columns(&columns, list, rows) == 0 && columns.count == shape->width + shape->states) {
         int ended;
         Py_BEGIN_ALLOW_THREADS
         ended = write_ranked(&writing.writer, columns.columns, packed.buf, rows);
         Py_END_ALLOW_THREADS
         result = written(&writing.writer, ended);
+    } else if (!PyErr_Occurred()) {
+        refused("the list of columns has changed");
     }
     let_go(&columns);
     PyBuffer_Release(&packed);

@@ -90,6 +90,7 @@ def test_strings_become_words_as_in_numpy(texts: list[str], data: st.DataObject)
 
 WORDS = np.arange(4, dtype=np.uint64)
 INDEX = np.arange(4, dtype=np.int64)
+UNALIGNED = np.zeros(33, np.uint8)[1:].view(np.uint64)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,18 @@ INDEX = np.arange(4, dtype=np.int64)
     [
         ("pack", (WORDS, 5, None, 0, False)),
         ("pack", (WORDS, 0, None, 0, False)),
+        ("pack", (7, 2**61, None, 0, False)),
         ("pack", (WORDS, 4, WORDS[:2], 0, False)),
+        ("pack", (UNALIGNED, 4, None, 0, False)),
+        ("unpack", (bytes(24), 0, None, 0, UNALIGNED)),
+        ("hash_words", ([WORDS], UNALIGNED)),
+        ("sort_packed", (UNALIGNED,)),
+        ("first_rows", ([WORDS], UNALIGNED, np.empty(4, np.int64))),
+        ("take", (WORDS, UNALIGNED, None, np.empty(4, np.int64))),
+        ("sum_runs", (UNALIGNED, INDEX, np.empty(4, np.int64))),
+        ("write_ranked", ([WORDS, WORDS], UNALIGNED, (1, 1, 2, b""), WORDS, 4)),
+        ("merge_blocks", ([b""], (1, 1, 2, b""), UNALIGNED, 4)),
+        ("merge_blocks", ([b""], (1, 1, 2**63 - 1, b"\0"), WORDS, 4)),
         ("pack", (np.zeros((2, 2), np.uint64), 4, None, 0, False)),
         ("pack", (np.zeros(8, np.uint64)[::2], 4, None, 0, False)),
         ("pack", (np.zeros(4, np.complex128), 4, None, 0, False)),
