@@ -132,7 +132,8 @@ static PyObject *py_locate(PyObject *self, PyObject *args)
     Columns columns;
     columns.count = 0;
     int located = -2;
-    if (places.len >= wanted.len && add_columns(&columns, many, eights(&order)) == 0) {
+    if (is_aligned(&order, 8) && is_aligned(&wanted, 8) && is_aligned(&places, 8) && places.len >= wanted.len &&
+        add_columns(&columns, many, eights(&order)) == 0) {
         Py_ssize_t width = columns.count;
         if (add_columns(&columns, few, eights(&wanted)) == 0 && columns.count == 2 * width) {
             Py_BEGIN_ALLOW_THREADS

@@ -33,8 +33,9 @@ static int open_writing(Writing *writing, Py_ssize_t most)
     /* Unsigned, since it is not known yet that there are not too many. */
     size_t columns = (size_t)shape->width + (size_t)shape->states;
     int sound = shape->lengths_at >= 1 && shape->text_at >= shape->lengths_at && shape->width >= shape->text_at &&
-                shape->width <= SHAPE_COLUMNS_MAX && columns <= SHAPE_COLUMNS_MAX && is_aligned(&writing->bounds, 8) && most > 0 &&
-                most <= (Py_ssize_t)NUMBER_MASK && (shape->width == shape->text_at || shape->text_at > shape->lengths_at);
+                (shape->width == shape->text_at || shape->text_at > shape->lengths_at) &&
+                shape->width <= SHAPE_COLUMNS_MAX && columns <= SHAPE_COLUMNS_MAX && most > 0 &&
+                most <= (Py_ssize_t)NUMBER_MASK && is_aligned(&writing->bounds, 8);
     for (Py_ssize_t i = 0; i < shape->states; i++)
         sound = sound && shape->kinds[i] < KINDS;
     memset(writer, 0, sizeof *writer);
