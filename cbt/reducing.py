@@ -93,7 +93,7 @@ def _sum(values: Array, starts: Index, column: str) -> Array:
         return np.asarray(np.add.reduceat(values, starts))
     if kernels is not None:
         merged = np.empty(starts.size, dtype=np.int64)
-        if kernels.sum_runs(np.require(values, requirements="CA"), starts, merged):
+        if kernels.sum_runs(np.require(values, requirements=["C", "A"]), starts, merged):
             return merged
     check_sums(values, starts, column)
     # Differences of the running total: a third of the time of reduceat, and right however often the total wraps.

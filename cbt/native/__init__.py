@@ -1,7 +1,8 @@
 """The buffer tree's kernels in C, which do in one pass over a column what takes NumPy five to twenty.
 
 They are optional: whoever calls one has the same in NumPy, which defines the result, bit for bit, and does the work
-where elf was installed without a compiler. Each lets other threads run while it works.
+where elf was installed without a compiler. Each lets other threads run while it works; they must not change its
+arguments meanwhile.
 """
 
 from __future__ import annotations

@@ -209,7 +209,8 @@ static PyObject *py_words_of_views(PyObject *self, PyObject *args)
     int done = -2;
     /* The texts' buffers first, then the rows. */
     Py_ssize_t buffers = add_columns(&columns, texts, 0) < 0 ? -1 : columns.count;
-    if (buffers >= 0 && count > 0 && is_aligned(&out, 8) && (rows == Py_None || add_column(&columns, rows, count) == 0)) {
+    if (buffers >= 0 && count > 0 && is_aligned(&out, 8) &&
+        (rows == Py_None || add_column(&columns, rows, count) == 0)) {
         const int64_t *numbers = rows == Py_None ? NULL : columns.columns[buffers].items;
         if (rows == Py_None || (numbers != NULL && columns.columns[buffers].item_bytes == 8)) {
             Py_ssize_t width = eights(&out) / count;

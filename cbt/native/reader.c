@@ -49,7 +49,8 @@ int open_block(BlockReader *reader, const uint8_t *data, ptrdiff_t bytes)
     if (bytes < (ptrdiff_t)sizeof header)
         return -1;
     memcpy(&header, data, sizeof header);
-    if ((ptrdiff_t)header.width != shape->width)
+    /* Rows of constant columns take no bytes, so nothing else bounds them. */
+    if ((ptrdiff_t)header.width != shape->width || header.rows > NUMBER_MASK)
         return -1;
     reader->rows = reader->left = header.rows;
     reader->count = reader->at = 0;

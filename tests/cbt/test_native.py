@@ -108,6 +108,7 @@ UNALIGNED = np.zeros(33, np.uint8)[1:].view(np.uint64)
         ("take", (WORDS, UNALIGNED, None, np.empty(4, np.int64))),
         ("sum_runs", (UNALIGNED, INDEX, np.empty(4, np.int64))),
         ("write_ranked", ([WORDS, WORDS], UNALIGNED, (2, 2, 2, b""), WORDS, 4)),
+        ("merge_blocks", ([b"\xff\xff\xff\xff\2\0\0\0" + bytes(48)], (2, 2, 2, b""), WORDS, 4)),
         ("merge_blocks", ([b""], (2, 2, 2, b""), UNALIGNED, 4)),
         ("merge_blocks", ([b""], (1, 1, 2**63 - 1, b"\0"), WORDS, 4)),
         ("pack", (np.zeros((2, 2), np.uint64), 4, None, 0, False)),
