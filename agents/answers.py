@@ -19,7 +19,6 @@ from agents.applications.messages import Ask, Letter
 from agents.catalogue import Catalogue
 from agents.changing.amending import amend, leap
 from agents.changing.requests import Amend, Leap
-from agents.clock import Clock
 from agents.errors import ElfError, JobError, UnavailableError
 from agents.group.fetching import Pages
 from agents.joining.results import JobResults
@@ -89,7 +88,7 @@ class Answers:
         add_record: puts a record into a tree this agent stands in.
         holder: holds copies for other agents.
         applications: those that run here.
-        now_ms: the agent's clock.
+        now_ms: wall clock.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class Answers:
         add_record: Callable[[bytes, Record], bool],
         holder: Holder,
         applications: Applications,
-        now_ms: Clock,
+        now_ms: Callable[[], int],
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record = describe_source, add_record
@@ -186,7 +185,7 @@ class Answers:
             case ListJobs(ended):
                 return ([self._row(job) for job in self._jobs(ended)[:JOBS_MAX]],)
             case Introduce():
-                return ({**msgspec.to_builtins(self._me()), "wall_ms": self._now_ms.wall_ms()},)
+                return (msgspec.to_builtins(self._me()),)
             case ViewTree(app):
                 published = self._catalogue.job(app)
                 view = self._node.tree(published.tree if published else app)
