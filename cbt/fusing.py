@@ -20,9 +20,9 @@ from cbt.columns import Words
 from cbt.hashing import WIDE_WORDS
 from cbt.native import Argument, kernels
 
-#: Words and states of a row.
+#: Words and states of a row, as in blocks.h.
 _COLUMNS_MAX = 96
-#: How a state merges: its word and type, in the order of the kernel's kinds (native.h).
+#: How a state merges: its word and type, in the order of the kernel's kinds (blocks.h).
 _KINDS: list[tuple[object, str]] = [
     ("sum", "i"),
     ("min", "i"),

@@ -25,6 +25,8 @@ from cbt.settings import TreeSettings
 T = TypeVar("T")
 #: A leaf's buffer smaller than this share of a full leaf waits, however small the leaf is.
 _BUFFER_SHARE = 8
+#: Any waits until it has this share of the run's rows; to merge them by a kernel is so cheap that fewer wait.
+_RUN_SHARE, _RUN_SHARE_BY_KERNEL = 1, 2
 #: Blocks in a leaf's buffer; many small ones cost more to merge than they hold.
 _BUFFER_BLOCKS = 64
 
@@ -65,7 +67,12 @@ Siblings = list[tuple[int, Node]]
 
 
 class Nodes(msgspec.Struct, frozen=True, eq=False):
-    """The operations on nodes of one tree."""
+    """The operations on nodes of one tree.
+
+    Attributes:
+        width: words of its keys.
+        fusing: merges its blocks by a kernel; None where rows are merged instead.
+    """
 
     settings: TreeSettings
     format: BlockFormat
@@ -99,7 +106,8 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
             if buffered < self.settings.node_rows:
                 return [(low, node)]
             return self._pushed_down(node, low)
-        wanted = max(self.settings.leaf_rows // _BUFFER_SHARE, node.run_rows // (2 if self.fusing else 1))
+        share = _RUN_SHARE if self.fusing is None else _RUN_SHARE_BY_KERNEL
+        wanted = max(self.settings.leaf_rows // _BUFFER_SHARE, node.run_rows // share)
         if buffered < wanted and len(node.buffer) < _BUFFER_BLOCKS:
             return [(low, node)]
         return self.settle(node, low)
@@ -107,7 +115,7 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
     def _pushed_down(self, node: Inner, low: int) -> Siblings:
         """Push down what is in an inner node's buffer, which has something."""
         buffer, node.buffer = node.buffer, []
-        pieces = self._fused(buffer, node.bounds, self.settings.block_rows)
+        pieces = self._fused(buffer, node.bounds)
         if pieces is not None:
             return self._spread(node, low, pieces)
         pending = [self._load(block) for block in buffer]
@@ -124,10 +132,11 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
         node.children, node.bounds = _divided(children)
         return self._parents(node.siblings(low))
 
-    def _fused(self, blocks: Sequence[Block], bounds: Sequence[int], most: int) -> Iterator[Piece] | None:
+    def _fused(self, blocks: Sequence[Block], bounds: Sequence[int]) -> Iterator[Piece] | None:
+        """Merge blocks by a kernel, cut at some bounds; None if none can."""
         if self.fusing is None:
             return None
-        return self.fusing.merged((block.load() for block in blocks), self.width, bounds, most)
+        return self.fusing.merged((block.load() for block in blocks), self.width, bounds, self.settings.block_rows)
 
     def pass_down(self, node: Inner, low: int, ranges: Iterable[Rows]) -> Siblings:
         """Hand sorted rows, range by range, to the children they belong to."""
@@ -144,7 +153,7 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
         """Merge a leaf's buffer into its run; a run that has grown too long is split."""
         if not leaf.buffer:
             return [(low, leaf)]
-        pieces = self._fused([*leaf.run, *leaf.buffer], [], self.settings.block_rows)
+        pieces = self._fused([*leaf.run, *leaf.buffer], [])
         run: list[Block] = []
         if pieces is not None:
             leaf.run, leaf.buffer = [], []

@@ -37,9 +37,9 @@ def patch(many: Rows, few: Rows, reduce: Reduce) -> Rows | None:
         merged = reduce(alternating, starts)
         states = [_replaced(state, at, new) for state, new in zip(states, merged, strict=True)]
     changed = Rows(many.words, many.order, states)
-    return (
-        changed if met.size == len(few) else _with_new(changed, few.take(np.flatnonzero(~known)), -1 - places[~known])
-    )
+    if met.size == len(few):
+        return changed
+    return _with_new(changed, few.take(np.flatnonzero(~known)), -1 - places[~known])
 
 
 def _located(many: Rows, few: Rows) -> Index | None:

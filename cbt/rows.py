@@ -122,10 +122,10 @@ def rank(parts: Sequence[Rows]) -> Ranked:
 
 def sorted_orders(packed: Words) -> tuple[Words, int]:
     """Sort rows' orders with their numbers in the lower bits, perhaps in place; also tell how many orders there are."""
-    # Polars sorts many integers three times as fast as NumPy, but wakes its threads for few.
     if kernels is not None:
         kernels.sort_packed(packed)
     elif packed.size > FEW_ROWS:
+        # Polars sorts many integers three times as fast as NumPy, but wakes its threads for few.
         packed = pl.Series(packed).sort().to_numpy()
     else:
         packed.sort()

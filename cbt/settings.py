@@ -18,8 +18,8 @@ class TreeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         root_rows: rows that collect uncompressed before they are sorted, reduced and pushed down. More rows find more
-            equal keys among themselves and cut into longer pieces, so inserts get cheaper; they cost some 50 bytes
-            each, for every tree that is in use.
+            equal keys among themselves and cut into longer pieces, so inserts get cheaper; they cost 10 to 35
+            bytes each, for every tree that is in use.
         node_rows: rows in an inner node's buffer before it is pushed down. More means fewer rewrites and more memory
             while one is being pushed down.
         leaf_rows: keys in a leaf before it splits. Larger leaves mean a flatter tree; one leaf at a time is unpacked.
