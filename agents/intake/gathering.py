@@ -62,9 +62,6 @@ class Gathering:
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._logs)
-
     def add(self, log: str, chunk: bytes) -> None:
         """Take the next whole lines of a log."""
         lines = self._logs.setdefault(log, _Lines(len(self._ways)))

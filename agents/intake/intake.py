@@ -137,7 +137,9 @@ class Intake:
         while True:
             begun_s = loop.time()
             try:
-                self.resting = self._congested(tuple(self.pump.workers))
+                # While there is nothing to read nobody need rest, and to ask for each of a hundred jobs costs.
+                if progressed or self.resting:
+                    self.resting = self._congested(tuple(self.pump.workers))
                 # One trip to the thread a round: an idle agent does little else than this.
                 work = functools.partial(self._round, trim=not progressed)
                 progressed, sealed = await self._in_thread(work)
@@ -155,7 +157,10 @@ class Intake:
                 self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
                 return
             is_behind = self.pump.is_behind
-            pause = pace.after(progressed=progressed, is_behind=is_behind, begun_s=begun_s, now_s=loop.time())
+            day_s = self.pump.now_ms() / 1000
+            pause = pace.after(
+                progressed=progressed, is_behind=is_behind, begun_s=begun_s, now_s=loop.time(), day_s=day_s
+            )
             if pause.ends_with_news:
                 self._wake.clear()
                 # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if it is woken at the same time.

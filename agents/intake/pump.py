@@ -36,7 +36,7 @@ from agents.sources.counters import Counters, Oddities, Parsed
 from agents.sources.format import Format
 from agents.sources.rejected import RejectedLines
 from agents.sources.rotation import Position
-from agents.sources.tail import Tail
+from agents.sources.tail import Chunk, Tail
 from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from agents.worker import Worker
 from overlay.contract import Verdict
@@ -113,7 +113,7 @@ class Pump:
         self._backlog = Backlog(chunk_bytes)
         self.workers = Workers()
         self.progressed_ms = now_ms()
-        self._checkpoints, self._archive, self._now_ms = checkpoints, archive, now_ms
+        self._checkpoints, self._archive, self.now_ms = checkpoints, archive, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
         self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
         self._set_back = SetBack(source, now_ms())
@@ -161,7 +161,7 @@ class Pump:
     def stalled_ms(self) -> int:
         """Return for how long lines have been waiting while none was read; 0 when none wait."""
         waiting = bool(self.workers) and self._time.idle_since_ms is None
-        return self._now_ms() - self.progressed_ms if waiting else 0
+        return self.now_ms() - self.progressed_ms if waiting else 0
 
     def attach(self, *workers: Worker) -> None:
         """Feed workers from the next line on; a new one learns from which interval on it will have all events.
@@ -191,9 +191,9 @@ class Pump:
             closed_ms = worker.versions.end_ms(worker.progress.sealed)
             self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
         self._set_back.forget()
-        worker.resume(self._now_ms())
+        worker.resume(self.now_ms())
         self.workers[worker.tree] = worker
-        self.progressed_ms = self._now_ms()
+        self.progressed_ms = self.now_ms()
 
     def adopt(self, source: SourceState, workers: Sequence[Worker]) -> None:
         """Go on, durably, where another agent's checkpoint ends; before any line is read, with all its workers."""
@@ -221,43 +221,47 @@ class Pump:
 
     def doubt(self, since_ms: int) -> None:
         """Label all results from a time on: what was sent of this source may not be what was counted."""
-        self.workers.note_gap(since_ms, self._now_ms())
+        self.workers.note_gap(since_ms, self.now_ms())
 
     def step(self) -> bool:
         """Read and process lines, as many as are worth it; return whether there were any. Without workers: none."""
         self._refuse_half_done()
         if self._pending is not None or not self.workers:
             return False
+        chunk = self._next_chunk(first=True)
+        if chunk is None:
+            return False  # of most sources most of the time
         literals = [] if self._archive is not None else self.workers.literals
         texts = self._redactor.literals(literals)
         ways = self.workers.parsings(self.columns if self._archive is not None else {})
         columns = [way.columns for way in ways]
         lines = Gathering(self.format, texts, columns, self._chunk_bytes, self._redactor.message)
-        while self._read(lines):
-            pass
-        logs = lines.take()
-        for stream, (first, *others) in logs:
+        while chunk is not None:
+            lines.add(chunk.stream, chunk.data)
+            is_enough = not self._backlog.is_large or lines.is_enough
+            chunk = None if is_enough else self._next_chunk(first=False)
+        for stream, (first, *others) in lines.take():
             self._take(first, ways[0], stream, self.progressed_ms)
             for way, other in zip(ways[1:], others, strict=True):
                 # Lines are counted, and rejected, the first time.
                 self.workers.insert(self._redactor.events(events_of(other)), way)
         self._is_half_done = False
-        return bool(logs)
+        return True
 
     def _refuse_half_done(self) -> None:
         if self._is_half_done:
             raise UnavailableError(f"source {self.source} has failed in the middle of some lines: restart the agent")
 
-    def _read(self, lines: Gathering) -> bool:
-        """Read one chunk; return whether the next one should be read before these lines are parsed."""
-        before_ms = self._now_ms()
+    def _next_chunk(self, *, first: bool) -> Chunk | None:
+        """Read one chunk, the first or another one of those that are parsed together; None: there is none now."""
+        before_ms = self.now_ms()
         try:
             chunk = self.tail.read(self._chunk_bytes)
         except OSError:
-            if not lines:
+            if first:
                 raise
-            return False  # what was read goes first
-        self._time.read_ms = self._now_ms()
+            return None  # what was read goes first
+        self._time.read_ms = self.now_ms()
         for gap in self.tail.take_gaps():
             # What vanished was written after the last line that we read of its file, and before now.
             self.workers.note_gap(self._last_times.since_ms(gap.stream, gap.file), before_ms)
@@ -265,10 +269,10 @@ class Pump:
             self.workers.note_gap(*span)
         self.troubles = self.tail.troubles
         if chunk is None:
-            if not lines:  # or the next step will look again
+            if first:  # or the next step will look again
                 self._time.rest(self.tail.at_end, before_ms)
                 self._backlog.end()
-            return False
+            return None
         self.progressed_ms, self._is_half_done = before_ms, True
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
         # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
@@ -276,8 +280,7 @@ class Pump:
         self._time.idle_since_ms = before_ms if self._set_back.lasts and not self.is_behind else None
         self._time.reading(before_ms)
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
-        lines.add(chunk.stream, chunk.data)
-        return self._backlog.is_large and not lines.is_enough
+        return chunk
 
     def _take(self, parts: Sequence[Parsed], parsing: Parsing, stream: str, now_ms: int) -> None:
         for part in parts:
@@ -318,7 +321,7 @@ class Pump:
         self._show_archived()
         if self._pending is None:
             self._verdicts.apply()
-            now_ms = self._now_ms()
+            now_ms = self.now_ms()
             since_ms = now_ms - self._checkpointed_ms
             pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
             if not force and since_ms < pause_ms:
@@ -345,7 +348,7 @@ class Pump:
         self._checkpoints.write(pending.source, pending.workers)
         self._pending, self._saved, self._unshown = None, pending.places, pending.source.sequence
         self._verdicts.acknowledge()
-        self._checkpointed_ms = self._now_ms()
+        self._checkpointed_ms = self.now_ms()
         # Whatever the archive does, the tree must have these snapshots before later ones, which would speak for their
         # intervals, too. The next call says what is wrong.
         with contextlib.suppress(OSError):
@@ -364,13 +367,13 @@ class Pump:
         if self.counters.read == 0 and not self.from_end:
             return None
         passed_over = bool(self.counters.filtered) or not self.workers
-        return self._time.partial_before(versions, passed_over=passed_over, now_ms=self._now_ms())
+        return self._time.partial_before(versions, passed_over=passed_over, now_ms=self.now_ms())
 
     def _unread(self, versions: Versions) -> int | None:
         """Return the first interval of which no event was read; None when no line was, of all there ever were."""
         if self.counters.read == 0 and not self.from_end:
             return None
-        return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self._now_ms())
+        return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self.now_ms())
 
     def _progress(self) -> SourceProgress:
         time = self._time

@@ -31,7 +31,7 @@ def test_what_is_gathered_is_what_lines_parsed_at_once_are(
         gathering.add(log, b"".join(line + b"\n" for line in lines))
         if gathering.is_enough:
             taken += gathering.take()
-            assert not gathering and not gathering.is_enough
+            assert not gathering.is_enough and gathering.take() == []
     taken += gathering.take()
     assert gathering.take() == []
     for log in dict.fromkeys(log for log, _ in chunks):
@@ -48,7 +48,7 @@ def test_few_lines_wait_for_more_and_many_do_not() -> None:
     wanted, other = TEXTS[0] + b"\n", b'{"ts":1767225600001,"a":"thread"}\n'
     gathering = Gathering(JSON, [["needle"]], WAYS[:1], chunk_bytes=40 * len(wanted))
     gathering.add("x.log", wanted * 9 + other * 31)
-    assert gathering and not gathering.is_enough, "a quarter of a chunk is parsed, and waits still"
+    assert not gathering.is_enough, "a quarter of a chunk is parsed, and waits still"
     gathering.add("x.log", wanted * 40)
     assert not gathering.is_enough
     gathering.add("x.log", wanted * 21)

@@ -5,11 +5,26 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.pace import BUSY_S, IDLE_LOOKS, POLL_IDLE_S, POLL_S, REST_S_MAX, REST_SHARE, Pace, Pause
+from agents.intake.pace import AFTER_S, BUSY_S, IDLE_LOOKS, POLL_IDLE_S, POLL_S, REST_S_MAX, REST_SHARE, Pace, Pause
 
 
-def look(pace: Pace, at_s: float, *, progressed: bool, is_behind: bool = False, spent_s: float = 0.0) -> Pause:
-    return pace.after(progressed=progressed, is_behind=is_behind, begun_s=at_s, now_s=at_s + spent_s)
+def look(
+    pace: Pace, at_s: float, *, progressed: bool, is_behind: bool = False, spent_s: float = 0.0, day_s: float = AFTER_S
+) -> Pause:
+    return pace.after(
+        progressed=progressed, is_behind=is_behind, begun_s=at_s, now_s=at_s + spent_s, day_s=day_s + spent_s
+    )
+
+
+@given(st.lists(st.floats(1e9, 2e9), min_size=1, max_size=2 * IDLE_LOOKS))
+def test_all_agents_look_at_idle_files_at_the_same_moments(days_s: list[float]) -> None:
+    pace = Pace()
+    for number, day_s in enumerate(days_s, 1):
+        every_s = POLL_S if number < IDLE_LOOKS else POLL_IDLE_S
+        pause = look(pace, number, progressed=False, day_s=day_s).seconds
+        assert 0 < pause <= every_s
+        looks = (day_s + pause - AFTER_S) / every_s
+        assert abs(looks - round(looks)) < 1e-4
 
 
 def test_idle_files_are_looked_at_less_often_after_a_while() -> None:
