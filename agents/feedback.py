@@ -49,23 +49,32 @@ class Feedback:
     def __init__(self, node: OverlayNode, masters: Masters, results: JobResults, catalogue: Catalogue) -> None:
         self._node, self._masters, self._results, self._catalogue = node, masters, results, catalogue
         self._following: dict[bytes, asyncio.Task[None]] = {}
+        #: What was known of jobs when it was last looked for those to follow, unless one has ended since.
+        self._as_of: tuple[int, frozenset[bytes]] | None = None
 
     async def run(self) -> None:
         """Follow the jobs that this agent is the master of, until cancelled."""
         try:
             while True:
-                for job in self._masters.jobs:
-                    app, is_first = job.definition.app_id, not job.definition.part
-                    if is_first and job.definition.options.feedback and app not in self._following:
-                        task = self._following[app] = asyncio.create_task(self._follow(app))
-                        task.add_done_callback(functools.partial(self._ended, app))
+                as_of = self._catalogue.revision, self._masters.apps
+                if as_of != self._as_of:
+                    self._look()
+                    self._as_of = as_of
                 await asyncio.sleep(LOOK_S)
         finally:
             for task in self._following.values():
                 task.cancel()
 
+    def _look(self) -> None:
+        for job in self._masters.jobs:
+            app, is_first = job.definition.app_id, not job.definition.part
+            if is_first and job.definition.options.feedback and app not in self._following:
+                task = self._following[app] = asyncio.create_task(self._follow(app))
+                task.add_done_callback(functools.partial(self._ended, app))
+
     def _ended(self, app: bytes, _: asyncio.Task[None]) -> None:
         del self._following[app]
+        self._as_of = None
 
     def newest(self, app: bytes, key: str) -> Told:
         """Return the newest result of a job that has come to this agent.

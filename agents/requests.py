@@ -5,6 +5,7 @@ Bodies are msgpack, decoded into these types and nothing else; bytes that fit no
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias
@@ -29,6 +30,12 @@ Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 SourceName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]+$")]
 #: Longest list of names one reply carries.
 NAMES_MAX = 10_000
+
+
+@functools.lru_cache(maxsize=4_096)
+def _tree_of(app: bytes, salt: int, instance: str) -> bytes:
+    """Return `JobRecord.tree`, which is asked for with everything that happens to a job."""
+    return candidate_key(app, salt)[:12] + hashlib.sha1(instance.encode()).digest()[:8]
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +103,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
         It shares the first 96 bits of the candidate key that the master is closest to, which decide who is near, and
         differs in the rest: an agent that missed a stop cannot bring old snapshots into the next publication's tree.
         """
-        return candidate_key(self.definition.app_id, self.salt)[:12] + hashlib.sha1(self.instance.encode()).digest()[:8]
+        return _tree_of(self.definition.app_id, self.salt, self.instance)
 
     def tombstone(self, now_ms: int) -> JobRecord:
         """Return the record that stops this job."""

@@ -66,6 +66,8 @@ class Applications:
         #: Why one cannot run here that should.
         self._lacking: dict[_Place, str] = {}
         self._over = False
+        #: What was known of jobs at the last look, if nothing ran then.
+        self._as_of: tuple[int, frozenset[bytes]] | None = None
 
     async def run(self) -> None:
         """Begin and end applications as jobs come and go, until cancelled."""
@@ -158,6 +160,9 @@ class Applications:
 
     async def look(self) -> None:
         """Begin and end what has to be by now."""
+        as_of = self._catalogue.revision, self._masters.apps
+        if as_of == self._as_of and not self._runners:
+            return  # of a thousand jobs most have no application
         wanted: dict[_Place, JobRecord] = {(job.tree, "master"): job for job in self._masters.jobs if _runs(job)}
         sources = self._me().sources
         for job in self._catalogue.jobs():
@@ -166,11 +171,11 @@ class Applications:
         for place in [place for place in self._runners if place not in wanted or self._runner(place) is None]:
             await self._stop(place)
         self._lacking = {place: why for place, why in self._lacking.items() if place in wanted}
-        if not wanted:
-            return
-        await asyncio.to_thread(installed)
+        if wanted:
+            await asyncio.to_thread(installed)
         for (_, role), job in wanted.items():
             self._begin(job, role)
+        self._as_of = as_of
 
     def _begin(self, job: JobRecord, role: Role) -> Runner | None:
         """Return a job's application as it runs here; None if it cannot."""

@@ -5,6 +5,7 @@ Owns the job file (TOML, or bare SQL) and its wire form; what the query means is
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
 from collections.abc import Mapping
@@ -152,12 +153,17 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def app_of(self, part: int) -> bytes:
         """Return the key of another part of the same job."""
-        return partition_id(app_id(self.name, self.creator), part)
+        return _app_of(self.name, self.creator, part)
 
     @property
     def key(self) -> str:
         """`creator/name`, and `#part` behind it for parts other than the first."""
         return f"{self.creator}/{self.name}" + (f"#{self.part}" if self.part else "")
+
+
+@functools.lru_cache(maxsize=4_096)
+def _app_of(name: str, creator: str, part: int) -> bytes:
+    return partition_id(app_id(name, creator), part)
 
 
 def load_definition(

@@ -86,6 +86,11 @@ class Masters:
             raise stopped_error(self.job(app))
 
     @property
+    def apps(self) -> frozenset[bytes]:
+        """The ids of the jobs this agent is master of."""
+        return frozenset(self._rooted)
+
+    @property
     def jobs(self) -> list[JobRecord]:
         """The jobs this agent is master of."""
         return [self.job(app) for app in self._rooted]
