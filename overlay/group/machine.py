@@ -40,7 +40,7 @@ from overlay.group.state import GroupState, GroupView, Role
 from overlay.ids import Contact, distance
 
 #: A leader that has nothing to say shows so often that it leads.
-SHOW_MS = 5_000
+SHOW_MS = 10_000
 #: A leader that shows nothing for so long does not lead, whatever its link says.
 SILENT_MS = 3 * SHOW_MS
 #: After the leader is lost the nearest member stands this soon; each further one so much later.

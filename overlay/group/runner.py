@@ -60,8 +60,10 @@ class GroupRunner:
         self._asking: set[asyncio.Future[None]] = set()
         #: Parts of a command that is not whole yet, with the term they are of.
         self._parts: tuple[int, list[bytes]] = 0, []
-        #: Whether the runtime is at work for us, which nothing interrupts, and whether we end with that.
-        self._working = self._stopping = False
+        #: How often the runtime is at work for us, which nothing interrupts; whether we end with that; whether an input
+        #: is being worked off at once.
+        self._working = 0
+        self._stopping = self._busy = False
         self._wake(machine.deadline_ms)
 
     async def stop(self) -> None:
@@ -166,40 +168,87 @@ class GroupRunner:
 
     def _put(self, step: Input) -> None:
         self._inputs.append(step)
-        if self._task is None and not self._stopping:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if self._task is None and not self._busy and not self._stopping:
+            self._work_off()
 
-    async def _run(self) -> None:
+    def _work_off(self) -> None:
+        """Work off inputs at once, most of which want nothing but a message; from what has to be durable on, later."""
+        self._busy = True
         try:
-            while self._inputs:
-                step = self._inputs.pop(0)
+            effects: Sequence[GroupEffect] = ()
+            while self._inputs and not effects:
+                effects = self._begin(self._inputs.pop(0))
+        finally:
+            self._busy = False
+        if effects:
+            self._task = asyncio.get_running_loop().create_task(self._run(effects))
+
+    async def _run(self, effects: Sequence[GroupEffect]) -> None:
+        try:
+            while effects or self._inputs:
                 try:
-                    await self._execute(step(self._clock()))
+                    effects = await self._execute(effects) if effects else self._begin(self._inputs.pop(0))
                 except ENDINGS:
                     raise
                 except BaseException:
+                    effects = ()
                     log.exception("a root group failed on an input")
                 self._wake(self.machine.deadline_ms)
         finally:
             self._task = None
 
-    async def _execute(self, effects: Sequence[GroupEffect]) -> None:
+    def _begin(self, step: Input) -> Sequence[GroupEffect]:
+        """Work off one input; return its effects from the first on that the runtime has to make durable."""
+        try:
+            effects = step(self._clock())
+            for number, effect in enumerate(effects):
+                if isinstance(effect, Save | Apply):
+                    return effects[number:]
+                self._do(effect)
+        except ENDINGS:
+            raise
+        except BaseException:
+            log.exception("a root group failed on an input")
+        self._wake(self.machine.deadline_ms)
+        return ()
+
+    def _do(self, effect: Tell | Lead) -> None:
+        match effect:
+            case Tell(to=to, message=message):
+                self._send(to, message)
+            case Lead(leads=leads):
+                if not leads:
+                    self._give_up()
+                self._handler.on_group_lead(self.machine.app, leads)
+
+    async def _execute(self, effects: Sequence[GroupEffect]) -> Sequence[GroupEffect]:
+        """Carry out effects; nothing is left of them then."""
         machine, app = self.machine, self.machine.app
-        for effect in effects:
-            match effect:
-                case Tell(to=to, message=message):
-                    self._send(to, message)
-                case Save(after=after, entries=entries):
-                    save = effect
-                    await self._insist("saving", lambda: self._handler.on_group_save(app, save))  # noqa: B023
-                    await self._execute(machine.on_saved(after + len(entries), self._clock()))
-                case Apply(entries=entries):
-                    for entry in entries:
-                        await self._apply(entry)
-                case Lead(leads=leads):
-                    if not leads:
-                        self._give_up()
-                    self._handler.on_group_lead(app, leads)
+        known, applying = _known_before(effects), None
+        try:
+            for effect in effects:
+                match effect:
+                    case Save(after=after, entries=entries):
+                        if known is not None and applying is None:
+                            # Both in one transaction, mostly.
+                            applying = asyncio.get_running_loop().create_task(self._apply_all(known))
+                        save = effect
+                        await self._insist("saving", lambda: self._handler.on_group_save(app, save))  # noqa: B023
+                        await self._execute(machine.on_saved(after + len(entries), self._clock()))
+                    case Apply():
+                        await (self._apply_all(effect) if applying is None or effect is not known else applying)
+                    case _:
+                        self._do(effect)
+        finally:
+            if applying is not None and not applying.done():
+                if self._stopping and not self._working:
+                    applying.cancel()
+                await asyncio.wait([applying])
+        return ()
+
+    async def _apply_all(self, effect: Apply) -> None:
+        for entry in effect.entries:
+            await self._apply(entry)
 
     async def _apply(self, entry: Entry) -> None:
         """Apply an entry, or keep it until the rest of its command is there; parts of a term that ended are void."""
@@ -222,7 +271,7 @@ class GroupRunner:
     async def _insist(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
         pause_s = RETRY_S_MIN
         while True:
-            self._working = True
+            self._working += 1
             try:
                 await attempt()
                 failed = False
@@ -232,7 +281,7 @@ class GroupRunner:
                 log.exception("%s an entry of a root group failed; trying again in %.1f s", what, pause_s)
                 failed = True
             finally:
-                self._working = False
+                self._working -= 1
             if self._stopping:
                 raise asyncio.CancelledError  # nobody may be told what comes of it any more
             if not failed:
@@ -249,3 +298,13 @@ class GroupRunner:
 def _fail(done: asyncio.Future[None], error: Exception) -> None:
     if not done.done():
         done.set_exception(error)
+
+
+def _known_before(effects: Sequence[GroupEffect]) -> Apply | None:
+    """Return what is to be applied of entries that were durable here before those that are to be saved.
+
+    That is what a member mostly hears of at a time: the next entry, and that the last one is decided.
+    """
+    save = next((effect for effect in effects if isinstance(effect, Save)), None)
+    apply = next((effect for effect in effects if isinstance(effect, Apply)), None)
+    return apply if save is not None and apply is not None and apply.entries[-1].place.index <= save.after else None
