@@ -83,6 +83,8 @@ class Channel:
         self._urgent, self._bulk = Outbox(), Outbox()
         self._inboxes = {False: Inbox(), True: Inbox()}
         self._congested = False
+        #: All that waits may go on waiting until something else is said.
+        self.patient = False
         # Sending: transmissions so far, next new serial, next to transmit, next to be acknowledged, and what is kept.
         self._number = self._next = self._cursor = self._acked = 0
         self._unacked: deque[_Sent] = deque()
@@ -123,8 +125,8 @@ class Channel:
 
     @property
     def ready(self) -> bool:
-        """Whether `frames` has something to say before `due_ms`."""
-        return self._speak or self._ask or self._cursor < self._next or self._can_send()
+        """Whether `frames` has something to say before `due_ms`, other than what is patient."""
+        return self._speak or self._ask or self._cursor < self._next or (not self.patient and self._can_send())
 
     @property
     def due_ms(self) -> int:
@@ -141,8 +143,9 @@ class Channel:
 
     # ---- sending
 
-    def offer(self, message: bytes, *, bulk: bool = True) -> None:
-        """Queue a message; the channel is lost if too much waits already."""
+    def offer(self, message: bytes, *, bulk: bool = True, patient: bool = False) -> None:
+        """Queue a message, which with `patient` may wait; the channel is lost if too much waits already."""
+        self.patient = patient and (self.patient or not self.queued_bytes)
         lane = self._bulk if bulk else self._urgent
         lane.add(message)
         self.messages += 1
@@ -166,6 +169,7 @@ class Channel:
         """
         made: list[bytes] = []
         size = 0
+        self.patient = False
         while bytes_max is None or size < bytes_max:
             if self._cursor < self._next:
                 sent = self._unacked[self._cursor - self._unacked[0].serial]

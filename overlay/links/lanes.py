@@ -12,7 +12,7 @@ from collections import deque
 from overlay.contract import MESSAGE_BYTES_MAX
 from overlay.errors import DecodeError
 from overlay.links.wire import BODY_BYTES_MAX, Buffer
-from overlay.messages import Announce, Contribution, Message, Presence, Records, Reply, Request, Retire
+from overlay.messages import Announce, Contribution, Message, Presence, Records, Reply, Request, Retire, Settle
 
 #: Most that msgpack adds to a batch, and to each message in it.
 HEAD_BYTES = 5
@@ -29,6 +29,11 @@ _BULK = (Contribution, Announce, Presence, Retire, Records, Request, Reply)
 def is_bulk(message: Message) -> bool:
     """Tell which lane a message belongs to."""
     return isinstance(message, _BULK)
+
+
+def is_patient(message: Message) -> bool:
+    """Tell whether a message may wait for others to the same peer: a verdict, with nobody missing, only lets go."""
+    return isinstance(message, Settle) and not message.missing
 
 
 class Outbox:

@@ -30,7 +30,7 @@ from overlay.links import handshake, wire
 from overlay.links.binding import Bound
 from overlay.links.channel import Channel, ChannelSettings
 from overlay.links.handshake import Hello
-from overlay.links.lanes import is_bulk
+from overlay.links.lanes import is_bulk, is_patient
 from overlay.links.peers import COUNTERS, Link, Peer
 from overlay.messages import Message, decode, encode
 
@@ -104,13 +104,15 @@ class LinkLayer(abc.ABC, Generic[T]):
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
         self.counters["messages_out"] += 1
-        trouble = peer.offer(encode(message), bulk=is_bulk(message))
+        patient = is_patient(message)
+        trouble = peer.offer(encode(message), bulk=is_bulk(message), patient=patient)
         if trouble is not None:
             log.warning("link to %s is given up: %s", to.address, trouble)
             # Not from inside a machine's effects: losing the peer is an input of its own.
             self._later(0.0, self._lose, peer)
         elif peer.link is not None:
-            self._write_soon(peer.link)
+            if not patient:  # or the next look at all links takes it along, if nothing does before
+                self._write_soon(peer.link)
         elif not peer.calling:
             peer.calling = True
             self._call(peer)
@@ -284,5 +286,5 @@ class LinkLayer(abc.ABC, Generic[T]):
                 self._lose(peer)
             elif now_ms - link.used_ms > IDLE_MS and not channel.queued_bytes:
                 self._lose(peer)
-            elif channel.ready or now_ms >= channel.due_ms:
+            elif channel.ready or channel.patient or now_ms >= channel.due_ms:
                 self._write_soon(link)

@@ -61,10 +61,10 @@ class Peer(Generic[T]):
     calling: bool = False
     held: bool = False
 
-    def offer(self, message: bytes, *, bulk: bool) -> str | None:
+    def offer(self, message: bytes, *, bulk: bool, patient: bool = False) -> str | None:
         """Queue a message; returns why the peer is to be given up, if it is."""
         if self.link is not None:
-            self.link.channel.offer(message, bulk=bulk)
+            self.link.channel.offer(message, bulk=bulk, patient=patient)
             return self.link.channel.failure
         self.waiting.append((message, bulk))
         self.waiting_bytes += len(message)

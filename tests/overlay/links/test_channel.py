@@ -69,6 +69,27 @@ def test_messages_go_both_ways_in_one_frame_per_burst() -> None:
     assert line.sent_frames == 2
 
 
+def test_what_is_patient_goes_with_the_next_message_or_heartbeat() -> None:
+    line = Line()
+    line.step()
+    channel = line.ends[0]
+    channel.offer(b"patient", bulk=False, patient=True)
+    channel.offer(b"too", bulk=False, patient=True)
+    assert channel.patient and not channel.ready
+    channel.offer(b"now", bulk=False)
+    assert channel.ready and not channel.patient
+    channel.offer(b"as well", bulk=False, patient=True)
+    assert channel.ready, "what comes after it makes a message no more patient"
+    line.step(passes=1)
+    assert line.got[1] == [b"patient", b"too", b"now", b"as well"]
+    channel.offer(b"later", bulk=False, patient=True)
+    line.step()
+    assert b"later" not in line.got[1]
+    for _ in range(5):
+        line.step()
+    assert line.got[1][-1] == b"later" and not channel.patient and not line.lost
+
+
 def test_a_quiet_line_says_something_every_heartbeat_and_no_more() -> None:
     line = Line()
     line.step()
