@@ -27,7 +27,7 @@ from overlay.ids import Contact, parse_address
 from overlay.links.layer import LinkLayer
 from overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
 from overlay.network import Network
-from overlay.pressure import held_back, is_congested
+from overlay.pressure import held_back, is_busy, is_congested
 from overlay.requests import Requests
 from overlay.rollup.machine import Rollup
 from overlay.routing import bounded, closer
@@ -111,6 +111,7 @@ class OverlayNode:
             on_open=dht.observe,
             on_lost=self._on_lost,
             on_congested=lambda slow: links.hold(held_back(self._apps.values(), slow)),
+            is_busy=lambda: is_busy(self._apps),
             heartbeat_ms=settings.heartbeat_ms,
             lease_ms=settings.lease_ms,
         )
@@ -368,8 +369,7 @@ class OverlayNode:
 
     def _execute(self, app: bytes, effects: Iterable[Effect]) -> None:
         started(self._executor).execute(app, effects)
-        application = self._apps.get(app)
-        if application is not None:
+        if (application := self._apps.get(app)) is not None:
             self._alarm.set(app, application.deadline_ms)
 
     # ---- parts

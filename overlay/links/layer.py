@@ -54,6 +54,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         on_open: called when a link to a peer is up.
         on_lost: called once when a peer's link is gone, or could not be opened.
         on_congested: called now and then while links are congested, with their peers, and once when none is any more.
+        is_busy: tells whether messages are so many that patient ones should wait for others.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         on_open: Callable[[Contact], None],
         on_lost: Callable[[Contact], None],
         on_congested: Callable[[list[Contact]], None] = lambda _: None,
+        is_busy: Callable[[], bool] = lambda: False,
         heartbeat_ms: int,
         lease_ms: int,
     ) -> None:
@@ -79,6 +81,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         self._frame_secret = secret
         self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
         self._on_congested, self._slow = on_congested, False
+        self._is_busy = is_busy
         self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer[T]] = {}
@@ -104,7 +107,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
         self.counters["messages_out"] += 1
-        patient = is_patient(message)
+        patient = is_patient(message) and self._is_busy()
         trouble = peer.offer(encode(message), bulk=is_bulk(message), patient=patient)
         if trouble is not None:
             log.warning("link to %s is given up: %s", to.address, trouble)

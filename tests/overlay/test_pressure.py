@@ -11,6 +11,7 @@ import pytest
 from overlay.contract import Commit
 from overlay.ids import app_id
 from overlay.links.websocket import Links
+from overlay.pressure import BUSY_TREES, is_busy
 from overlay.rollup import own as rollup
 from tests.overlay.cluster import cluster, wait_until
 
@@ -104,3 +105,8 @@ async def test_a_jam_travels_down_and_everything_arrives_when_it_dissolves() -> 
         assert len(runtimes[0].counted()) == 2 * 5 * through
         assert set(runtimes[0].counted().values()) == {1}
         assert not any(node.counters()["links_lost"] for node in nodes)
+
+
+def test_a_node_of_many_trees_is_busy() -> None:
+    assert not is_busy(range(BUSY_TREES))
+    assert is_busy(range(BUSY_TREES + 1))
