@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence, Sized
 from overlay.application import Application
 from overlay.ids import Contact
 
-
 #: With more trees than these messages are so many that those which may wait should go with others.
 BUSY_TREES = 50
 
