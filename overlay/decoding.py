@@ -6,6 +6,7 @@ the decoder reports them as `UnicodeDecodeError` and `RecursionError`, which nob
 
 from __future__ import annotations
 
+import functools
 from types import UnionType
 from typing import Any, TypeVar, overload
 
@@ -28,7 +29,14 @@ def read_msgpack(data: bytes, kind: type[T] | UnionType) -> T | Any:
     Raises:
         msgspec.DecodeError: the bytes are none of this kind; for any bytes, nothing else is raised.
     """
+    hashable: Any = kind  # mypy does not know that unions are
     try:
-        return msgspec.msgpack.decode(data, type=kind)
+        return _decoder(hashable).decode(data)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
+
+
+@functools.cache
+def _decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """Make a decoder of one kind, once: for a union that takes several times as long as to read a short message."""
+    return msgspec.msgpack.Decoder(kind)
