@@ -32,18 +32,17 @@ def row_checksum(*values: Value) -> int:
     """
     crc = 0
     for value in values:
-        match value:
-            case None:
-                crc = zlib.crc32(b"n", crc)
-            case int():
-                crc = zlib.crc32(_INTEGER.pack(b"i", value), crc)
-            case str():
-                text = value.encode("utf-8", "surrogateescape")
-                crc = zlib.crc32(text, zlib.crc32(_LENGTH.pack(b"t", len(text)), crc))
-            case bytes():
-                crc = zlib.crc32(value, zlib.crc32(_LENGTH.pack(b"b", len(value)), crc))
-            case _:
-                raise TypeError(f"no column of ours holds {value!r}")
+        if isinstance(value, bytes):
+            crc = zlib.crc32(value, zlib.crc32(_LENGTH.pack(b"b", len(value)), crc))
+        elif isinstance(value, int):
+            crc = zlib.crc32(_INTEGER.pack(b"i", value), crc)
+        elif isinstance(value, str):
+            text = value.encode("utf-8", "surrogateescape")
+            crc = zlib.crc32(text, zlib.crc32(_LENGTH.pack(b"t", len(text)), crc))
+        elif value is None:
+            crc = zlib.crc32(b"n", crc)
+        else:
+            raise TypeError(f"no column of ours holds {value!r}")
     return crc
 
 

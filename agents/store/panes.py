@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.store.checksums import DamagedError, is_whole, verified
+from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from agents.store.database import Database
 from agents.store.together import Steps, Write, carry_out
 
@@ -16,7 +16,8 @@ _PUT_MASTER = "INSERT OR REPLACE INTO masters VALUES (?1, ?2, ?3, row_checksum(?
 #: Of a row that is as it was written.
 _PUT_STATE = """UPDATE masters SET state = ?2, checksum = row_checksum(app, job, ?2)
                 WHERE app = ?1 AND checksum = row_checksum(app, job, state)"""
-_PUT_BLOCK = "INSERT OR REPLACE INTO history VALUES (?1, ?2, ?3, ?4, row_checksum(?1, ?2, ?3, ?4))"
+_PUT_BLOCK = "INSERT OR REPLACE INTO history VALUES (?, ?, ?, ?, ?)"
+_DROP_BLOCK = "DELETE FROM history WHERE app = ? AND kind = ? AND interval = ?"
 _WHAT = "what a job's master knows"
 
 
@@ -185,9 +186,13 @@ class Panes:
     def _write(
         self, sql: sqlite3.Connection, app: bytes, changed: Mapping[Place, bytes], gone: Iterable[Place]
     ) -> None:
-        sql.executemany("DELETE FROM history WHERE app = ? AND kind = ? AND interval = ?", [(app, *at) for at in gone])
-        rows = [(app, kind, interval, block) for (kind, interval), block in changed.items()]
-        sql.executemany(_PUT_BLOCK, rows)
+        # Whoever calls knows the values: SQLite would hand copies of them to the function that makes the checksum.
+        dropped = [(app, kind, interval) for kind, interval in gone]
+        put = [(app, kind, at, block, row_checksum(app, kind, at, block)) for (kind, at), block in changed.items()]
+        if dropped:
+            sql.executemany(_DROP_BLOCK, dropped)
+        if put:
+            sql.executemany(_PUT_BLOCK, put)
 
 
 class PaneReader:
