@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import pathlib
 import secrets
@@ -27,6 +28,9 @@ from agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
 from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from agents.store.mark import Mark
 from agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
+
+#: While so much is free beside the write-ahead log, it is looked at again after so long only.
+AMPLE_BYTES, ROOM_LOOK_S = 256 << 20, 1.0
 
 
 class StoreError(ConfigError):
@@ -52,6 +56,8 @@ class Database:
         #: What is not durable yet, and how much was changed before it.
         self._batch: Batch | None = None
         self._changes = 0
+        #: When to look again how much room there is, by the monotonic clock.
+        self._look_s = -math.inf
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock_file(path)
         self._mark = Mark(path.with_name(path.stem + ".mark"))
@@ -252,10 +258,19 @@ class Database:
             )
 
     def _keep_room(self) -> None:
-        """Empty the write-ahead log while the file itself can still grow by what is in it."""
+        """Empty the write-ahead log while the file itself can still grow by what is in it.
+
+        Called after each transaction; where room is ample it looks once a second: that much is hardly gone before.
+        """
+        now_s = time.monotonic()
+        if now_s < self._look_s:
+            return
         with contextlib.suppress(OSError):
             disk = os.statvfs(self.path.parent)
-            if disk.f_bavail * disk.f_frsize < self.path.with_name(self.path.name + "-wal").stat().st_size:
+            left = disk.f_bavail * disk.f_frsize - self.path.with_name(self.path.name + "-wal").stat().st_size
+            if left >= AMPLE_BYTES:
+                self._look_s = now_s + ROOM_LOOK_S
+            elif left < 0:
                 self._make_room()
 
     def _make_room(self) -> None:

@@ -1,6 +1,7 @@
 """The state file: whole transactions or nothing, one agent at a time, no guessing at other versions."""
 
 import contextlib
+import os
 import pathlib
 import sqlite3
 
@@ -8,7 +9,7 @@ import pytest
 
 from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
 from agents.store.controls import Controls, decided_key
-from agents.store.database import Database, StoreError
+from agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
 from agents.store.panes import Kind, Panes
 from agents.store.records import Records
 from agents.store.tables import STEPS
@@ -158,4 +159,30 @@ def test_records_are_kept_by_tree_and_key(tmp_path: pathlib.Path) -> None:
     records.put(APP, Record("job/b", 2, b"y"))
     records.put(b"b" * 20, Record("job/c", 1, b"z"))
     assert records.all(APP) == [Record("job/a", 1, b"x"), Record("job/b", 2, b"y")]
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "looks", "is_emptied"), [(0, 3, True), (AMPLE_BYTES, 3, False), (1 << 40, 1, False)]
+)
+def test_a_disk_is_looked_at_after_each_transaction_unless_it_has_ample_room(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, looks: int, is_emptied: bool
+) -> None:
+    database = Database(tmp_path / "state.db")
+    found: list[str] = []
+
+    def statvfs(folder: pathlib.Path) -> os.statvfs_result:
+        found.append(str(folder))
+        return os.statvfs_result((1, 1, 0, 0, free_bytes, 0, 0, 0, 0, 255))
+
+    now_s = 100.0
+    monkeypatch.setattr("agents.store.database.os.statvfs", statvfs)
+    monkeypatch.setattr("agents.store.database.time.monotonic", lambda: now_s)
+    for number in range(3):
+        database.remember("number", str(number))
+    assert found == [str(tmp_path)] * looks
+    assert ((tmp_path / "state.db-wal").stat().st_size == 0) == is_emptied
+    now_s += ROOM_LOOK_S
+    database.remember("number", "3")
+    assert len(found) == looks + 1
     database.close()
