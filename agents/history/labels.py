@@ -32,10 +32,13 @@ class Labels:
 
     def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
         """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
-        self._labels.update(changed)
+        for key, label in changed.items():
+            self._labels[key] = label
         for key in gone:
-            self._labels.pop(key, None)
-        for key in (*changed, *gone):
+            if key in self._labels:
+                del self._labels[key]
+        # Of a job that nobody asks there are none.
+        for key in (*changed, *gone) if self._blocks else ():
             for length in BLOCKS:
                 self._blocks.pop((length, key // length), None)
 

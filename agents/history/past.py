@@ -238,6 +238,8 @@ def block_of(made: pl.DataFrame | Placed | None) -> bytes:
 
 def _is_blank(frame: pl.DataFrame, states: Iterable[str]) -> bool:
     """Tell whether some row's states, numbers all of them, are zero."""
+    if not frame.height:
+        return False
     blank = np.ones(frame.height, dtype=bool)
     for state in states:
         blank &= frame[state].to_numpy() == 0

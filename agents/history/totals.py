@@ -42,6 +42,8 @@ class Totals:
 
     def newest(self, gone: Collection[int]) -> int | None:
         """Return the last mark that is not gone. O(gone)."""
+        if not gone:
+            return self.marks.last() if self.marks else None
         return next((mark for mark in reversed(self.marks) if mark not in gone), None)
 
     def steps(

@@ -10,6 +10,7 @@ longer or shorter intervals; where it begins, one of either length does, and num
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -226,6 +227,11 @@ class Versions:
             if version.since < until:
                 yield Reign(version.since, until - 1, version, plan)
 
+    @functools.cached_property
+    def pauses(self) -> tuple[Reign, ...]:
+        """The intervals in which the job is paused or stopped."""
+        return tuple(reign for reign in self.reigns() if reign.version.is_paused)
+
     def counting(self, sealed: int | None) -> tuple[Reign, ...]:
         """Return the versions that count events which may still come, ascending.
 
@@ -269,6 +275,8 @@ class Versions:
 
     def boundaries(self, after: int, through: int) -> list[int]:
         """Return the first intervals of versions within (after + 1, through]: where a run is to be divided."""
+        if self._since[-1] <= after + 1:
+            return []
         return [reign.first for reign in self.reigns() if after + 1 < reign.first <= through]
 
 

@@ -64,5 +64,4 @@ def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: in
 
 def paused(versions: Versions, after: int, through: int) -> int:
     """Return how many intervals of a run, (after, through], count nothing because the job was paused."""
-    rests = [reign for reign in versions.reigns() if reign.version.is_paused]
-    return sum(max(0, min(through, reign.last) - max(after, reign.first - 1)) for reign in rests)
+    return sum(max(0, min(through, each.last) - max(after, each.first - 1)) for each in versions.pauses)
