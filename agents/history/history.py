@@ -19,7 +19,6 @@ from agents.jobs.plan import Plan
 from agents.jobs.versions import Compiled, Version, Versions
 from agents.store.panes import MADE, Kind, Panes, Place
 from agents.store.together import Steps
-from cbt import encode
 from cbt.merging import Merging
 from cbt.schema import without_interval
 from overlay.contract import NEVER
@@ -130,7 +129,7 @@ class History:
             (serving.prepare if change.replaced is None else serving.replace)(change)
         entries = past.entries(change)
         changed: dict[Place, bytes] = {(Kind.LABEL, key): msgspec.msgpack.encode(e) for key, e in entries.items()}
-        changed |= {(Kind.PANE, key): encode(frame) for key, frame in change.frames.items()}
+        changed |= {(Kind.PANE, key): past.encoded(key, frame) for key, frame in change.frames.items()}
         changed |= {place: block_of(made) for place, made in change.made.items()}
         gone: list[Place] = [(kind, key) for key in change.gone for kind in (Kind.LABEL, Kind.PANE)]
         yield past.store.committing(past.app, state, changed, [*gone, *sorted(change.dropped)])

@@ -99,6 +99,8 @@ class Past:
         self.blank: SortedList[int] = SortedList(key for key, entry in entries.items() if entry.blank)
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
         self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
+        #: Of the kind of PAOs that was written last (`Version.states`): the block without rows.
+        self._no_rows: tuple[int, bytes] | None = None
 
     @property
     def schema(self) -> PaoSchema:
@@ -118,6 +120,15 @@ class Past:
     def schema_at(self, key: int) -> PaoSchema:
         """Return what the PAOs of a pane look like."""
         return self.versions.at(key).plan.schema if self.windowed else self.schema
+
+    def encoded(self, key: int, frame: pl.DataFrame) -> bytes:
+        """Encode a pane's rows; those of most panes are none, and their block is the same for all PAOs of a kind."""
+        if frame.height:
+            return encode(frame)
+        states = (self.versions.at(key) if self.windowed else self.current).version.states
+        if self._no_rows is None or self._no_rows[0] != states:
+            self._no_rows = states, encode(frame)
+        return self._no_rows[1]
 
     def _schema_of(self, place: Place) -> PaoSchema:
         kind, key = place

@@ -228,6 +228,11 @@ class Versions:
                 yield Reign(version.since, until - 1, version, plan)
 
     @functools.cached_property
+    def told(self) -> tuple[int, ...]:
+        """The numbers of versions of which agents have to say since when they count by them."""
+        return tuple(version.number for version, _ in self.all if version.is_told)
+
+    @functools.cached_property
     def pauses(self) -> tuple[Reign, ...]:
         """The intervals in which the job is paused or stopped."""
         return tuple(reign for reign in self.reigns() if reign.version.is_paused)

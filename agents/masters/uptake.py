@@ -20,10 +20,9 @@ NEVER_YET = 1 << 62
 
 def with_since(known: Since, told: Mapping[str, Mapping[int, int]], versions: Versions) -> Since:
     """Add what agents tell of the versions that are remembered, and forget the others."""
-    numbers = [version.number for version, _ in versions.all if version.is_told]
     return {
         number: {**known.get(number, {}), **{agent: at[number] for agent, at in told.items() if number in at}}
-        for number in numbers
+        for number in versions.told
     }
 
 
