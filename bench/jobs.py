@@ -41,7 +41,7 @@ WRITE_S = 0.5
 #: Publishing at a time, and how long one may take.
 AT_A_TIME, PUBLISH_S = 4, 300.0
 #: After the last publication, before anything is measured; after the last line, before every job is asked.
-SETTLE_S, CLOSE_S = 20.0, 45.0
+SETTLE_S, CLOSE_S = 60.0, 45.0
 #: Promised: the slowest job's p99 in medians of all; kB of a job at an agent that works on it; jobs that all but one
 #: agent in 200 are master of at most, over what each would be if they were spread evenly.
 STARVED, JOB_KB, ROOTS = 3.0, 50.0, (2.0, 3)
@@ -205,8 +205,9 @@ async def check(
             async with room:
                 try:
                     result = await clients[number % len(clients)].query(f"bench/{job.name}", window)
-                except elf.UnavailableError:
+                except elf.ElfError as error:
                     found["without an answer"] += 1
+                    print(f"bench/{job.name}: {error}", flush=True)
                     continue
             rows = {str(row["product"]): (row["n"], row["cents"]) for row in result.rows}
             status = result.completeness.status
