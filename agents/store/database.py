@@ -29,6 +29,8 @@ from agents.store.checksums import DamagedError, is_whole, row_checksum, verifie
 from agents.store.mark import Mark
 from agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
 
+#: Pages that are kept in memory: what an agent writes again and again is little, and the system has the rest.
+CACHE_KIB = 256
 #: While so much is free beside the write-ahead log, it is looked at again after so long only.
 AMPLE_BYTES, ROOM_LOOK_S = 256 << 20, 1.0
 
@@ -110,6 +112,7 @@ class Database:
         try:
             sql.execute("PRAGMA journal_mode=WAL")
             sql.execute("PRAGMA synchronous=FULL")
+            sql.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             _check_pages(sql)
             _bring_up_to_date(sql, self.path)
             _check_rows(sql)
