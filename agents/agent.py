@@ -27,7 +27,6 @@ from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
 from agents.clock import Clock
 from agents.config import AgentConfig, overlay_settings
-from agents.entering import Entering
 from agents.errors import ElfError
 from agents.feedback import FEEDBACK_KEY, Feedback
 from agents.group.commands import Command, Turn
@@ -39,6 +38,7 @@ from agents.intake.intake import Intake
 from agents.intake.source_setup import make_pump, open_keeper, open_mirror
 from agents.joining.results import JobResults
 from agents.masters.masters import Masters
+from agents.neighbours import Neighbours
 from agents.own_sources import OwnSources
 from agents.parts.replaced import Replaced
 from agents.parts.telling import Telling
@@ -84,6 +84,7 @@ class Agent:
         self.database = open_state(pathlib.Path(config.agent.data))
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
+        self.neighbours = Neighbours(self.node, self.now_ms)
         self.functions = Runners(Trust(config.functions.trusted), lambda *failed: self._giving_up.note(*failed))
         admits = self.functions.admit
         self.catalogue = Catalogue(admits)
@@ -101,7 +102,6 @@ class Agent:
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
         self.mirror: Mirror | None = None
-        self.entering = Entering(self.node, config.overlay.join)
         self._records = Records(self.database)
         self._checkpoints = Checkpoints(self.database)
         self._background = Background()
@@ -183,6 +183,8 @@ class Agent:
         await self.doubles.check()
         self.copies.restore()
         self.holder.restore()
+        # Not before these: while it is waited for, others may bring groups that are still to be taken up.
+        await self.neighbours.compare()
         for name, intake in self.intakes.items():
             await self._enter_source(name)
             intake.start()
@@ -192,7 +194,8 @@ class Agent:
         for keeping in (self.keeper, self.mirror):
             if keeping is not None:
                 self._spawn(keeping.run())
-        self._spawn(self.entering.run())
+        self._spawn(self.neighbours.entering.run())
+        self._spawn(self.neighbours.run())
         self._spawn(self.replicas.run(self.attachments.attached))
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
@@ -280,6 +283,7 @@ class Agent:
 
     async def _follow(self, job: JobRecord) -> None:
         await self.doubles.checked.wait()
+        self.neighbours.look()
         await self.attachments.follow(job)
 
     async def on_commit(self, app: bytes, commit: Commit) -> None:

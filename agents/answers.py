@@ -19,6 +19,7 @@ from agents.applications.messages import Ask, Letter
 from agents.catalogue import Catalogue
 from agents.changing.amending import amend, leap
 from agents.changing.requests import Amend, Leap
+from agents.clock import Clock
 from agents.errors import ElfError, JobError, UnavailableError
 from agents.group.fetching import Pages
 from agents.joining.results import JobResults
@@ -88,7 +89,7 @@ class Answers:
         add_record: puts a record into a tree this agent stands in.
         holder: holds copies for other agents.
         applications: those that run here.
-        now_ms: wall clock.
+        now_ms: the agent's clock.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Answers:
         add_record: Callable[[bytes, Record], bool],
         holder: Holder,
         applications: Applications,
-        now_ms: Callable[[], int],
+        now_ms: Clock,
     ) -> None:
         self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
         self._describe_source, self._add_record = describe_source, add_record
@@ -185,7 +186,7 @@ class Answers:
             case ListJobs(ended):
                 return ([self._row(job) for job in self._jobs(ended)[:JOBS_MAX]],)
             case Introduce():
-                return (msgspec.to_builtins(self._me()),)
+                return ({**msgspec.to_builtins(self._me()), "wall_ms": self._now_ms.wall_ms()},)
             case ViewTree(app):
                 published = self._catalogue.job(app)
                 view = self._node.tree(published.tree if published else app)

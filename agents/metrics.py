@@ -47,6 +47,8 @@ class _AgentCollector(Collector):
         yield damaged
         ahead_s = self._agent.now_ms.ahead_ms() / 1000
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
+        apart_s = (self._agent.now_ms.apart_ms() or 0) / 1000
+        yield GaugeMetricFamily("elf_clock_apart_seconds", "How far it is ahead of the neighbours'", value=apart_s)
         if self._agent.keeper is not None:
             yield from self._archive(self._agent.keeper)
         if self._agent.mirror is not None:

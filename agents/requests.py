@@ -137,6 +137,12 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
         check_address(self.address)
 
 
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent's machine says the time is; None: it is of a release that does not tell."""
+
+    wall_ms: Instant | None = None
+
+
 class Weigh(Request, frozen=True, tag="weigh"):
     """Tell how many trees you are root of; asked of a candidate for a job's master. The answer is a `Weight`.
 
@@ -325,7 +331,7 @@ class ListJobs(Request, frozen=True, tag="jobs"):
 
 
 class Introduce(Request, frozen=True, tag="introduce"):
-    """Tell who an agent is."""
+    """Tell who an agent is (a `Member`), and what its machine's clock says (`Told`)."""
 
 
 class ViewTree(Request, frozen=True, tag="tree"):

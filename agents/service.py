@@ -204,8 +204,9 @@ class Service:
 
     def ready(self) -> tuple[bool, list[str]]:
         """Say whether the agent makes progress, and if not, why."""
-        reasons = self._agent.entering.reasons()
+        reasons = self._agent.neighbours.entering.reasons()
         reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
+        reasons += [self._agent.neighbours.trouble] if self._agent.neighbours.trouble is not None else []
         for name, intake in self._agent.intakes.items():
             if intake.trouble is not None:
                 reasons.append(f"source {name}: {intake.trouble}")

@@ -98,7 +98,7 @@ class OverlayNode:
             clock=self._network.wall,
             times=self._network.dht_times,
             on_change=lambda: self._feed_all(ContactsChanged()),
-            linked=lambda: self._links.connected() if self._links is not None else (),
+            linked=self.linked,
             state_path=Path(settings.contacts_file) if settings.contacts_file else None,
         )
         links: LinkLayer[Any] = self._network.links(
@@ -150,6 +150,10 @@ class OverlayNode:
         """Return every agent we know, ourselves not included."""
         return self._dht.contacts() if self._dht is not None else []
 
+    def linked(self) -> list[Contact]:
+        """Return the agents that a link leads to."""
+        return self._links.connected() if self._links is not None else []
+
     async def closest(self, key: bytes, width: int = 3) -> list[Contact]:
         """Look up the agents closest to a key that respond, nearest first, this node included where it belongs."""
         return await started(self._dht).lookup(key, width)
@@ -169,8 +173,7 @@ class OverlayNode:
 
     def move_root(self, app: bytes, root: Contact, reign: int) -> None:
         """Heed that another root took over a tree that we may stand in, as a forwarder at least."""
-        application = self._apps.get(app)
-        if application is not None:
+        if (application := self._apps.get(app)) is not None:
             self._execute(app, application.move(root, reign, self._clock()))
 
     def leave_tree(self, app: bytes, *, retire: bool = True) -> None:
@@ -254,8 +257,7 @@ class OverlayNode:
 
     def tree(self, app: bytes) -> TreeView:
         """Return this node's place in an application's tree."""
-        application = self._apps.get(app)
-        return application.tree.view() if application is not None else TreeView("out", False, None, None, ())
+        return own.tree.view() if (own := self._apps.get(app)) is not None else TreeView("out", False, None, None, ())
 
     def roots(self) -> int:
         """Return of how many trees this node is the root: its load when masters are placed."""
@@ -271,8 +273,7 @@ class OverlayNode:
 
     def records(self, app: bytes) -> list[Record]:
         """Return the records of an application that we hold, by key."""
-        application = self._apps.get(app)
-        return application.flood.map.all() if application is not None else []
+        return application.flood.map.all() if (application := self._apps.get(app)) is not None else []
 
     def multicast(self, app: bytes, body: bytes) -> int:
         """Append an entry to the tree's control log and send it to every agent of the tree; returns its position.
@@ -292,8 +293,7 @@ class OverlayNode:
 
     def control_mark(self, app: bytes) -> Mark:
         """Return the last control entry that our runtime has handled (ORIGIN before the first)."""
-        application = self._apps.get(app)
-        return application.control.delivered if application is not None else ORIGIN
+        return application.control.delivered if (application := self._apps.get(app)) is not None else ORIGIN
 
     # ---- requests
 

@@ -18,6 +18,7 @@ import msgspec
 import polars as pl
 
 from agents.archive.archive import Archive
+from agents.clock import Doubt
 from agents.config import PrivacySection
 from agents.errors import UnavailableError
 from agents.intake.backlog import Backlog
@@ -81,6 +82,7 @@ class Pump:
         from_end: files that were never read begin at their end.
         ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
         advance_to: lets `now_ms` show a time at least.
+        doubt: what is known to be wrong with `now_ms`.
         redactor: what blurs or leaves out parts of the events before anything is made of them.
     """
 
@@ -99,6 +101,7 @@ class Pump:
         from_end: bool = False,
         ahead_ms: Callable[[], int] = lambda: 0,
         advance_to: Callable[[int], None] = lambda at_ms: None,
+        doubt: Callable[[], Doubt] = lambda: Doubt.NONE,
         redactor: Redactor | None = None,
     ) -> None:
         self._redactor = redactor or Redactor(PrivacySection())
@@ -115,8 +118,8 @@ class Pump:
         self.progressed_ms = now_ms()
         self._checkpoints, self._archive, self.now_ms = checkpoints, archive, now_ms
         self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
-        self.from_end, self._ahead_ms, self._advance_to = from_end, ahead_ms, advance_to
-        self._set_back = SetBack(source, now_ms())
+        self.from_end, self._ahead_ms, self._advance_to, self._doubt = from_end, ahead_ms, advance_to, doubt
+        self._set_back, self._has_sealed = SetBack(source, now_ms()), False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
         self._is_half_done = False
         self._sequence = 0
@@ -275,9 +278,10 @@ class Pump:
             return None
         self.progressed_ms, self._is_half_done = before_ms, True
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
-        # While the clock is set back, events show nothing new: that there are no more of them has to do, as at the end
-        # of all files, which a busy log never stands at.
-        self._time.idle_since_ms = before_ms if self._set_back.lasts and not self.is_behind else None
+        # While the clock is set back, or ahead of others', events show nothing new: that there are no more of them has
+        # to do, as at the end of all files, which a busy log never stands at.
+        shows_nothing = self._set_back.lasts or self._doubt() is Doubt.AHEAD
+        self._time.idle_since_ms = before_ms if shows_nothing and not self.is_behind else None
         self._time.reading(before_ms)
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
         return chunk
@@ -302,10 +306,14 @@ class Pump:
     def watermark_ms(self) -> int | None:
         """Return the event time before which no more events are expected; None before there is any sign of it.
 
-        While a file is out of sight it stands still: the master then names this agent missing, rather than taking
-        silence for "no events".
+        While a file is out of sight, or the time is not known, it stands still: the master then names this agent
+        missing, rather than taking silence for "no events".
         """
-        return None if self.troubles else self._time.watermark_ms(self.tail.waiting)
+        if self.troubles or (self._doubt() is Doubt.UNHEARD and not self._has_sealed):
+            return None  # one that went on alone is not held up by whoever comes
+        watermark_ms = self._time.watermark_ms(self.tail.waiting)
+        # What was seen may be from before the clock was found to be ahead.
+        return None if watermark_ms is None else min(watermark_ms, self.now_ms())
 
     def checkpoint(self, *, force: bool = False) -> Sequence[Sealed]:
         """Seal what the watermark has closed and make everything durable, if it is time; return the new snapshots.
@@ -322,12 +330,16 @@ class Pump:
         if self._pending is None:
             self._verdicts.apply()
             now_ms = self.now_ms()
+            self._checkpointed_ms = min(self._checkpointed_ms, now_ms)
             since_ms = now_ms - self._checkpointed_ms
             pause_ms = min(CHECKPOINT_SPACING * self._checkpoint_cost_ms, CHECKPOINTS_LATE * self._checkpoint_ms)
             if not force and since_ms < pause_ms:
                 return ()
             watermark_ms = self.watermark_ms()
             sealed = self.workers.seal(watermark_ms)
+            if watermark_ms is not None and any(sealed.values()):
+                self._advance_to(watermark_ms)
+                self._has_sealed = True
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
             early = [
                 Sealed(tree, snapshot)

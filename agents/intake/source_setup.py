@@ -79,6 +79,7 @@ def make_pump(
         from_end=source.start == "end",
         ahead_ms=clock.ahead_ms,
         advance_to=clock.advance_to,
+        doubt=clock.doubt,
         redactor=make_redactor(name, source),
     )
     return pump, push

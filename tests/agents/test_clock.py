@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.clock import BELIEVED_MS, STEP_MS_MAX, Clock
+from agents.clock import AHEAD_MS, BELIEVED_MS, STEP_MS_MAX, Clock, Doubt
 
 HOUR_MS = 3_600_000
 
@@ -78,6 +78,52 @@ def test_a_restart_with_an_earlier_time_of_day_goes_on_where_intervals_were_clos
     assert machine.clock() == now_ms + HOUR_MS
     machine.up_ms += 10
     assert machine.clock() == now_ms + HOUR_MS + 5
+
+
+def test_found_to_be_ahead_it_steps_back_but_not_behind_what_it_has_closed() -> None:
+    machine = Machine()
+    true_ms = machine.set_ms
+    machine.set_ms += HOUR_MS
+    machine.up_ms += BELIEVED_MS
+    machine.clock()
+    machine.up_ms += BELIEVED_MS
+    assert machine.clock() == true_ms + HOUR_MS + machine.up_ms
+    machine.clock.heed(true_ms)
+    assert machine.clock() == true_ms + machine.up_ms
+    assert (machine.clock.apart_ms(), machine.clock.ahead_ms(), machine.clock.doubt()) == (HOUR_MS, 0, Doubt.AHEAD)
+    machine.set_ms = true_ms
+    machine.up_ms += 5
+    assert (machine.clock(), machine.clock.ahead_ms()) == (true_ms + machine.up_ms, 0), "set right, nothing happens"
+    assert (machine.clock.apart_ms(), machine.clock.doubt()) == (0, Doubt.NONE)
+    closed_ms = machine.clock() + HOUR_MS
+    machine.clock.advance_to(closed_ms)
+    machine.set_ms += HOUR_MS
+    machine.up_ms += 10
+    assert (machine.clock(), machine.clock.ahead_ms()) == (closed_ms + 5, HOUR_MS - 5), "as if it was set back"
+
+
+def test_a_slip_forward_is_not_believed_while_the_neighbours_say_otherwise() -> None:
+    machine = Machine()
+    machine.clock.heed(machine.set_ms)
+    machine.set_ms += HOUR_MS
+    for _ in range(5):
+        machine.up_ms += BELIEVED_MS
+        assert machine.clock() == machine.set_ms + machine.up_ms - HOUR_MS
+    machine.clock.heed(machine.set_ms)
+    assert machine.clock() == machine.set_ms + machine.up_ms - HOUR_MS, "they are set, too; it is to last"
+    machine.up_ms += BELIEVED_MS
+    assert machine.clock() == machine.set_ms + machine.up_ms
+
+
+def test_a_little_ahead_or_far_behind_it_goes_its_own_way() -> None:
+    for apart_ms in (AHEAD_MS, -HOUR_MS):
+        machine = Machine()
+        machine.clock.heed(machine.set_ms - apart_ms)
+        machine.up_ms += 10
+        assert (machine.clock(), machine.clock.doubt()) == (machine.set_ms + machine.up_ms, Doubt.NONE)
+        assert machine.clock.apart_ms() == apart_ms
+    machine.clock.heed(None)
+    assert machine.clock.apart_ms() is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(-HOUR_MS, HOUR_MS))))

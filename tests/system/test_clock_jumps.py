@@ -1,50 +1,19 @@
 """The time of day jumps by an hour, there and back: nothing stands still, every event is counted, labels say so."""
 
-import contextlib
 import pathlib
 import time
-from collections.abc import Iterator
 
 import pytest
 
 import elf
 from agents.clock import BELIEVED_MS
 from tests.system.cluster import make_agents, running, wait_until
-from tests.system.ticking import SIZE_MS, TEXT, counts, query, through_ms, ticking, wall_ms, windows
+from tests.system.ticking import SIZE_MS, TEXT, counts, query, through_ms, ticking, windows
+from tests.system.time_of_day import TimeOfDay
 
 HOUR_S = 3_600
 #: What a jump may cost, at most, of a job whose windows close every second.
 RESUMED_S = 15.0
-LIBRARY = next(iter(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
-
-
-class TimeOfDay:
-    """The clock of agents that are started in `held`, and of what is written for them."""
-
-    def __init__(self, file: pathlib.Path) -> None:
-        self._file = file
-        self.set_by(0)
-
-    def set_by(self, offset_s: int) -> None:
-        self.offset_s = offset_s
-        # In one step: the library reads the file at every question.
-        draft = self._file.with_suffix(".new")
-        draft.write_text(f"{offset_s:+d}\n")
-        draft.replace(self._file)
-
-    def __call__(self) -> int:
-        return wall_ms() + self.offset_s * 1_000
-
-    @contextlib.contextmanager
-    def held(self, patch: pytest.MonkeyPatch) -> Iterator[None]:
-        assert LIBRARY is not None, "scripts/setup --test installs faketime"
-        with patch.context() as agents:
-            agents.setenv("LD_PRELOAD", str(LIBRARY))
-            agents.setenv("FAKETIME_TIMESTAMP_FILE", str(self._file))
-            agents.setenv("FAKETIME_NO_CACHE", "1")
-            agents.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            agents.setenv("FAKETIME_FORCE_MONOTONIC_FIX", "0")
-            yield
 
 
 @pytest.mark.parametrize("direction", [1, -1])

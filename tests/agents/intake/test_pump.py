@@ -48,6 +48,9 @@ class Clock:
     def advance_to(self, at_ms: int) -> None:
         assert at_ms <= self.now_ms
 
+    def doubt(self) -> agents.clock.Doubt:
+        return agents.clock.Doubt.NONE
+
 
 @dataclasses.dataclass
 class Site:
@@ -70,7 +73,7 @@ class Site:
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
             "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, archive, rejected, clock, 1 << 16, 1_000,
-            ahead_ms=clock.ahead_ms, advance_to=clock.advance_to,
+            ahead_ms=clock.ahead_ms, advance_to=clock.advance_to, doubt=clock.doubt,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -333,6 +336,39 @@ def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_throug
     pass_ms(2 * interval_ms)
     assert sealed[-1] == sealed[-2] + 1, "over a restart, too"
     assert list(site.rows().values()) == [1, 1], "each line is in what waits for its verdict, once"
+    site.database.close()
+
+
+def test_a_clock_that_is_ahead_of_others_closes_nothing_before_that_is_known_and_then_goes_by_theirs(
+    tmp_path: pathlib.Path,
+) -> None:
+    machine, ahead_ms, interval_ms = [0, 120_000], 120_000, PLAN.interval_ms
+    clock = agents.clock.Clock(lambda: BASE_MS + NOW_MS + machine[0] + machine[1], lambda: machine[0])
+    clock.is_held = True
+    site = Site(tmp_path, clock)
+
+    def sealed_after_ms(count: int) -> int:
+        """Look once after a while, and find a line of another machine, and one of this one."""
+        machine[0] += count
+        site.write((NOW_MS + machine[0], "theirs"), (NOW_MS + sum(machine), "ours"))
+        site.pump.step()
+        site.sealed += site.pump.checkpoint(force=True)
+        return site.pump.workers[PLAN.definition.app_id].progress.sealed or NEVER
+
+    start = (BASE_MS + NOW_MS) // interval_ms
+    assert [sealed_after_ms(10_000) for _ in range(3)] == [NEVER] * 3
+    clock.heed(BASE_MS + NOW_MS)
+    clock.is_held = False
+    assert sealed_after_ms(0) == start + 30_000 // interval_ms - 1
+    assert sealed_after_ms(10_000) == start + 40_000 // interval_ms - 1
+    assert clock.doubt() is agents.clock.Doubt.AHEAD
+    machine[1] = 0
+    assert sealed_after_ms(10_000) == start + 50_000 // interval_ms - 1
+    sealed_after_ms(ahead_ms + 10_000)
+    site.run()
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert [note.gaps for note in notes if note.gaps] == [], "nothing is lived through twice"
+    assert sum(note.late for note in notes) == 0
     site.database.close()
 
 
