@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 ASKED_MAX = 5
 #: How long they have to answer.
 ANSWER_MS = 1_500
-#: Pauses between two looks: while nobody is known, while nobody has answered yet, and at last.
-ALONE_S, UNHEARD_S, AGAIN_S = 0.25, 1.0, 5.0
+#: Pauses between two looks: while nobody was heard who should be; at first, and so much longer each time; at last.
+HELD_S, STEP_S, AGAIN_S = 0.25, 1.0, 5.0
 
 
 class Neighbours:
@@ -51,12 +51,12 @@ class Neighbours:
 
     async def run(self) -> None:
         """Compare clocks again and again."""
-        pause_s = UNHEARD_S
+        pause_s = STEP_S
         while True:
-            await asyncio.sleep(pause_s if self._node.linked() else ALONE_S)
+            await asyncio.sleep(HELD_S if self._clock.is_held else pause_s)
             await self.compare()
             if not self._clock.is_held:
-                pause_s = min(pause_s + UNHEARD_S, AGAIN_S)
+                pause_s = min(pause_s + STEP_S, AGAIN_S)
 
     def look(self) -> None:
         """Let our clock close nothing if there is anybody to be heard who was not yet: before a job is taken up."""
