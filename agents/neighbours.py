@@ -20,7 +20,7 @@ from agents.replies import value_of
 from agents.requests import Introduce, Told, encode
 from overlay.dht import state
 from overlay.errors import OverlayError
-from overlay.ids import Contact
+from overlay.ids import Contact, distance
 from overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -67,8 +67,9 @@ class Neighbours:
         clock = self._clock
         self.look()
         was_held = clock.is_held
-        linked = sorted(self._node.linked(), key=lambda contact: contact.id)
-        await asyncio.gather(*map(self._ask, linked[:ASKED_MAX]))
+        me, linked = self._node.contact.id, self._node.linked()
+        nearest = sorted(linked, key=lambda contact: distance(contact.id, me))  # or all would ask the same ones
+        await asyncio.gather(*map(self._ask, nearest[:ASKED_MAX]))
         wall_ms, now_ms = clock.wall_ms(), clock.up_ms()
         clock.heed(self._agreement.offset_ms(wall_ms - now_ms, now_ms))
         self._say(clock.apart_ms() or 0)
