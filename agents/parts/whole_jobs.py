@@ -17,6 +17,8 @@ from agents.requests import Describe
 from overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
+#: How often parts that wait for nobody are asked to leap where others do, and the pause between.
+LEAPS, LEAP_AGAIN_S = 4, 0.25
 #: What a part is told to have of its own when a job is described.
 _OWN = (
     *("part", "master", "version", "through_ms", "oldest_ms", "expired_ms"),
@@ -87,20 +89,28 @@ class WholeJobs:
         """
         key, app = f"{creator}/{name}", app_id(name, creator)
         described, _ = await self.describe(creator, name)
-        questions = [
-            self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part)), ASK_MS)
-            for part in range(trees_of(described))
-        ]
-        answers = await asyncio.gather(*questions, return_exceptions=True)
         leapt: list[Json] = []
         nobody: JobConflictError | None = None
-        for answer in answers:
-            if isinstance(answer, JobConflictError):
-                nobody = nobody or answer  # that of the first part, whose name people know
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                leapt.append(answer[0])
+        parts = list(range(trees_of(described)))
+        for again in range(LEAPS):
+            if again:
+                # Those may just not have come to the interval in which others have leapt.
+                await asyncio.sleep(LEAP_AGAIN_S)
+            questions = [
+                self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part)), ASK_MS) for part in parts
+            ]
+            waiting: list[int] = []
+            for part, answer in zip(parts, await asyncio.gather(*questions, return_exceptions=True), strict=True):
+                if isinstance(answer, JobConflictError):
+                    nobody = nobody or answer  # that of the first part, whose name people know
+                    waiting.append(part)
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    leapt.append(answer[0])
+            parts = waiting
+            if not leapt or not parts:
+                break
         if nobody is not None and not leapt:
             raise nobody
         agents = sorted({agent for each in leapt for agent in each["agents"]})

@@ -69,3 +69,22 @@ async def test_a_job_leaps_where_any_of_its_parts_waits(silent: dict[int, list[s
         return
     agents = sorted({agent for names in silent.values() for agent in names})
     assert await leap == {"through_ms": 1_000 * max(silent), "agents": agents}
+
+
+async def test_a_part_that_comes_later_to_where_others_have_leapt_leaps_there_too() -> None:
+    asked: list[str] = []
+
+    async def ask(key: str, request: object, timeout_ms: int) -> tuple[Any, list[str]]:
+        if isinstance(request, Describe):
+            return {"trees": 2}, []
+        asked.append(key)
+        if key == "shop/words#1" and asked.count(key) < 3:
+            raise JobConflictError("nobody keeps it waiting")
+        return {"through_ms": 1_000, "agents": ["a"]}, []
+
+    async def rows() -> list[Json]:
+        pytest.fail("nobody is asked for a list")
+
+    leap = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows).leap("shop", "words")
+    assert await leap == {"through_ms": 1_000, "agents": ["a"]}
+    assert asked == ["shop/words"] + 3 * ["shop/words#1"]
