@@ -42,8 +42,8 @@ WRITE_S = 0.5
 AT_A_TIME, PUBLISH_S = 4, 300.0
 #: After the last publication, before anything is measured; after the last line, before every job is asked.
 SETTLE_S, CLOSE_S = 60.0, 45.0
-#: Promised: the slowest job's p99 in medians of all; kB of a job at an agent that has a part in it; jobs that all but
-#: one agent in 200 are master of at most, over what each would be if they were spread evenly.
+#: Promised: the slowest job's p99 in medians of all; kB of a job at an agent that works on it; jobs that all but one
+#: agent in 200 are master of at most, over what each would be if they were spread evenly.
 STARVED, JOB_KB, ROOTS = 3.0, 50.0, (2.0, 3)
 #: Windows that each job is asked for, and labels that claim that nothing is missing.
 WINDOWS, COMPLETE = 3, ("final", "revised")
@@ -219,15 +219,15 @@ async def check(
 
 
 class Costs(NamedTuple):
-    """What jobs cost agents: each one's share of a core, kB a job that it has a part in, jobs that it is the master of.
+    """What jobs cost agents: each one's share of a core, kB a job that it works on, jobs that it is the master of.
 
-    It has a part in the jobs that it works on, and in those of which it keeps a copy of the master. `worked_kb` is what
-    it has for a job that it works on, if what copies of others' masters take is counted there, too.
+    What copies of others' masters take is counted there, too; `part_kb` is by all jobs that it works on, or of whose
+    master it keeps a copy.
     """
 
     shares: list[float]
     kb: list[float]
-    worked_kb: list[float]
+    part_kb: list[float]
     masters: list[int]
 
 
@@ -236,7 +236,7 @@ def copies_at(agents: Sequence[AgentProcess]) -> list[int]:
     return [int(agent.metric("elf_job_copies")) for agent in agents]
 
 
-def per_job(
+def parts_of(
     agents: Sequence[AgentProcess], args: argparse.Namespace, jobs: Sequence[Job], copies: Sequence[int]
 ) -> list[tuple[float, int]]:
     """Return for each agent in how many jobs it has a part, and how many it works on."""
@@ -258,7 +258,7 @@ async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse
         await publish(clients, first)
         await asyncio.sleep(SETTLE_S)
         _, before_mb = usage(agents)
-        before = per_job(agents, args, first, copies_at(agents))
+        before = parts_of(agents, args, first, copies_at(agents))
         begin_s = time.monotonic()
         took_s, again = await publish(clients, rest)
         seconds, median_s, most_s = time.monotonic() - begin_s, statistics.median(took_s), max(took_s)
@@ -281,12 +281,12 @@ async def measure(agents: Sequence[AgentProcess], writer: Writer, args: argparse
         grown = [1_000 * (now - then) for now, then in zip(own_mb, before_mb, strict=True)]
         parts = [
             (now[0] - then[0], now[1] - then[1])
-            for now, then in zip(per_job(agents, args, jobs, copies), before, strict=True)
+            for now, then in zip(parts_of(agents, args, jobs, copies), before, strict=True)
         ]
         costs = Costs(
             [each / (time.monotonic() - begin_s) for each in spent],
-            [kb / max(1.0, has) for kb, (has, _) in zip(grown, parts, strict=True)],
             [kb / max(1, worked) for kb, (_, worked) in zip(grown, parts, strict=True)],
+            [kb / max(1.0, has) for kb, (has, _) in zip(grown, parts, strict=True)],
             sorted([*roots.values(), *[0] * (len(agents) - len(roots))]),
         )
         kept = [tell_costs(costs, len(jobs)), tell(delays)]
@@ -311,8 +311,9 @@ def tell_costs(costs: Costs, jobs: int) -> bool:
     share, kb, masters = statistics.mean(costs.shares), statistics.mean(costs.kb), costs.masters
     print(f"an agent: {share:.3f} of a core (most {max(costs.shares):.3f}), all agents {sum(costs.shares):.2f} cores")
     print(
-        f"it has {kb:.0f} kB for a job that it works on or keeps a copy of the master of (most {max(costs.kb):.0f}); "
-        f"{statistics.mean(costs.worked_kb):.0f} for one that it works on if copies of others are counted there"
+        f"it has {kb:.0f} kB for a job that it works on (most {max(costs.kb):.0f}), "
+        "copies of others' masters included, "
+        f"and {statistics.mean(costs.part_kb):.0f} for one that it works on or keeps a copy of the master of"
     )
     median, far = statistics.median(masters), masters[min(int(0.995 * len(masters)), len(masters) - 1)]
     print(f"it is the master of {masters[0]} to {masters[-1]} jobs, median {median:g}, p99.5 {far}")
