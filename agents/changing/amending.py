@@ -23,7 +23,8 @@ def leap(masters: Masters, request: Leap) -> Json:
     """
     app = request.app
     job, master = masters.job(app), masters.master(app)
-    through, names = masters.leap(app)
+    most = None if request.until_ms is None else master.versions.number(request.until_ms - 1)
+    through, names = masters.leap(app, most)
     if not names:
         raise JobConflictError(f"nobody keeps job {job.definition.key} waiting: there is nothing to leap over")
     return {"through_ms": master.versions.end_ms(through), "agents": sorted(map(masters.name_of, names))}

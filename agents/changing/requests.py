@@ -26,6 +26,8 @@ class Leap(msgspec.Struct, frozen=True, tag_field="ask", tag="leap"):
     """
 
     app: AppId
+    #: In no interval that ends later; None: whichever is waited for now.
+    until_ms: Number | None = None
 
 
 class Leapt(msgspec.Struct, frozen=True, tag_field="say", tag="leap"):

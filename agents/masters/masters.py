@@ -281,10 +281,10 @@ class Masters:
                 raise OvertakenError(str(error)) from None
         return msgspec.structs.replace(entry, retain_above=None)
 
-    def leap(self, app: bytes) -> tuple[int, tuple[str, ...]]:
-        """Let a job's tree wait no longer for who is silent; returns the interval, and whom."""
+    def leap(self, app: bytes, through: int | None = None) -> tuple[int, tuple[str, ...]]:
+        """Let a job's tree wait no longer for who is silent, up to an interval; returns which it is, and whom."""
         tree = self.job(app).tree
-        through, silent = self._node.leap(tree)
+        through, silent = self._node.leap(tree, through)
         if silent:
             self._node.multicast(tree, Leapt(through).encode())
         return through, silent

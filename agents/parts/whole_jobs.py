@@ -91,13 +91,15 @@ class WholeJobs:
         described, _ = await self.describe(creator, name)
         leapt: list[Json] = []
         nobody: JobConflictError | None = None
-        parts = list(range(trees_of(described)))
+        parts, until_ms = list(range(trees_of(described))), None
         for again in range(LEAPS):
             if again:
                 # Those may just not have come to the interval in which others have leapt.
                 await asyncio.sleep(LEAP_AGAIN_S)
+                until_ms = max(each["through_ms"] for each in leapt)
             questions = [
-                self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part)), ASK_MS) for part in parts
+                self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part), until_ms), ASK_MS)
+                for part in parts
             ]
             waiting: list[int] = []
             for part, answer in zip(parts, await asyncio.gather(*questions, return_exceptions=True), strict=True):

@@ -77,6 +77,7 @@ async def test_a_part_that_comes_later_to_where_others_have_leapt_leaps_there_to
     async def ask(key: str, request: object, timeout_ms: int) -> tuple[Any, list[str]]:
         if isinstance(request, Describe):
             return {"trees": 2}, []
+        assert isinstance(request, Leap) and request.until_ms == (1_000 if key in asked else None)
         asked.append(key)
         if key == "shop/words#1" and asked.count(key) < 3:
             raise JobConflictError("nobody keeps it waiting")
