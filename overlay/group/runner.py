@@ -169,31 +169,32 @@ class GroupRunner:
     def _put(self, step: Input) -> None:
         self._inputs.append(step)
         if self._task is None and not self._busy and not self._stopping:
-            self._work_off()
+            effects = self._work_off()
+            if effects:
+                self._task = asyncio.get_running_loop().create_task(self._run(effects))
 
-    def _work_off(self) -> None:
-        """Work off inputs at once, most of which want nothing but a message; from what has to be durable on, later."""
+    def _work_off(self) -> Sequence[GroupEffect]:
+        """Work off inputs, most of which want nothing but a message; return what has to be durable before the next."""
         self._busy = True
         try:
             effects: Sequence[GroupEffect] = ()
             while self._inputs and not effects:
                 effects = self._begin(self._inputs.pop(0))
+            return effects
         finally:
             self._busy = False
-        if effects:
-            self._task = asyncio.get_running_loop().create_task(self._run(effects))
 
     async def _run(self, effects: Sequence[GroupEffect]) -> None:
         try:
-            while effects or self._inputs:
+            while effects:
                 try:
-                    effects = await self._execute(effects) if effects else self._begin(self._inputs.pop(0))
+                    await self._execute(effects)
                 except ENDINGS:
                     raise
                 except BaseException:
-                    effects = ()
                     log.exception("a root group failed on an input")
                 self._wake(self.machine.deadline_ms)
+                effects = self._work_off()
         finally:
             self._task = None
 
@@ -221,8 +222,7 @@ class GroupRunner:
                     self._give_up()
                 self._handler.on_group_lead(self.machine.app, leads)
 
-    async def _execute(self, effects: Sequence[GroupEffect]) -> Sequence[GroupEffect]:
-        """Carry out effects; nothing is left of them then."""
+    async def _execute(self, effects: Sequence[GroupEffect]) -> None:
         machine, app = self.machine, self.machine.app
         known, applying = _known_before(effects), None
         try:
@@ -244,7 +244,6 @@ class GroupRunner:
                 if self._stopping and not self._working:
                     applying.cancel()
                 await asyncio.wait([applying])
-        return ()
 
     async def _apply_all(self, effect: Apply) -> None:
         for entry in effect.entries:
