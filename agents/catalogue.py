@@ -44,7 +44,7 @@ class Catalogue:
         self._unusable: dict[bytes, tuple[JobRecord, str]] = {}
         #: Trees of publications that others have followed, oldest first.
         self._over: dict[bytes, None] = {}
-        #: Rises with each record of a job: who looks at all jobs need not where it has not.
+        #: Rises with each record of a job that comes: who looks at all jobs need not where it has not.
         self.revision = 0
 
     def learn_record(self, record: Record) -> JobRecord | None:
@@ -68,6 +68,7 @@ class Catalogue:
         Raises:
             JobError: it cannot run here, say for want of a function; `unusable` remembers it.
         """
+        self.revision += 1  # also where it changes nothing here: whoever tells us has changed what he has of the job
         check_definition(job.definition)
         app = job.definition.app_id
         known = self._jobs.get(app)
@@ -90,7 +91,6 @@ class Catalogue:
                 del self._over[next(iter(self._over))]
             del self._versions[known.tree], self._trees[known.tree]
         self._jobs[app], self._trees[job.tree], self._versions[job.tree] = job, app, compiled
-        self.revision += 1
 
     def _forget_unusable(self, app: bytes, stamp_ms: int) -> None:
         """Drop what was remembered of a job that did not run here, now that there is as new a record of it."""

@@ -66,7 +66,7 @@ class Applications:
         #: Why one cannot run here that should.
         self._lacking: dict[_Place, str] = {}
         self._over = False
-        #: What was known of jobs at the last look, if nothing ran then.
+        #: What was known of jobs at the last look; while nothing runs, nothing is to be done until that changes.
         self._as_of: tuple[int, frozenset[bytes]] | None = None
 
     async def run(self) -> None:

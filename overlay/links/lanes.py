@@ -32,8 +32,8 @@ def is_bulk(message: Message) -> bool:
 
 
 def is_patient(message: Message) -> bool:
-    """Tell whether a message may wait for others to the same peer: a verdict, with nobody missing, only lets go."""
-    return isinstance(message, Settle) and not message.missing
+    """Tell whether a message may wait for others to the same peer: a verdict that names nobody only lets go."""
+    return isinstance(message, Settle) and not message.missing and not message.retired
 
 
 class Outbox:
