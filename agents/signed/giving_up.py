@@ -78,8 +78,7 @@ class GivingUp:
     async def stop(self, failed: Failed) -> None:
         """Ask the master of a job until it is stopped, has ended, or has other functions."""
         pause_s = RETRY_S
-        while (job := self._concerned(failed)) is not None:
-            await self._ask_to_stop(job, failed)
+        while (job := self._concerned(failed)) is not None and not await self._is_stopped(job, failed):
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
@@ -90,7 +89,8 @@ class GivingUp:
             return None
         return job
 
-    async def _ask_to_stop(self, job: JobRecord, failed: Failed) -> None:
+    async def _is_stopped(self, job: JobRecord, failed: Failed) -> bool:
+        """Ask a job's master to stop it; tell whether that is decided: if it goes on later, somebody has resumed it."""
         definition = job.definition
         # Of all the agents that ask for the same, the first one makes a version.
         token = hashlib.sha256(f"{job.instance}/{definition.version}".encode()).hexdigest()
@@ -100,9 +100,11 @@ class GivingUp:
             try:
                 await self._ask(definition.key, stop, ASK_MS)
             except (JobConflictError, UnknownJobError):
-                return  # what has become of it we shall hear
+                return False  # what has become of it we shall hear
             except JobError:
                 # It cannot rest, as a job that answers for one side of a split cannot.
                 await self._ask(definition.key, Stop(definition.app_id), ASK_MS)
         except (ElfError, OverlayError) as error:
             log.info("job %s is to be stopped, and its master does not do so yet: %s", definition.key, error)
+            return False
+        return True

@@ -84,3 +84,20 @@ async def test_what_is_stopped_or_has_other_functions_is_left_alone() -> None:
     masters.catalogue.learn(stopped(RUNNING))
     await give_up(masters, "it loops")
     assert masters.asked == []
+
+
+async def test_a_job_that_somebody_resumes_at_once_is_not_stopped_again_for_what_was() -> None:
+    masters = Masters()
+
+    async def ask(key: str, request: JobRequest, timeout_ms: int) -> tuple[Any, list[str]]:
+        answer = await Masters.ask(masters, key, request, timeout_ms)
+        rests = masters.catalogue.running()[0]
+        resumed = Version(number=3, definition=replace(rests.definition, version=3), what="resume", since=6)
+        versions = (*rests.history, resumed)
+        masters.catalogue.learn(newer(rests, definition=resumed.definition, versions=versions))
+        return answer
+
+    async with asyncio.timeout(30):
+        failed = Failed("shop", "sections", DEFINITION.functions, "it loops")
+        await GivingUp(masters.catalogue, ask, lambda: "web1").stop(failed)
+    assert len(masters.asked) == 1 and not masters.catalogue.running()[0].rests
