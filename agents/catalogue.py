@@ -75,6 +75,8 @@ class Catalogue:
         if known is not None and known.stamp_ms > job.stamp_ms:
             return
         self._forget_unusable(app, job.stamp_ms)
+        if known == job:
+            return
         before = self._versions.get(job.tree)
         try:
             compiled = compile_versions(job.history, before, self._admits)

@@ -19,7 +19,7 @@ from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from agents.parts.requests import Adopt, Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
-from overlay.decoding import read_msgpack
+from overlay.decoding import read_msgpack, read_shared
 from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
@@ -38,7 +38,7 @@ def _tree_of(app: bytes, salt: int, instance: str) -> bytes:
     return candidate_key(app, salt)[:12] + hashlib.sha1(instance.encode()).digest()[:8]
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     """A published job as its source's tree spreads it and its master keeps it."""
 
     definition: Definition
@@ -115,8 +115,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, body: bytes) -> JobRecord:
-        """Read a body; raises msgspec.DecodeError on anything else."""
-        return read_msgpack(body, cls)
+        """Read a body, which an agent gets in many ways; raises msgspec.DecodeError on anything else."""
+        return read_shared(body, cls)
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ the same text with Spark and shares no code with this one. DESIGN section 4.
 
 from __future__ import annotations
 
+import hashlib
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -20,18 +21,17 @@ from agents.jobs.alike import filter_key, map_key
 from agents.jobs.combining import Combining, compile_joined
 from agents.jobs.definition import Definition
 from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
+from agents.jobs.grouping import schema_of
 from agents.jobs.growth import check_growth
+from agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
 from agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
-from agents.jobs.iterating import Iterating, compile_iterating
-from agents.jobs.operators import condition
+from agents.jobs.iterating import Iterating
 from agents.jobs.own import Admits, bound
 from agents.jobs.prefilter import literals_of
 from agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
-from agents.jobs.scopes import WINDOW_END, WINDOW_START, GroupScope, RowScope
+from agents.jobs.scopes import WINDOW_END, WINDOW_START, RowScope
 from agents.jobs.shapes import Shape, shape_of
-from agents.jobs.sorting import Order, sort_rows
+from agents.jobs.sorting import sort_rows
 from agents.jobs.types import ArrayType, SqlType
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import finish, nothing
@@ -83,14 +83,9 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     output: tuple[tuple[str, SqlType | ArrayType], ...]
     map_key: bytes
     filter_key: bytes | None
-    _where: pl.Expr | None
-    _inputs: tuple[pl.Expr, ...]
     _shape: Shape
-    _written: Mapping[str, str]
-    _having: pl.Expr | None
-    _results: tuple[pl.Expr, ...]
-    _order: tuple[Order, ...]
     _limit: int | None
+    _halves: Halves
     #: What the master makes of other jobs' results, for its own are none; None for a job over a source.
     joined: Combining | None = None
     #: How the master joins PAOs with the job's last result; None for a job that does not read that.
@@ -119,6 +114,25 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
             return 0
         return retain_ms_of(self.definition.options, self.window, self.iterating is not None) // self.interval_ms
 
+    @property
+    def _map(self) -> MapHalf:
+        """What is computed of events; made again if it was let go."""
+        made = self._halves.map
+        if made is None:
+            query, rows = parsed_again(self.definition, self.columns)
+            mapped, _, _, _ = understood(query, rows)
+            made = self._halves.map = map_half(mapped, self.numbering, rows)
+        return made
+
+    @property
+    def _result(self) -> ResultHalf:
+        """What is computed of PAOs; made again if it was let go."""
+        made = self._halves.result
+        if made is None:
+            _, shown, written, _ = understood(*parsed_again(self.definition, self.columns))
+            made = self._halves.result = result_half(shown, written)
+        return made
+
     def reduce(self, events: pl.DataFrame) -> pl.DataFrame:
         """Map side: filter and derive, then reduce to one PAO row per interval and key. O(rows).
 
@@ -130,13 +144,14 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def mapped(self, events: pl.DataFrame) -> pl.DataFrame:
         """Derive, and reduce to PAO rows, events that meet the filter: the second half of `reduce`."""
         # One after the other: handing expressions this cheap to Polars' threads costs more than they do.
-        return self._shape.create(events.select_seq(self._inputs))
+        return self._shape.create(events.select_seq(self._map.inputs))
 
     def wanted(self, events: pl.DataFrame, columns: Collection[str] = ()) -> pl.DataFrame:
         """Keep the events that meet the filter, of their columns those that are read, and `columns`."""
-        if self._where is None:
+        where = self._map.where
+        if where is None:
             return events
-        mask = events.select_seq(self._where).to_series()
+        mask = events.select_seq(where).to_series()
         if mask.len() != events.height:  # a constant condition
             return events if mask.item() else events.clear()
         read = (events[name] for name in dict.fromkeys((TIME_COLUMN, *self.columns, *columns)))
@@ -174,30 +189,32 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
             pl.lit(bound, dtype=pl.Int64).cast(pl.Datetime("ms")).cast(pl.Datetime("us")).alias(name)
             for name, bound in zip((WINDOW_START, WINDOW_END), bounds, strict=True)
         ]
+        made = self._result
         try:
             finished = finish(paos, self.grouped)
         except (AggregateOverflow, AggregateLimit) as error:
-            raise JobError(str(error).replace(repr(error.column), repr(self._written[error.column]))) from None
+            raise JobError(str(error).replace(repr(error.column), repr(made.written[error.column]))) from None
         except UserPaoError as error:
             raise JobError(str(error)) from None
         frame = finished.lazy().with_columns(*span)
-        if self._having is not None:
-            frame = frame.filter(self._having)
+        if made.having is not None:
+            frame = frame.filter(made.having)
         names, sorts = self._names
         frame = frame.with_columns(
-            *(expr.alias(name) for expr, name in zip(self._results, names, strict=True)),
-            *(order.expr.alias(name) for order, name in zip(self._order, sorts, strict=True)),
+            *(expr.alias(name) for expr, name in zip(made.results, names, strict=True)),
+            *(order.expr.alias(name) for order, name in zip(made.order, sorts, strict=True)),
         )
         return self._sorted(frame.select(*names, *sorts), limit).collect()
 
     @property
     def _names(self) -> tuple[list[str], list[str]]:
         """The columns of a result, and those that it is ordered by."""
-        return [f"o{index}" for index in range(len(self.output))], [f"s{index}" for index in range(len(self._order))]
+        sorts = range(len(self._result.order))
+        return [f"o{index}" for index in range(len(self.output))], [f"s{index}" for index in sorts]
 
     def _sorted(self, frame: pl.LazyFrame, limit: int | None) -> pl.LazyFrame:
         names, sorts = self._names
-        frame = sort_rows(frame, self._order, sorts, names)
+        frame = sort_rows(frame, self._result.order, sorts, names)
         limits = [most for most in (self._limit, limit) if most is not None]
         return frame.head(min(limits)) if limits else frame
 
@@ -208,7 +225,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
         return pl.DataFrame([ranked[name].alias(out) for name, (out, _) in zip(names, self.output, strict=True)])
 
 
-#: Definition, as bytes, with the types of its source -> its plan, for as long as somebody has it.
+#: Digest of a definition and the types of its source -> its plan, for as long as somebody has it.
 _plans: weakref.WeakValueDictionary[bytes, Plan] = weakref.WeakValueDictionary()
 
 
@@ -226,7 +243,8 @@ def compile_job(definition: Definition, columns: Mapping[str, SqlType], admits: 
     if definition.functions:
         return _compile_anew(definition, columns, admits)
     # An agent knows a job as a worker of it, as a member of its root group and in its catalogue: one plan serves all.
-    key = msgspec.msgpack.encode((definition, {name: kind.ddl for name, kind in columns.items()}))
+    text = msgspec.msgpack.encode((definition, {name: kind.ddl for name, kind in columns.items()}))
+    key = hashlib.blake2b(text, digest_size=16).digest()
     plan = _plans.get(key)
     if plan is None:
         plan = _plans[key] = _compile_anew(definition, columns, admits)
@@ -242,6 +260,7 @@ def _compile_anew(definition: Definition, columns: Mapping[str, SqlType], admits
         if definition.joined is not None:
             plan = _joining(plan, compile_joined(definition.joined))
         _try_out(plan)
+        _let_go(plan)
     except RecursionError:
         raise JobSpecError("the query is nested too deeply", line=1, column=1) from None
     except PolarsError as error:
@@ -250,7 +269,7 @@ def _compile_anew(definition: Definition, columns: Mapping[str, SqlType], admits
 
 
 def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
-    mapped, shown, written, iterating = _understood(query, rows)
+    mapped, shown, written, iterating = understood(query, rows)
     options = definition.options
     if options.trees > 1 and not mapped.keys:
         hint = "leave trees out, or group by a column"
@@ -259,9 +278,6 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         raise refused(query.select, "a job aggregates: it needs GROUP BY or an aggregate", "count(*)")
     check_beside(definition, query)
     numbering = Numbering(interval_ms_of(definition, query.window), definition.shift)
-    inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
-    inputs += [input_of(key) for key in mapped.keys]
-    inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
     reading = frozenset(name for name, made in mapped.aggregates if made.input is not None)
     shape = shape_of(schema_of(query, mapped.keys, mapped.aggregates), reading)
     return Plan(
@@ -275,43 +291,16 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
         map_key=map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions),
         filter_key=filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions),
-        _where=condition(compile_expression(mapped.where, rows)) if mapped.where is not None else None,
-        _inputs=tuple(inputs),
         _shape=shape,
-        _written=written,
-        _having=shown.having,
-        _results=tuple(expr for expr, _ in shown.results),
-        _order=shown.order,
         _limit=query.limit,
+        _halves=Halves(map_half(mapped, numbering, rows), result_half(shown, written)),
         iterating=iterating,
     )
 
 
-def interval_of(at_ms: pl.Expr, numbering: Numbering) -> pl.Expr:
-    """Return the number of the interval that event times lie in, whole numbers of ms."""
-    number = at_ms // numbering.length_ms
-    return number + numbering.shift if numbering.shift else number
-
-
-def _understood(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[str, str], Iterating | None]:
-    """Return what is done with events, what a result is made of, how the query writes its aggregates, and iterates."""
-    if query.last is not None:
-        return compile_iterating(query, rows)
-    if query.where is not None:
-        # First, for of several mistakes the first in the text is told.
-        condition(compile_expression(query.where, rows))
-    keys = keys_of(query, rows)
-    groups = GroupScope(query, rows, keys)
-    shown = compile_shown(query, groups)
-    return MapSide(query.where, keys, tuple(groups.aggregates.values()), groups.calls), shown, groups.written, None
-
-
 def syntax_of(plan: Plan) -> Syntax:
     """Return the syntax tree of a plan; few ask for it, and it takes as much memory as all the rest of a plan."""
-    definition = plan.definition
-    query = parse_query(definition.query)
-    rows = RowScope(query, plan.columns, bound(definition.creator, definition.name, definition.functions, None))
-    mapped, _, _, _ = _understood(query, rows)
+    mapped, _, _, _ = understood(*parsed_again(plan.definition, plan.columns))
     return Syntax(mapped.where, mapped.groups, mapped.calls)
 
 
@@ -324,7 +313,14 @@ def _read_by(node: exp.Expr | None, rows: RowScope) -> Mapping[str, SqlType]:
 def _joining(clock: Plan, joined: Combining) -> Plan:
     """Return the plan of a job over other jobs: no rows of its own, of the types of those that it makes of theirs."""
     nothing = tuple(pl.lit(None, dtype=kind.dtype) for _, kind in joined.output)
-    return msgspec.structs.replace(clock, output=joined.output, _results=nothing, joined=joined)
+    halves = Halves(clock._map, clock._result._replace(results=nothing))
+    return msgspec.structs.replace(clock, output=joined.output, _halves=halves, joined=joined)
+
+
+def _let_go(plan: Plan) -> None:
+    """Let go of what is computed until somebody needs it, if the query is all that it is made of."""
+    if not plan.definition.functions and plan.joined is None and plan.iterating is None:
+        plan._halves.map = plan._halves.result = None
 
 
 def _try_out(plan: Plan) -> None:

@@ -23,8 +23,9 @@ from msgspec.structs import replace
 from agents.errors import JobSpecError
 from agents.jobs.definition import Definition, check_definition
 from agents.jobs.durations import duration, rough_duration
+from agents.jobs.halves import interval_of
 from agents.jobs.own import Admits
-from agents.jobs.plan import Plan, compile_job, interval_of
+from agents.jobs.plan import Plan, compile_job
 from overlay.contract import NEVER
 
 #: What made a version; the first one was published.

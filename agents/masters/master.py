@@ -38,7 +38,7 @@ from agents.masters.filling import TOTAL, Filling
 from agents.masters.news import News
 from agents.masters.owing import settled
 from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
-from agents.masters.state import MasterState
+from agents.masters.state import MasterState, restored, with_enlisted
 from agents.masters.uptake import begun, taking_part
 from agents.paos import Paos, extent
 from agents.payload import Notes, pack
@@ -78,7 +78,7 @@ class Master:
     """
 
     def __init__(self, job: Plan | Versions, store: Panes, state: bytes | None) -> None:
-        self.state = msgspec.msgpack.decode(state, type=MasterState) if state else MasterState()
+        self.state = restored(state)
         self.versions = Versions.of(job).beginning(self.state.begins)
         self.app = self.versions.newest.plan.definition.app_id
         self._history = History(self.versions, store, self.state.rollup.committed)
@@ -245,8 +245,8 @@ class Master:
     def enlist(self, agent: str, entry: Enlisted, lost: Sequence[str], place: Place) -> None:
         """Remember durably that an agent begins, and which ones it takes the place of."""
         with self._lock:
-            known = {old: replace(was, lost=was.lost or old in lost) for old, was in self.state.enlisted.items()}
-            self._history.finish(self._keeping(replace(self.state, applied=place, enlisted={**known, agent: entry})))
+            state = with_enlisted(self.state, agent, entry, lost)
+            self._history.finish(self._keeping(replace(state, applied=place)))
 
     def retire(self, agent: str, last: int, place: Place) -> None:
         """Remember durably that an agent leaves the roster with the first commit after interval `last`."""

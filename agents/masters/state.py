@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from agents.masters.results import Label
 from agents.masters.uptake import Since
 from agents.runs import RunsAfter, RunsFrom
 from overlay.contract import NEVER, RollupState
+from overlay.decoding import shared
 from overlay.group.messages import Place, Seat
 
 
@@ -74,3 +75,18 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...] = ()
     #: The job is stopped, and nothing of it is needed any more.
     ended: bool = False
+
+
+def restored(state: bytes | None) -> MasterState:
+    """Return the state that a store had, None: that of a new job."""
+    if not state:
+        return MasterState()
+    known = msgspec.msgpack.decode(state, type=MasterState)
+    enlisted = {shared(agent): shared(entry) for agent, entry in known.enlisted.items()}
+    return replace(known, enlisted=enlisted, seats=tuple(map(shared, known.seats)))
+
+
+def with_enlisted(state: MasterState, agent: str, entry: Enlisted, lost: Collection[str]) -> MasterState:
+    """Return the state with one more agent that works on the job, and those that are `lost` as such."""
+    known = {old: replace(was, lost=True) if old in lost else was for old, was in state.enlisted.items()}
+    return replace(state, enlisted={**known, shared(agent): shared(entry)})

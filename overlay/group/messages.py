@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.decoding import read_msgpack
+from overlay.decoding import read_msgpack, shared
 from overlay.fields import Address, AgentId, AppId, Serial, WireMessage, check_address
 from overlay.ids import Contact, parse_address
 
@@ -78,7 +78,7 @@ def encode_seats(seats: Sequence[Seat]) -> bytes:
 def decode_seats(body: bytes) -> tuple[Seat, ...]:
     """Read the body of a `SEATS` entry; raises ValueError on anything else."""
     try:
-        return read_msgpack(body, Seats)
+        return tuple(map(shared, read_msgpack(body, Seats)))
     except msgspec.DecodeError as error:
         raise ValueError(f"no list of members: {error}") from None
 

@@ -1,0 +1,89 @@
+"""The two halves of what a plan computes: of events, on every agent that has some; of PAOs, where results are made.
+
+Pure. Both are made of the query's text, so a plan lets go of them until it is used: an agent has many plans, most of
+them for few events or for copies of masters that others lead, and expressions are most of what a plan takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import polars as pl
+
+from agents.jobs.definition import Definition
+from agents.jobs.expressions import compile_expression
+from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of
+from agents.jobs.intervals import Numbering
+from agents.jobs.iterating import Iterating, compile_iterating
+from agents.jobs.operators import condition
+from agents.jobs.own import bound
+from agents.jobs.query import TIME_COLUMN, Query, parse_query
+from agents.jobs.scopes import GroupScope, RowScope
+from agents.jobs.sorting import Order
+from agents.jobs.types import SqlType
+from cbt.schema import INTERVAL
+
+
+class MapHalf(NamedTuple):
+    """What is computed of events: the filter, and what PAOs are made of."""
+
+    where: pl.Expr | None
+    inputs: tuple[pl.Expr, ...]
+
+
+class ResultHalf(NamedTuple):
+    """What is computed of PAOs; `written` says how the query writes its aggregates."""
+
+    having: pl.Expr | None
+    results: tuple[pl.Expr, ...]
+    order: tuple[Order, ...]
+    written: Mapping[str, str]
+
+
+class Halves(msgspec.Struct, eq=False):
+    """What somebody has used of a plan."""
+
+    map: MapHalf | None
+    result: ResultHalf | None
+
+
+def map_half(mapped: MapSide, numbering: Numbering, rows: RowScope) -> MapHalf:
+    """Return what is computed of events."""
+    inputs = [interval_of(pl.col(TIME_COLUMN).cast(pl.Datetime("ms")).cast(pl.Int64), numbering).alias(INTERVAL)]
+    inputs += [input_of(key) for key in mapped.keys]
+    inputs += [made.input.alias(name) for name, made in mapped.aggregates if made.input is not None]
+    where = condition(compile_expression(mapped.where, rows)) if mapped.where is not None else None
+    return MapHalf(where, tuple(inputs))
+
+
+def result_half(shown: Shown, written: Mapping[str, str]) -> ResultHalf:
+    """Return what is computed of PAOs."""
+    return ResultHalf(shown.having, tuple(expr for expr, _ in shown.results), shown.order, written)
+
+
+def interval_of(at_ms: pl.Expr, numbering: Numbering) -> pl.Expr:
+    """Return the number of the interval that event times lie in, whole numbers of ms."""
+    number = at_ms // numbering.length_ms
+    return number + numbering.shift if numbering.shift else number
+
+
+def understood(query: Query, rows: RowScope) -> tuple[MapSide, Shown, Mapping[str, str], Iterating | None]:
+    """Return what is done with events, what a result is made of, how the query writes its aggregates, and iterates."""
+    if query.last is not None:
+        return compile_iterating(query, rows)
+    if query.where is not None:
+        # First, for of several mistakes the first in the text is told.
+        condition(compile_expression(query.where, rows))
+    keys = keys_of(query, rows)
+    groups = GroupScope(query, rows, keys)
+    shown = compile_shown(query, groups)
+    return MapSide(query.where, keys, tuple(groups.aggregates.values()), groups.calls), shown, groups.written, None
+
+
+def parsed_again(definition: Definition, columns: Mapping[str, SqlType]) -> tuple[Query, RowScope]:
+    """Return the query of a job that was checked before, and its names; `columns`: at least those that it reads."""
+    own = bound(definition.creator, definition.name, definition.functions, None)
+    query = parse_query(definition.query)
+    return query, RowScope(query, columns, own)
