@@ -22,6 +22,7 @@ from agents.applications.applications import Applications
 from agents.archive.keeper import Keeper
 from agents.archive.mirror import Mirror
 from agents.asking import Asking
+from agents.at_rest import give_back_at_rest
 from agents.attachments import RETRY_S_MAX, Attachments
 from agents.catalogue import Catalogue, member_record
 from agents.changing.requests import Leapt
@@ -202,6 +203,7 @@ class Agent:
         self._spawn(self.applications.run())
         self._spawn(self.functions.run())
         self._spawn(self._giving_up.run())
+        self._spawn(give_back_at_rest(lambda: sum(each.pump.counters.read for each in self.intakes.values())))
         self._spawn(Replaced(self.masters, self.catalogue, self.asking.ask, self.now_ms).run())
 
     async def stop(self) -> None:

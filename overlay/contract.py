@@ -27,7 +27,7 @@ CONTROL_ENTRIES_MAX = 1_024
 CONTROL_LOG_BYTES_MAX = 4 << 20
 
 
-class Record(msgspec.Struct, frozen=True, array_like=True):
+class Record(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     """One control record of an application, flooded over its tree; the highest (version, digest of body) wins."""
 
     key: str

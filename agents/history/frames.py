@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -25,13 +24,13 @@ class _Latest(Generic[_Kept]):
 
     def __init__(self, bytes_of: Callable[[_Kept], int]) -> None:
         self._bytes_of = bytes_of
-        self._kept: OrderedDict[Place, _Kept] = OrderedDict()
+        self._kept: dict[Place, _Kept] = {}
         self._bytes = 0
 
     def get(self, place: Place) -> _Kept | None:
-        found = self._kept.get(place)
+        found = self._kept.pop(place, None)
         if found is not None:
-            self._kept.move_to_end(place)
+            self._kept[place] = found  # the newest are last
         return found
 
     def keep(self, place: Place, what: _Kept, bytes_max: int) -> None:

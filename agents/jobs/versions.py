@@ -150,7 +150,6 @@ class Versions:
         self._since_ms = [
             NEVER if version.since == NEVER else plan.numbering.start_ms(version.since) for version, plan in self.all
         ]
-        self._plans = {each.version.states: each.plan for each in reversed(self.all)}
 
     @classmethod
     def of(cls, job: Plan | Versions) -> Versions:
@@ -272,7 +271,7 @@ class Versions:
 
     def plan_of(self, states: int) -> Plan | None:
         """Return a plan whose PAOs are of a kind."""
-        return self._plans.get(states)
+        return next((each.plan for each in self.all if each.version.states == states), None)
 
     def counts(self, states: int, interval: int) -> bool:
         """Tell whether PAOs of a kind are what an interval is counted by."""

@@ -8,7 +8,10 @@ announcement goes before a job's definition (DESIGN section 4).
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterable
+
+import msgspec
 
 from overlay.contract import Record
 from overlay.messages import RECORD_BYTES_MAX, RecordMark
@@ -16,6 +19,8 @@ from overlay.messages import RECORD_BYTES_MAX, RecordMark
 #: Most records of one application, and most bytes in their bodies: about 8,000 job definitions of 8 KiB.
 RECORDS_MAX = 8_192
 BODIES_BYTES_MAX = 64 << 20
+#: Bodies from which on it is worth while to have equal ones once.
+SHARED_BYTES_MIN = 256
 #: A summary is the sum of one hash a record, modulo this: changed in O(1), equal for equal maps in any order.
 _MODULUS = 1 << 128
 
@@ -52,7 +57,7 @@ class RecordMap:
             return False
         if held is not None:
             self._remove(record.key)
-        self._records[record.key] = (rank, record)
+        self._records[record.key] = (rank, _with_shared_body(record, rank[1]))
         self._bodies_bytes += len(record.body)
         self._sum = (self._sum + _hash(record.key, rank)) % _MODULUS
         while len(self._records) > RECORDS_MAX or self._bodies_bytes > BODIES_BYTES_MAX:
@@ -86,6 +91,18 @@ class RecordMap:
         rank, record = self._records.pop(key)
         self._bodies_bytes -= len(record.body)
         self._sum = (self._sum - _hash(key, rank)) % _MODULUS
+
+
+def _with_shared_body(record: Record, digest: bytes) -> Record:
+    """Return the record with the body that another one has already: a job's is told in several trees."""
+    if len(record.body) < SHARED_BYTES_MIN:
+        return record
+    same = _bodies.setdefault(digest, record)
+    return record if same is record else msgspec.structs.replace(record, body=same.body)
+
+
+#: Digest -> a record with such a body, for as long as somebody has it.
+_bodies: weakref.WeakValueDictionary[bytes, Record] = weakref.WeakValueDictionary()
 
 
 def _hash(key: str, rank: tuple[int, bytes]) -> int:

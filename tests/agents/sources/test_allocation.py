@@ -61,3 +61,22 @@ heap = next(line for line in open("/proc/self/maps") if "[heap]" in line).split(
 assert all(int(heap[0], 16) <= at < int(heap[1], 16) for at in found), "an arena of its own"
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_what_is_free_is_given_back_wherever_it_lies() -> None:
+    program = """
+from agents.sources.allocation import give_back, keep_freed_memory
+
+def own_kb():
+    lines = open("/proc/self/smaps_rollup").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
+
+keep_freed_memory()
+blocks = [bytes(5_000) for _ in range(10_000)]
+last = bytes(5_000)
+del blocks
+before = own_kb()
+if give_back():
+    assert own_kb() < before - 30_000, "50 MB are free, and nothing is left behind them"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
