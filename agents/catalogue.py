@@ -6,6 +6,7 @@ record in the same tree (DESIGN section 4). A stopped job stays as a record with
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
@@ -23,6 +24,8 @@ from overlay.decoding import read_msgpack
 OVER_MAX = 1_024
 #: Jobs remembered that cannot run here.
 UNUSABLE_MAX = 1_024
+#: Versions of jobs that are kept for whoever takes up what was just learnt.
+RECENT_MAX = 16
 _JOB, _MEMBER = "job/", "member/"
 
 
@@ -37,9 +40,11 @@ class Catalogue:
         self._admits = admits
         self._jobs: dict[bytes, JobRecord] = {}
         self._members: dict[str, Member] = {}
-        #: Tree -> versions and job, of the newest publication of each job.
-        self._versions: dict[bytes, Versions] = {}
+        #: Tree -> job, of the newest publication of each job.
         self._trees: dict[bytes, bytes] = {}
+        #: Tree -> its versions, of those that somebody has asked for; and those that were compiled last.
+        self._versions: dict[bytes, Versions] = {}
+        self._recent: deque[Versions] = deque(maxlen=RECENT_MAX)
         #: Jobs of which a newer record came that cannot run here: job -> that record and why.
         self._unusable: dict[bytes, tuple[JobRecord, str]] = {}
         #: Trees of publications that others have followed, oldest first.
@@ -77,22 +82,30 @@ class Catalogue:
         self._forget_unusable(app, job.stamp_ms)
         if known == job:
             return
-        before = self._versions.get(job.tree)
         try:
-            compiled = compile_versions(job.history, before, self._admits)
+            self._compile(job)
         except JobError as error:
-            if not job.stopped or before is None:
+            if not job.stopped or known is None or known.tree != job.tree:
                 if app not in self._unusable and len(self._unusable) < UNUSABLE_MAX:
                     self._unusable[app] = job, str(error)
                 raise
             # It ends, whether we could follow its last change or not.
-            compiled = before
         if known is not None and known.tree != job.tree:
             self._over[known.tree] = None
             while len(self._over) > OVER_MAX:
                 del self._over[next(iter(self._over))]
-            del self._versions[known.tree], self._trees[known.tree]
-        self._jobs[app], self._trees[job.tree], self._versions[job.tree] = job, app, compiled
+            self._versions.pop(known.tree, None)
+            del self._trees[known.tree]
+        self._jobs[app], self._trees[job.tree] = job, app
+
+    def _compile(self, job: JobRecord) -> Versions:
+        """Compile a job's versions, which are kept if somebody has asked for those before; else they soon go."""
+        before = self._versions.get(job.tree)
+        compiled = compile_versions(job.history, before, self._admits)
+        if before is not None:
+            self._versions[job.tree] = compiled
+        self._recent.append(compiled)
+        return compiled
 
     def _forget_unusable(self, app: bytes, stamp_ms: int) -> None:
         """Drop what was remembered of a job that did not run here, now that there is as new a record of it."""
@@ -124,15 +137,20 @@ class Catalogue:
 
         Raises:
             KeyError: it was not learnt, or a newer one was.
+            JobError: it cannot run here any more.
         """
-        try:
-            return self._versions[tree]
-        except KeyError:
-            raise KeyError("this agent has not heard of the job's publication, or of a later one already") from None
+        versions = self._versions.get(tree)
+        if versions is None:
+            job = self.job_of_tree(tree)
+            if job is None:
+                raise KeyError("this agent has not heard of the job's publication, or of a later one already")
+            # Most agents of a tree that have no events of it only pass it on, and nobody asks them for its versions.
+            versions = self._versions[tree] = self._compile(job)
+        return versions
 
     def plan(self, tree: bytes) -> Plan:
         """Return the plan of the newest of these versions; raises as `versions` does."""
-        return self._versions[tree].newest.plan
+        return self.versions(tree).newest.plan
 
     def jobs(self) -> Iterable[JobRecord]:
         """Return what is known of all jobs, stopped ones included."""
