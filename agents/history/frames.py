@@ -46,6 +46,14 @@ class _Latest(Generic[_Kept]):
             self._bytes -= self._bytes_of(what)
 
 
+def _frame_bytes(frame: pl.DataFrame) -> int:
+    return int(frame.estimated_size())
+
+
+def _placed_bytes(placed: Placed) -> int:
+    return placed.memory_bytes
+
+
 class Frames:
     """Reads frames by place, and keeps the latest ones.
 
@@ -57,8 +65,8 @@ class Frames:
 
     def __init__(self, schema_of: Callable[[Place], PaoSchema], store: Panes, app: bytes) -> None:
         self._schema_of, self._store, self._app = schema_of, store, app
-        self._frames = _Latest[pl.DataFrame](lambda frame: int(frame.estimated_size()))
-        self._placed = _Latest[Placed](lambda placed: placed.memory_bytes)
+        self._frames = _Latest[pl.DataFrame](_frame_bytes)
+        self._placed = _Latest[Placed](_placed_bytes)
 
     def read(self, place: Place) -> pl.DataFrame:
         """Return a frame.
@@ -92,6 +100,8 @@ class Frames:
 
     def keep(self, place: Place, frame: pl.DataFrame) -> None:
         """Take a frame as it is on disk now into memory, and let the ones unused for longest go."""
+        if not frame.height:
+            frame = self._schema_of(place).empty()  # shares what it has with all others of this schema
         self._frames.keep(place, frame, CACHE_BYTES)
 
     def forget(self, place: Place) -> None:

@@ -145,11 +145,11 @@ class Versions:
 
     def __init__(self, compiled: Sequence[Compiled]) -> None:
         self.all = tuple(compiled)
-        self._since = [each.version.since for each in self.all]
+        self._since = tuple(each.version.since for each in self.all)
         #: The event times at which they begin.
-        self._since_ms = [
+        self._since_ms = tuple(
             NEVER if version.since == NEVER else plan.numbering.start_ms(version.since) for version, plan in self.all
-        ]
+        )
 
     @classmethod
     def of(cls, job: Plan | Versions) -> Versions:

@@ -57,7 +57,7 @@ class GroupRunner:
         self._task: asyncio.Task[None] | None = None
         #: Who waits for the command at a place to be applied, and who waits for the machine to take it at all.
         self._waiting: dict[Place, asyncio.Future[None]] = {}
-        self._asking: set[asyncio.Future[None]] = set()
+        self._asking: list[asyncio.Future[None]] = []
         #: Parts of a command that is not whole yet, with the term they are of.
         self._parts: tuple[int, list[bytes]] = 0, []
         #: How often the runtime is at work for us, which nothing interrupts; whether we end with that; whether an input
@@ -107,12 +107,12 @@ class GroupRunner:
         await self._ask(begin, done)
 
     async def _ask(self, begin: Input, done: asyncio.Future[None]) -> None:
-        self._asking.add(done)
+        self._asking.append(done)
         self._put(begin)
         try:
             await done
         finally:
-            self._asking.discard(done)
+            self._asking.remove(done)
 
     async def change(self, seats: Sequence[Seat] | None) -> None:
         """Begin to change the members; None: go on alone, see `RootGroup.force`. Raises as the machine does."""

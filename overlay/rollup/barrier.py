@@ -33,11 +33,12 @@ class Barrier:
         #: Up to this interval we wait for nobody who is silent.
         self._leapt = NEVER
         #: Participants that outlasted our patience; they are waited for again once they speak.
-        self._given_up: set[bytes] = set()
+        self._given_up: frozenset[bytes] = frozenset()
 
     def add(self, edge: bytes, claim: Claim) -> list[Claim]:
         """File a claim; returns what must go up at once because its interval was forwarded already."""
-        self._given_up.discard(edge)
+        if edge in self._given_up:
+            self._given_up -= {edge}
         if claim.through <= self.forwarded_through:
             return self._pass(claim)
         early: list[Claim] = []
