@@ -83,7 +83,13 @@ def restored(state: bytes | None) -> MasterState:
         return MasterState()
     known = msgspec.msgpack.decode(state, type=MasterState)
     enlisted = {shared(agent): shared(entry) for agent, entry in known.enlisted.items()}
-    return replace(known, enlisted=enlisted, seats=tuple(map(shared, known.seats)))
+    rollup = with_shared_roster(known.rollup)
+    return replace(known, rollup=rollup, enlisted=enlisted, seats=tuple(map(shared, known.seats)))
+
+
+def with_shared_roster(state: RollupState) -> RollupState:
+    """Return an equal state: what most jobs say of an agent is the same, and is had once."""
+    return replace(state, roster={shared(agent): shared(entry) for agent, entry in state.roster.items()})
 
 
 def with_enlisted(state: MasterState, agent: str, entry: Enlisted, lost: Collection[str]) -> MasterState:
