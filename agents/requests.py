@@ -19,10 +19,11 @@ from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from agents.parts.requests import Adopt, Limit, LoadIntervals, Share, Watch
 from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
 from overlay.contract import NEVER, ControlState
-from overlay.decoding import read_msgpack, read_shared
+from overlay.decoding import read_msgpack
 from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
 from overlay.group.messages import Place
 from overlay.ids import Contact, parse_address
+from overlay.interning import read_interned
 from overlay.placement import SALTS, candidate_key
 
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
@@ -70,9 +71,8 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     @property
     def history(self) -> tuple[Version, ...]:
         """The versions that are remembered, ascending; at least one."""
-        if self.versions:
-            return self.versions
-        return (Version(number=self.definition.version, definition=self.definition, made_ms=self.published_ms),)
+        first = self.definition
+        return self.versions or (Version(number=first.version, definition=first, made_ms=self.published_ms),)
 
     @property
     def ends_ms(self) -> int | None:
@@ -116,7 +116,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, weakref=True):
     @classmethod
     def decode(cls, body: bytes) -> JobRecord:
         """Read a body, which an agent gets in many ways; raises msgspec.DecodeError on anything else."""
-        return read_shared(body, cls)
+        return read_interned(body, cls)
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,19 +7,12 @@ the decoder reports them as `UnicodeDecodeError` and `RecursionError`, which nob
 from __future__ import annotations
 
 import functools
-import hashlib
-import weakref
-from collections.abc import Hashable
 from types import UnionType
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 T = TypeVar("T")
-H = TypeVar("H", bound=Hashable)
-
-#: Values that are remembered to be `shared`.
-SHARED_MAX = 1_024
 
 
 @overload
@@ -41,30 +34,6 @@ def read_msgpack(data: bytes, kind: type[T] | UnionType) -> T | Any:
         return _decoder(hashable).decode(data)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from None
-
-
-def read_shared(data: bytes, kind: type[T]) -> T:
-    """Read one value as `read_msgpack`; equal bytes give one value, as long as somebody has it.
-
-    Args:
-        data: the bytes.
-        kind: a frozen type that can be referred to weakly.
-    """
-    key = kind, hashlib.blake2b(data, digest_size=16).digest()
-    value: T | None = _shared.get(key)
-    if value is None:
-        value = _shared[key] = read_msgpack(data, kind)
-    return value
-
-
-#: Type and digest of the bytes -> the value.
-_shared: weakref.WeakValueDictionary[tuple[type, bytes], Any] = weakref.WeakValueDictionary()
-
-
-@functools.lru_cache(maxsize=SHARED_MAX, typed=True)
-def shared(value: H) -> H:
-    """Return one of equal values, for those that come again and again: what many jobs say of few agents."""
-    return value
 
 
 @functools.cache

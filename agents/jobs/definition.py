@@ -23,8 +23,8 @@ from agents.jobs.places import APPLICATION, Places
 from agents.jobs.query import parse_query
 from agents.jobs.types import SqlType
 from agents.toml_text import TomlError, parse_toml
-from overlay.decoding import shared
 from overlay.ids import app_id, partition_id
+from overlay.interning import interned, interned_mapping, interned_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
@@ -139,9 +139,14 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def __post_init__(self) -> None:
         # The jobs of a source have most of it in common, and an agent knows many of them.
-        for field in ("creator", "source", "options"):
-            msgspec.structs.force_setattr(self, field, shared(getattr(self, field)))
-        msgspec.structs.force_setattr(self, "columns", _shared_columns(tuple(self.columns.items())))
+        alike = {
+            "creator": interned_text(self.creator),
+            "source": interned_text(self.source),
+            "columns": interned_mapping(self.columns),
+            "options": interned(self.options),
+        }
+        for field, value in alike.items():
+            msgspec.structs.force_setattr(self, field, value)
 
     @property
     def text(self) -> str:
@@ -166,11 +171,6 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def key(self) -> str:
         """`creator/name`, and `#part` behind it for parts other than the first."""
         return f"{self.creator}/{self.name}" + (f"#{self.part}" if self.part else "")
-
-
-@functools.lru_cache(maxsize=256)
-def _shared_columns(columns: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return dict(columns)
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -6,7 +6,6 @@ the same text with Spark and shares no code with this one. DESIGN section 4.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import weakref
 from collections.abc import Collection, Mapping, Sequence
@@ -37,7 +36,7 @@ from agents.jobs.types import ArrayType, SqlType
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
-from overlay.decoding import shared
+from overlay.interning import interned, interned_mapping
 
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.
@@ -285,12 +284,12 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     return Plan(
         definition=definition,
         source=query.source,
-        columns=_shared_columns(tuple(rows.read.items())),
+        columns=interned_mapping(rows.read),
         literals=literals_of(mapped.where, rows),
-        numbering=shared(numbering),
-        window=shared(query.window),
+        numbering=interned(numbering),
+        window=interned(query.window),
         schema=shape.schema,
-        output=shared(tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True))),
+        output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
         map_key=map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions),
         filter_key=filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions),
         _shape=shape,
@@ -298,11 +297,6 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
         _halves=Halves(map_half(mapped, numbering, rows), result_half(shown, written)),
         iterating=iterating,
     )
-
-
-@functools.lru_cache(maxsize=256)
-def _shared_columns(columns: tuple[tuple[str, SqlType], ...]) -> dict[str, SqlType]:
-    return dict(columns)
 
 
 def syntax_of(plan: Plan) -> Syntax:

@@ -14,7 +14,7 @@ from agents.history.past import Change
 from agents.jobs.plan import Plan
 from agents.jobs.versions import Versions
 from agents.masters.owing import without_expired
-from agents.masters.state import MasterState, with_shared_roster
+from agents.masters.state import MasterState, with_interned_roster
 from agents.masters.uptake import with_since
 from agents.paos import Paos
 from agents.payload import Notes, unpack
@@ -95,7 +95,7 @@ def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Vers
     return replace(
         state,
         edition=state.edition + 1,
-        rollup=with_shared_roster(commit.state),
+        rollup=with_interned_roster(commit.state),
         retiring={agent: last for agent, last in state.retiring.items() if commit.through <= last},
         partial_before={**state.partial_before, **notes.partial_before},
         gaps=bounded((*state.gaps, *notes.gaps)),

@@ -11,9 +11,9 @@ from agents.group.commands import Enlisted
 from agents.masters.results import Label
 from agents.masters.uptake import Since
 from agents.runs import RunsAfter, RunsFrom
-from overlay.contract import NEVER, RollupState
-from overlay.decoding import shared
+from overlay.contract import NEVER, RollupState, RosterEntry
 from overlay.group.messages import Place, Seat
+from overlay.interning import TEXT_CHARS_MAX, interned, interned_text
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,17 +82,25 @@ def restored(state: bytes | None) -> MasterState:
     if not state:
         return MasterState()
     known = msgspec.msgpack.decode(state, type=MasterState)
-    enlisted = {shared(agent): shared(entry) for agent, entry in known.enlisted.items()}
-    rollup = with_shared_roster(known.rollup)
-    return replace(known, rollup=rollup, enlisted=enlisted, seats=tuple(map(shared, known.seats)))
+    enlisted = {interned_text(agent): _alike(entry) for agent, entry in known.enlisted.items()}
+    rollup = with_interned_roster(known.rollup)
+    return replace(known, rollup=rollup, enlisted=enlisted, seats=tuple(map(interned, known.seats)))
 
 
-def with_shared_roster(state: RollupState) -> RollupState:
+def with_interned_roster(state: RollupState) -> RollupState:
     """Return an equal state: what most jobs say of an agent is the same, and is had once."""
-    return replace(state, roster={shared(agent): shared(entry) for agent, entry in state.roster.items()})
+    return replace(state, roster={interned_text(agent): _on_roster(entry) for agent, entry in state.roster.items()})
+
+
+def _on_roster(entry: RosterEntry) -> RosterEntry:
+    return entry if entry.absences else interned(entry)
+
+
+def _alike(entry: Enlisted) -> Enlisted:
+    return entry if entry.of or len(entry.address) > TEXT_CHARS_MAX else interned(entry)
 
 
 def with_enlisted(state: MasterState, agent: str, entry: Enlisted, lost: Collection[str]) -> MasterState:
     """Return the state with one more agent that works on the job, and those that are `lost` as such."""
     known = {old: replace(was, lost=True) if old in lost else was for old, was in state.enlisted.items()}
-    return replace(state, enlisted={**known, shared(agent): shared(entry)})
+    return replace(state, enlisted={**known, interned_text(agent): _alike(entry)})

@@ -12,9 +12,10 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.decoding import read_msgpack, shared
+from overlay.decoding import read_msgpack
 from overlay.fields import Address, AgentId, AppId, Serial, WireMessage, check_address
 from overlay.ids import Contact, parse_address
+from overlay.interning import interned
 
 #: Largest part of a command in one entry, and most entries in one message: a few messages of the usual size at most.
 PART_BYTES_MAX = 4 << 20
@@ -78,7 +79,7 @@ def encode_seats(seats: Sequence[Seat]) -> bytes:
 def decode_seats(body: bytes) -> tuple[Seat, ...]:
     """Read the body of a `SEATS` entry; raises ValueError on anything else."""
     try:
-        return tuple(map(shared, read_msgpack(body, Seats)))
+        return tuple(map(interned, read_msgpack(body, Seats)))
     except msgspec.DecodeError as error:
         raise ValueError(f"no list of members: {error}") from None
 

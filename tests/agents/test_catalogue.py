@@ -1,10 +1,14 @@
 """The catalogue: the newest publication counts, a tombstone hides a job, a peer's nonsense is refused."""
 
+import gc
+import weakref
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.catalogue import Catalogue, job_record, member_record
+from agents.catalogue import RECENT_MAX, Catalogue, job_record, member_record
+from agents.errors import JobError
 from agents.requests import JobRecord, Member
 from overlay.contract import Record
 from tests.agents.plans import plan_of
@@ -61,3 +65,30 @@ def test_another_publication_has_another_tree_near_the_job_and_takes_the_place_o
     assert again.tree[:12] == JOB.tree[:12] == APP[:12]
     assert catalogue.job_of_tree(again.tree) == again
     assert catalogue.job_of_tree(JOB.tree) is None
+
+
+def test_versions_are_kept_of_jobs_that_somebody_asked_for() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(JOB)
+    others = [replace(JOB, definition=replace(DEFINITION, name=f"j{number}")) for number in range(RECENT_MAX)]
+    asked = weakref.ref(catalogue.versions(JOB.tree))
+    catalogue.learn(others[0])
+    unasked = weakref.ref(catalogue._recent[-1])
+    for other in others[1:]:
+        catalogue.learn(other)
+    catalogue.learn(replace(JOB, definition=replace(DEFINITION, name="last")))
+    gc.collect()
+    assert unasked() is None
+    assert asked() is catalogue.versions(JOB.tree)
+    assert catalogue.versions(others[0].tree).newest.version.definition == others[0].definition
+
+
+def test_a_job_that_ends_is_learnt_though_its_last_change_cannot_run_here() -> None:
+    catalogue = Catalogue()
+    catalogue.learn(JOB)
+    beyond = replace(DEFINITION, query="SELECT no_such_function(product), count(*) FROM clicks GROUP BY 1", version=2)
+    with pytest.raises(JobError):
+        catalogue.learn(newer(JOB, definition=beyond))
+    assert [each.definition for each, _ in catalogue.unusable("clicks")] == [beyond]
+    catalogue.learn(newer(newer(JOB, definition=beyond)).tombstone(0))
+    assert catalogue.running() == [] and catalogue.is_over(JOB.tree)

@@ -262,3 +262,15 @@ def test_the_syntax_of_a_plan_can_be_had_again() -> None:
     assert [str(node).lower() for node in syntax.groups] == ["upper(product)"] and str(syntax.where) == "status > 3"
     assert list(syntax.calls) == [name for name, _ in plan.schema.aggregates]
     assert [str(call).lower() for call in syntax.calls.values()] == ["sum(status)", "max(status)"]
+
+
+def test_a_plan_makes_what_it_computes_again_when_it_is_used_half_by_half() -> None:
+    plan = plan_of(PROMOTION)
+    assert plan._halves.map is None and plan._halves.result is None
+    paos = plan.reduce(
+        events((1, "a", "click", "Video Games"), (2, "a", "click", "x"), (3, "b", "click", "Video Games"))
+    )
+    assert plan._halves.map is not None and plan._halves.result is None
+    made = plan._map
+    assert plan.finish(paos.drop(INTERVAL), (0, 300_000)).rows() == [("a", 1), ("b", 1)]
+    assert plan._map is made and plan._halves.result is not None

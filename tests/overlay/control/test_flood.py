@@ -228,3 +228,12 @@ def test_an_idle_tree_compares_twice_a_minute_and_edge_and_says_nothing_else() -
     spent = world.carried - before
     assert spent["Records"] == spent["Digest"] == 0
     assert 5 <= spent["Compare"] <= 15
+
+
+def test_a_body_that_is_told_in_several_trees_is_held_once() -> None:
+    one, two = RecordMap(), RecordMap()
+    body = b"x" * records.SHARED_BYTES_MIN
+    assert one.apply(Record("job/a", 1, body)) and two.apply(Record("job", 7, bytes(bytearray(body))))
+    (first,), (second,) = one.all(), two.all()
+    assert first.body is second.body
+    assert second == Record("job", 7, body)

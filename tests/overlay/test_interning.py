@@ -1,0 +1,57 @@
+"""What is equal is one object, and what others send is remembered only if it is small, or used."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import msgspec
+import pytest
+
+from overlay import interning
+from overlay.interning import (
+    MAPPING_CHARS_MAX,
+    TEXT_CHARS_MAX,
+    interned,
+    interned_mapping,
+    interned_text,
+    read_interned,
+)
+
+
+class Said(msgspec.Struct, frozen=True, weakref=True):
+    text: str
+
+
+def test_equal_values_are_one() -> None:
+    first = interned(Said("x" * 3))
+    assert interned(Said("".join(["x", "x", "x"]))) is first
+    assert interned(1) is not interned(True), "equal, and not the same"
+
+
+def test_long_texts_and_mappings_are_not_remembered() -> None:
+    known = interning.interned.cache_info().currsize
+    long = "x" * (TEXT_CHARS_MAX + 1)
+    assert interned_text(long) is long
+    assert interning.interned.cache_info().currsize == known
+    mappings = [interned_mapping({"a": "x" * MAPPING_CHARS_MAX}) for _ in range(2)]
+    assert mappings[0] == mappings[1] and mappings[0] is not mappings[1]
+
+
+def test_equal_texts_and_mappings_are_one_in_their_order() -> None:
+    assert interned_text("ab" + str(1)) is interned_text("a" + "b1")
+    one = interned_mapping({"a": "INT", "b": "STRING"})
+    assert interned_mapping(dict(one)) is one
+    assert list(interned_mapping({"b": "STRING", "a": "INT"})) == ["b", "a"]
+
+
+def test_equal_bytes_are_read_once_for_as_long_as_somebody_has_the_value() -> None:
+    body = msgspec.msgpack.encode(Said("a"))
+    value = read_interned(body, Said)
+    assert value == Said("a") and read_interned(bytes(bytearray(body)), Said) is value
+    gone = weakref.ref(value)
+    del value
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(msgspec.DecodeError):
+        read_interned(b"\xc1", Said)
