@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -80,3 +81,20 @@ if give_back():
     assert own_kb() < before - 30_000, "50 MB are free, and nothing is left behind them"
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_polars_shares_what_is_freed_too_unless_it_is_told_otherwise() -> None:
+    program = """
+import os
+from agents.sources.allocation import share_freed_memory
+
+share_freed_memory()
+os.environ["_RJEM_MALLOC_CONF"] += ",stats_print:true"
+import polars
+"""
+    for told, arenas in (({}, 1), ({"_RJEM_MALLOC_CONF": "narenas:3"}, 3)):
+        others = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+        run = subprocess.run(
+            [sys.executable, "-c", program], env=others | told, check=True, timeout=60, capture_output=True, text=True
+        )
+        assert f"opt.narenas: {arenas}\n" in run.stderr
