@@ -13,8 +13,6 @@ from the serial it wants (go-back-N). The sender needs no timer, because a heart
 
 from __future__ import annotations
 
-from collections import deque
-
 import msgspec
 
 from overlay.errors import DamagedError, OverlayError, RemoteProtocolError
@@ -127,7 +125,7 @@ class Channel:
         self.patient = False
         # Sending: transmissions so far, next new serial, next to transmit, next to be acknowledged, and what is kept.
         self._number = self._next = self._cursor = self._acked = 0
-        self._unacked: deque[_Sent] = deque()
+        self._unacked: list[_Sent] = []
         self._unacked_bytes = 0
         self._keep_bytes_max = 2 * settings.credit_bytes
         self._spent = 0
@@ -314,8 +312,10 @@ class Channel:
     def _on_ack(self, ack: int) -> None:
         if ack > self._next:
             raise RemoteProtocolError(f"frame {ack - 1} is acknowledged but was never sent")
-        while self._unacked and self._unacked[0].serial < ack:
-            self._unacked_bytes -= len(self._unacked.popleft().body)
+        over = max(ack - self._unacked[0].serial, 0) if self._unacked else 0
+        if over:
+            self._unacked_bytes -= sum(len(sent.body) for sent in self._unacked[:over])
+            del self._unacked[:over]
             self._requests = 0
         self._acked = max(self._acked, ack)
         self._cursor = max(self._cursor, ack)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import aiohttp
@@ -37,10 +37,11 @@ Socket: TypeAlias = aiohttp.ClientWebSocketResponse | web.WebSocketResponse
 
 @dataclass(eq=False, slots=True)
 class End:
-    """Our end of a connection, and what wakes its writer."""
+    """Our end of a connection; `due`: its channel may have something to say, `writing`: somebody sends that."""
 
     socket: Socket
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    due: bool = False
+    writing: bool = False
 
 
 class Links(LinkLayer[End]):
@@ -189,8 +190,6 @@ class Links(LinkLayer[End]):
         self._open.add(link)
         try:
             if not self._stopping and self._adopt(link):
-                if self._is_current(link):
-                    self._spawn(self._write(link))
                 await self._read(link)
         except (RemoteProtocolError, ConnectionError, aiohttp.ClientError) as error:
             self.counters["links_refused"] += isinstance(error, RemoteProtocolError)
@@ -212,12 +211,11 @@ class Links(LinkLayer[End]):
             self._receive(link, received.data)
 
     async def _write(self, link: Link[End]) -> None:
-        """Send what the channel has to say as long as this is the peer's link."""
+        """Send what the channel has to say as long as this is the peer's link; ends with nothing left to send."""
         channel, counters, end = link.channel, self.counters, link.end
         try:
-            while self._is_current(link):
-                await end.wake.wait()
-                end.wake.clear()
+            while end.due and self._is_current(link):
+                end.due = False
                 for frame in channel.frames(self._clock(), WRITE_BYTES):
                     counters["frames_out"] += 1
                     counters["bytes_out"] += len(frame)
@@ -226,12 +224,18 @@ class Links(LinkLayer[End]):
         except (ConnectionError, RuntimeError, aiohttp.ClientError) as error:
             log.debug("link to %s: %s", link.contact.address, error)
             self._drop(link)
+        finally:
+            end.writing = False
 
     def _write_soon(self, link: Link[End]) -> None:
-        link.end.wake.set()
+        end = link.end
+        end.due = True
+        # A task for as long as there is something to send: one that waits takes 2 kB, and most links are at rest.
+        if not end.writing and not self._stopping:
+            end.writing = True
+            self._spawn(self._write(link))
 
     def _hang_up(self, link: Link[End]) -> None:
-        link.end.wake.set()  # its writer ends
         if link in self._open:
             self._spawn(self._close(link), "close")
 
