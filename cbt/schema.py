@@ -90,8 +90,8 @@ class PaoSchema(msgspec.Struct, frozen=True, dict=True):
         return combiner(tuple(self.states), [merge for name, each in self.aggregates for merge in each.merges(name)])
 
     def empty(self) -> pl.DataFrame:
-        """Return a PAO frame without rows."""
-        return self._empty.clone()
+        """Return the PAO frame without rows, which all share: nobody may change a frame in place."""
+        return self._empty
 
     @functools.cached_property
     def _empty(self) -> pl.DataFrame:

@@ -22,6 +22,8 @@ _Kept = TypeVar("_Kept")
 class _Latest(Generic[_Kept]):
     """What was used lately, up to some bytes."""
 
+    __slots__ = ("_bytes", "_bytes_of", "_kept")
+
     def __init__(self, bytes_of: Callable[[_Kept], int]) -> None:
         self._bytes_of = bytes_of
         self._kept: dict[Place, _Kept] = {}
@@ -63,6 +65,8 @@ class Frames:
         app: the job.
     """
 
+    __slots__ = ("_app", "_frames", "_placed", "_schema_of", "_store")
+
     def __init__(self, schema_of: Callable[[Place], PaoSchema], store: Panes, app: bytes) -> None:
         self._schema_of, self._store, self._app = schema_of, store, app
         self._frames = _Latest[pl.DataFrame](_frame_bytes)
@@ -100,8 +104,6 @@ class Frames:
 
     def keep(self, place: Place, frame: pl.DataFrame) -> None:
         """Take a frame as it is on disk now into memory, and let the ones unused for longest go."""
-        if not frame.height:
-            frame = self._schema_of(place).empty()  # shares what it has with all others of this schema
         self._frames.keep(place, frame, CACHE_BYTES)
 
     def forget(self, place: Place) -> None:

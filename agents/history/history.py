@@ -33,6 +33,8 @@ class History:
         committed: the last interval committed; NEVER before the first.
     """
 
+    __slots__ = ("_past", "_premerging", "_summing", "labels")
+
     def __init__(self, job: Plan | Versions, store: Panes, committed: int = NEVER) -> None:
         past = self._past = Past(Versions.of(job), store, committed)
         self._serve()

@@ -15,6 +15,8 @@ BLOCKS = (4_096, 256, 16)
 class Labels:
     """Labels by key, the last interval of the pane's run; runs follow each other and never overlap."""
 
+    __slots__ = ("_blocks", "_labels")
+
     def __init__(self, labels: Mapping[int, Label]) -> None:
         self._labels = Ordered(labels)
         #: (length, number) of a run -> its labels joined, where somebody asked; None where there are none.

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
-from sortedcontainers import SortedList
 
 from agents.history.frames import Frames
 from agents.history.labels import Labels
 from agents.history.mending import holes, stand_ins
+from agents.history.ordered import Ordered
 from agents.jobs.versions import Compiled, Versions
 from agents.masters.results import Label
 from agents.paos import between
@@ -82,6 +82,10 @@ class Past:
         committed: the last interval committed; NEVER before the first.
     """
 
+    __slots__ = (
+        "_damaged", "_no_rows", "app", "blank", "current", "frames", "labels", "rows", "store", "versions", "windowed",
+    )  # fmt: skip
+
     def __init__(self, versions: Versions, store: Panes, committed: int = NEVER) -> None:
         self.versions, self.store = versions, store
         #: The version whose windows are served, beside panes, by what is made of these: the last that has panes.
@@ -96,9 +100,9 @@ class Past:
         #: Key -> rows of each pane, in any order.
         self.rows = {key: entry.rows for key, entry in entries.items()}
         #: Keys of those that are blank.
-        self.blank: SortedList[int] = SortedList(key for key, entry in entries.items() if entry.blank)
+        self.blank = Ordered({key: True for key, entry in entries.items() if entry.blank})
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
-        self._damaged = {key for key, entry in entries.items() if entry.label.damaged}
+        self._damaged = {key: True for key, entry in entries.items() if entry.label.damaged}
         #: Of the kind of PAOs that was written last (`Version.states`): the block without rows.
         self._no_rows: tuple[int, bytes] | None = None
 
@@ -139,6 +143,8 @@ class Past:
         changed = change.frames.get(key) if change is not None else None
         if changed is not None:
             return changed
+        if self.rows.get(key) == 0:
+            return self.schema_at(key).empty()
         try:
             return self.frames.read((Kind.PANE, key))
         except (DamagedError, PaoDecodeError):
@@ -154,8 +160,8 @@ class Past:
 
     def entries(self, change: Change) -> dict[int, Entry]:
         """Return what is to be kept beside the frames of the panes that a change touches."""
-        damaged = set() if self._is_anew(change) else self._damaged
-        for key in damaged.intersection(change.labels):
+        damaged = {} if self._is_anew(change) else self._damaged
+        for key in damaged.keys() & change.labels.keys():
             change.labels[key] = replace(change.labels[key], damaged=1)
         found: dict[int, Entry] = {}
         for key, label in change.labels.items():
@@ -177,15 +183,17 @@ class Past:
         self.labels.replace(change.labels, change.gone)
         for key in change.gone:
             self.rows.pop(key, None)
-            self.blank.discard(key)
-            self._damaged.discard(key)
+            self.blank.pop(key, None)
+            self._damaged.pop(key, None)
             self.frames.forget((Kind.PANE, key))
         for key, entry in entries.items():
             self.rows[key] = entry.rows
-            if entry.blank != (key in self.blank):
-                (self.blank.add if entry.blank else self.blank.remove)(key)
+            self._mark_blank(key, entry.blank)
         for key, frame in change.frames.items():
-            self.frames.keep((Kind.PANE, key), frame)
+            if frame.height:
+                self.frames.keep((Kind.PANE, key), frame)
+            else:  # its size says it all, and most panes of most jobs are such
+                self.frames.forget((Kind.PANE, key))
         for place in (*change.dropped, *change.made):
             # Not the frames made: read back, they hold no more memory than they need.
             self.frames.forget(place)
@@ -208,16 +216,22 @@ class Past:
     def _stand_in(self, key: int, label: Label, frame: pl.DataFrame) -> None:
         """Take what is left of a damaged pane for the pane, in memory even where the disk refuses."""
         entry = self._entry(key, label, frame)
-        self._damaged.add(key)
+        self._damaged[key] = True
         self.labels.replace({key: label}, ())
         self.rows[key] = entry.rows
-        (self.blank.add if entry.blank else self.blank.discard)(key)
+        self._mark_blank(key, entry.blank)
         self.frames.keep((Kind.PANE, key), frame)
         blocks = {(Kind.LABEL, key): msgspec.msgpack.encode(entry), (Kind.PANE, key): encode(frame)}
         try:
             self.store.replace(self.app, blocks, [])
         except (OSError, sqlite3.Error) as error:
             log.error("what is left of a damaged pane is not on disk: %s", error)
+
+    def _mark_blank(self, key: int, is_blank: bool) -> None:
+        if is_blank:
+            self.blank[key] = True
+        else:
+            self.blank.pop(key, None)
 
     def _entry(self, key: int, label: Label, frame: pl.DataFrame) -> Entry:
         schema = self.schema_at(key)

@@ -29,6 +29,8 @@ class Summing:
         fresh: what there is on disk is of an earlier version of the job.
     """
 
+    __slots__ = ("_past", "_totals")
+
     def __init__(self, past: Past, *, fresh: bool = False) -> None:
         self._past = past
         self._totals = Totals({} if fresh else self._known())

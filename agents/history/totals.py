@@ -28,6 +28,8 @@ ROWS_MAX = 1 << 20
 class Totals:
     """The marks of one job, and how many rows each holds."""
 
+    __slots__ = ("marks",)
+
     def __init__(self, marks: Mapping[int, int]) -> None:
         self.marks = Ordered(marks)
 
