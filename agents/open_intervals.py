@@ -21,6 +21,8 @@ from cbt import PaoSchema
 class OpenIntervals:
     """Open intervals, each with what was inserted of it and not taken out again."""
 
+    __slots__ = ("_open", "versions")
+
     def __init__(self, versions: Versions) -> None:
         self.versions = versions
         self._open: dict[int, Held] = {}

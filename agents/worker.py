@@ -40,6 +40,11 @@ class Worker:
         new: it has not begun yet; the pump will say from where on it gets everything.
     """
 
+    __slots__ = (
+        "_closing_ms", "_counting", "_doubtful", "_intervals", "_resumed", "_semantics", "_stored", "_succeeds",
+        "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "progress", "tree", "versions",
+    )  # fmt: skip
+
     def __init__(
         self,
         job: Plan | Versions,

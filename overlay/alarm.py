@@ -13,6 +13,8 @@ from collections.abc import Callable
 
 #: Wake-ups are at least this far apart, which bounds both how late a deadline is noticed and how often an agent wakes.
 GRAIN_MS = 50
+#: Deadlines kept that were replaced by others, beside as many as there are.
+STALE_MAX = 16
 
 
 class Alarm:
@@ -38,6 +40,9 @@ class Alarm:
             return
         self._due[app] = due_ms
         heapq.heappush(self._heap, (due_ms, app))
+        if len(self._heap) > 2 * len(self._due) + STALE_MAX:
+            self._heap = [(at_ms, app) for app, at_ms in self._due.items()]
+            heapq.heapify(self._heap)
         self._arm()
 
     def forget(self, app: bytes) -> None:

@@ -57,6 +57,8 @@ from overlay.tree.machine import Role, Tree
 class Application:
     """Tree, records, control log and roll-up of one application on one node."""
 
+    __slots__ = ("_agent", "_rng", "_rollup_ms", "_settings", "app", "control", "flood", "rollup", "tree")
+
     def __init__(
         self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
     ) -> None:

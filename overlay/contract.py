@@ -6,12 +6,13 @@ never looks into. DESIGN section 2: imports run one way, so the runtime's decisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Protocol, TypedDict
 
 import msgspec
 
 from overlay.ids import Contact
+from overlay.interning import share_nothing
 from overlay.settings import OverlaySettings as OverlaySettings
 
 #: "Nothing was ever committed": lower than any interval index.
@@ -65,9 +66,12 @@ class RollupState(msgspec.Struct, frozen=True, array_like=True):
     """
 
     committed: int = NEVER
-    roster: dict[str, RosterEntry] = {}
+    roster: Mapping[str, RosterEntry] = {}
     #: Members that are expected no more; kept so that one that comes back learns which of its snapshots were counted.
-    retired: dict[str, RosterEntry] = {}
+    retired: Mapping[str, RosterEntry] = {}
+
+    def __post_init__(self) -> None:
+        share_nothing(self, "roster", "retired")
 
 
 class Commit(msgspec.Struct, frozen=True):

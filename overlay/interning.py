@@ -8,8 +8,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import weakref
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from overlay.decoding import read_msgpack
 
@@ -17,9 +20,9 @@ T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 
-#: Values that are remembered, the latest used; longest text, and longest mapping as it is written in Python.
-VALUES_MAX, MAPPINGS_MAX = 1_024, 256
-TEXT_CHARS_MAX, MAPPING_CHARS_MAX = 128, 2_048
+#: Values that are remembered, the latest used; longest text, and longest mapping or tuple as it is written in Python.
+VALUES_MAX, ITEMS_MAX = 1_024, 256
+TEXT_CHARS_MAX, ITEMS_CHARS_MAX = 128, 2_048
 
 
 @functools.lru_cache(maxsize=VALUES_MAX, typed=True)
@@ -36,12 +39,38 @@ def interned_text(text: str) -> str:
 def interned_mapping(mapping: Mapping[K, H]) -> dict[K, H]:
     """Return the first of equal mappings, if it is short; nobody may change it."""
     items = tuple(mapping.items())
-    return _mapping(items) if len(repr(items)) <= MAPPING_CHARS_MAX else dict(items)
+    return _mapping(items) if _are_short(items) else dict(items)
 
 
-@functools.lru_cache(maxsize=MAPPINGS_MAX)
+def interned_items(items: Iterable[H]) -> tuple[H, ...]:
+    """Return the first of equal tuples, if it is short."""
+    all_items = tuple(items)
+    return _items(all_items) if _are_short(all_items) else all_items
+
+
+def _are_short(items: tuple[Any, ...]) -> bool:
+    return len(repr(items)) <= ITEMS_CHARS_MAX
+
+
+@functools.lru_cache(maxsize=ITEMS_MAX)
 def _mapping(items: tuple[tuple[Any, Any], ...]) -> dict[Any, Any]:
     return dict(items)
+
+
+@functools.lru_cache(maxsize=ITEMS_MAX)
+def _items(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    return items
+
+
+def share_nothing(value: msgspec.Struct, *fields: str) -> None:
+    """Let the empty ones of some mappings of a frozen value be one that all such values have; nobody may change it."""
+    for field in fields:
+        if not getattr(value, field):
+            force_setattr(value, field, _NOTHING)
+
+
+#: An empty dictionary takes 64 bytes, and what is remembered of a job has many.
+_NOTHING: dict[Any, Any] = {}
 
 
 def read_interned(data: bytes, kind: type[T]) -> T:

@@ -36,7 +36,7 @@ from agents.jobs.types import ArrayType, SqlType
 from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from cbt.folding import finish, nothing
 from cbt.schema import INTERVAL, PaoSchema
-from overlay.interning import interned, interned_mapping
+from overlay.interning import interned, interned_items, interned_mapping, interned_text
 
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.
@@ -283,15 +283,15 @@ def _compile(definition: Definition, query: Query, rows: RowScope) -> Plan:
     shape = shape_of(schema_of(query, mapped.keys, mapped.aggregates), reading)
     return Plan(
         definition=definition,
-        source=query.source,
+        source=interned_text(query.source),
         columns=interned_mapping(rows.read),
         literals=literals_of(mapped.where, rows),
         numbering=interned(numbering),
         window=interned(query.window),
         schema=shape.schema,
-        output=tuple((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
-        map_key=map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions),
-        filter_key=filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions),
+        output=interned_items((item.name, kind) for item, (_, kind) in zip(query.items, shown.results, strict=True)),
+        map_key=interned(map_key(mapped.where, mapped.groups, mapped.calls, rows.read, definition.functions)),
+        filter_key=interned(filter_key(mapped.where, _read_by(mapped.where, rows), definition.functions)),
         _shape=shape,
         _limit=query.limit,
         _halves=Halves(map_half(mapped, numbering, rows), result_half(shown, written)),

@@ -33,6 +33,8 @@ class News:
         edition: the job's now.
     """
 
+    __slots__ = ("_changed", "_early", "_labels", "versions")
+
     def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
         self.versions, self._labels = versions, labels
         #: (edition, key) of panes that changed after their commit, ascending; some are gone or have changed since.

@@ -13,7 +13,7 @@ from agents.masters.uptake import Since
 from agents.runs import RunsAfter, RunsFrom
 from overlay.contract import NEVER, RollupState, RosterEntry
 from overlay.group.messages import Place, Seat
-from overlay.interning import TEXT_CHARS_MAX, interned, interned_text
+from overlay.interning import TEXT_CHARS_MAX, interned, interned_text, share_nothing
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +75,9 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...] = ()
     #: The job is stopped, and nothing of it is needed any more.
     ended: bool = False
+
+    def __post_init__(self) -> None:
+        share_nothing(self, "enlisted", "retiring", "partial_before", "since", "lost", "owing")
 
 
 def restored(state: bytes | None) -> MasterState:

@@ -27,6 +27,8 @@ COMPARE_MS = 30_000
 class Flood:
     """The records of one application on one node, and their exchange with its neighbours in the tree."""
 
+    __slots__ = ("_children", "_parent", "_rng", "app", "deadline_ms", "map")
+
     def __init__(self, app: bytes, rng: random.Random) -> None:
         self.app = app
         self.map = RecordMap()

@@ -17,6 +17,8 @@ from overlay.contract import CONTROL_ENTRIES_MAX, CONTROL_LOG_BYTES_MAX, ORIGIN,
 class ControlLog:
     """A run of entries after `floor`. All nodes trim by the same rule, so equal logs have equal floors."""
 
+    __slots__ = ("entries", "floor")
+
     def __init__(self, floor: Mark = ORIGIN, entries: Sequence[LogEntry] = ()) -> None:
         self.floor = floor
         self.entries = list(entries)

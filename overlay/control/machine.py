@@ -57,6 +57,11 @@ class _Child:
 class Control:
     """The control machine; each method returns the effects of one input."""
 
+    __slots__ = (
+        "_children", "_delivering", "_enrolled", "_parent", "_pending", "_rng", "_root", "_seen", "_stored", "_term",
+        "app", "delivered", "log",
+    )  # fmt: skip
+
     def __init__(self, app: bytes, rng: random.Random) -> None:
         self.app = app
         self.log = ControlLog()

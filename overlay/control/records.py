@@ -33,6 +33,8 @@ def record_digest(record: Record) -> bytes:
 class RecordMap:
     """Last-writer-wins records by key, ordered by (version, digest of body)."""
 
+    __slots__ = ("_bodies_bytes", "_records", "_sum", "refused")
+
     def __init__(self) -> None:
         # Most trees have one to three: they are put in order when they are asked for.
         self._records: dict[str, tuple[tuple[int, bytes], Record]] = {}

@@ -60,6 +60,8 @@ class Follower:
 class Followers:
     """All members but the leader."""
 
+    __slots__ = ("_me", "known")
+
     def __init__(self, me: str) -> None:
         self._me = me
         self.known: dict[str, Follower] = {}

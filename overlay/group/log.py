@@ -18,6 +18,8 @@ BATCH_BYTES_MAX = 4 << 20
 class GroupLog:
     """Entries after a place, gapless; `seats_before` are the members as of that place."""
 
+    __slots__ = ("_bytes", "_seats_before", "entries", "start")
+
     def __init__(self, start: Place, seats: Sequence[Seat], entries: Iterable[Entry] = ()) -> None:
         self.start = start
         self._seats_before = tuple(seats)

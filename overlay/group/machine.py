@@ -71,7 +71,7 @@ class RootGroup:
         self.saved = self.log.last.index
         self.followers = Followers(me)
         self._leading_from: int | None = None
-        self._rng, self._votes = rng, frozenset[str]()
+        self._rng, self._votes = rng, tuple[str, ...]()
         self._trials = 0
         self.deadline_ms = now_ms
         self._wait_to_stand(now_ms)
@@ -230,14 +230,14 @@ class RootGroup:
 
     def _try(self, now_ms: int) -> list[GroupEffect]:
         """Ask whether we would win, without disturbing anyone: a leader that is heard by a majority stays."""
-        self.role, self._votes = Role.TRIAL, frozenset({self.me})
+        self.role, self._votes = Role.TRIAL, (self.me,)
         self._trials = min(self._trials + 1, TRIALS_MAX)
         self.deadline_ms = now_ms + (RETRY_MS + self._rng.randrange(RETRY_MS) << self._trials - 1)
         return self._ask_for_votes(self.term + 1, trial=True)
 
     def _stand(self, now_ms: int) -> list[GroupEffect]:
         self.term += 1
-        self.role, self.vote, self.leader, self._votes = Role.CANDIDATE, self.me, "", frozenset({self.me})
+        self.role, self.vote, self.leader, self._votes = Role.CANDIDATE, self.me, "", (self.me,)
         self.deadline_ms = now_ms + RETRY_MS + self._rng.randrange(RETRY_MS)
         effects: list[GroupEffect] = [Save(self.term, self.vote, self.log.last.index, ())]
         if not self._others_vote():
@@ -286,7 +286,7 @@ class RootGroup:
         current = answer.trial or answer.term == self.term
         if self.role is not wanted or not answer.granted or not current:
             return []
-        self._votes |= {answer.voter}
+        self._votes += (answer.voter,) if answer.voter not in self._votes else ()
         if sum(seat.votes and seat.agent in self._votes for seat in self.log.seats) < quorum(self.log.seats):
             return []
         return self._stand(now_ms) if answer.trial else self._become_leader(now_ms)

@@ -42,6 +42,11 @@ class GroupRunner:
         wake: says when the machine is due.
     """
 
+    __slots__ = (
+        "_asking", "_busy", "_clock", "_handler", "_inputs", "_parts", "_send", "_stopping", "_task", "_waiting",
+        "_wake", "_working", "machine",
+    )  # fmt: skip
+
     def __init__(
         self,
         machine: RootGroup,

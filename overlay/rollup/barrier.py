@@ -19,6 +19,11 @@ from overlay.rollup.claims import Bag, Choice
 class Barrier:
     """Claims of the participants of one node, and those it forwarded that are not settled yet."""
 
+    __slots__ = (
+        "_given_up", "_leapt", "_waiting_since_ms", "bag", "deadline_ms", "forwarded_through", "kept", "merging",
+        "patience_ms",
+    )  # fmt: skip
+
     def __init__(self, patience_ms: int) -> None:
         self.bag = Bag()
         self.forwarded_through = NEVER
@@ -33,12 +38,12 @@ class Barrier:
         #: Up to this interval we wait for nobody who is silent.
         self._leapt = NEVER
         #: Participants that outlasted our patience; they are waited for again once they speak.
-        self._given_up: frozenset[bytes] = frozenset()
+        self._given_up: tuple[bytes, ...] = ()
 
     def add(self, edge: bytes, claim: Claim) -> list[Claim]:
         """File a claim; returns what must go up at once because its interval was forwarded already."""
         if edge in self._given_up:
-            self._given_up -= {edge}
+            self._given_up = tuple(other for other in self._given_up if other != edge)
         if claim.through <= self.forwarded_through:
             return self._pass(claim)
         early: list[Claim] = []
@@ -77,7 +82,7 @@ class Barrier:
         if point is None:
             self._waiting_since_ms = None
             return None
-        behind = {edge for edge in participants - self._given_up if not self._spoke(edge, point)}
+        behind = {edge for edge in participants.difference(self._given_up) if not self._spoke(edge, point)}
         if behind:
             if self._waiting_since_ms is None:
                 self._waiting_since_ms = now_ms
@@ -85,7 +90,7 @@ class Barrier:
             if now_ms < until_ms and point > self._leapt:
                 self.deadline_ms = until_ms
                 return None
-            self._given_up |= behind
+            self._given_up += tuple(behind)
         self._waiting_since_ms = None
         choice = self.bag.choose(point)
         self.forwarded_through = point

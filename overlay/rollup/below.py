@@ -15,6 +15,8 @@ BELOW_MAX = 1 << 20
 class Below:
     """Members by the edge to the child that they hang under."""
 
+    __slots__ = ("_via",)
+
     def __init__(self) -> None:
         self._via: dict[str, bytes] = {}
 

@@ -53,6 +53,8 @@ class Choice:
 class Bag:
     """Uncommitted claims by edge, each list ascending by `through`."""
 
+    __slots__ = ("edges", "overlaps")
+
     def __init__(self) -> None:
         self.edges: dict[bytes, list[Claim]] = {}
         self.overlaps = 0
@@ -78,8 +80,9 @@ class Bag:
 
     def settle(self, through: int) -> None:
         """Forget claims of committed intervals and shorten those that reach beyond them."""
-        for edge, claims in self.edges.items():
-            self.edges[edge] = [_clip(claim, through) for claim in claims if claim.through > through]
+        left = {edge: [claim for claim in claims if claim.through > through] for edge, claims in self.edges.items()}
+        # Anew, and without those that have none left: of many jobs most have no claim most of the time.
+        self.edges = {edge: [_clip(claim, through) for claim in claims] for edge, claims in left.items() if claims}
 
     def next_point(self) -> int | None:
         """Return the earliest interval at which a claim ends; None when empty."""

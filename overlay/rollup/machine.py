@@ -56,6 +56,11 @@ NEW_ROOT_MS = 500
 class Rollup:
     """The roll-up machine; each method returns the effects of one input."""
 
+    __slots__ = (
+        "_below", "_children", "_merging", "_own", "_parent", "_rng", "_settings", "_ticket", "agent", "app", "barrier",
+        "committed", "leap_after_ms", "ledger", "settlement", "state", "term",
+    )  # fmt: skip
+
     def __init__(self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random) -> None:
         self.app, self.agent = app, agent
         self._settings, self._rng = settings, rng

@@ -23,6 +23,8 @@ UNSETTLED_BYTES_MAX = 32 << 20
 class OwnSnapshots:
     """Claims for our own snapshots, ascending."""
 
+    __slots__ = ("_bytes", "_claims", "_congested", "_fed", "agent", "sealed")
+
     def __init__(self, agent: str) -> None:
         self.agent = agent
         #: The last interval sealed, verdict or not.

@@ -17,6 +17,8 @@ ANNOUNCE_MS = 1_000
 class Settlement:
     """The verdicts one member has seen."""
 
+    __slots__ = ("_announce_ms", "_missed", "agent", "durable", "fresh", "settled", "term")
+
     def __init__(self, agent: str, settled: int = NEVER) -> None:
         self.agent = agent
         self.settled = settled

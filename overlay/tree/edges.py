@@ -49,6 +49,11 @@ class Edge:
 class Edges:
     """The edge to the parent and those to the children."""
 
+    __slots__ = (
+        "_news", "_phase_ms", "_untold", "app", "beat_ms", "children", "fan_in_max", "grandparent", "heartbeat_ms",
+        "lease_ms", "parent",
+    )  # fmt: skip
+
     def __init__(self, app: bytes, me: Contact, settings: OverlaySettings) -> None:
         self.app = app
         self.parent: Edge | None = None

@@ -24,6 +24,11 @@ DOUBTS_MAX = 3
 class Search:
     """The state of the search; empty while there is a parent."""
 
+    __slots__ = (
+        "_failures", "_rng", "_struck", "asked", "asked_until_ms", "doubts", "hints", "lookup_until_ms", "redirects",
+        "retry_ms",
+    )  # fmt: skip
+
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self.asked: Contact | None = None

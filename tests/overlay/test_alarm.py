@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from overlay.alarm import GRAIN_MS, Alarm
+from overlay.alarm import GRAIN_MS, STALE_MAX, Alarm
 from overlay.sim.loop import SimLoop
 
 A, B, C = b"a" * 20, b"b" * 20, b"c" * 20
@@ -43,6 +43,21 @@ def test_the_last_word_on_a_deadline_counts() -> None:
         (400, [B]),
         (2_000, [A]),
     ]
+
+
+def test_deadlines_that_change_all_the_time_take_no_memory() -> None:
+    loop, heard = SimLoop(), []
+
+    async def main() -> None:
+        alarm = Alarm(lambda: loop.now_ms, lambda apps: heard.append((loop.now_ms, apps)))
+        for number in range(10_000):
+            alarm.set(A, 5_000 + number)
+            alarm.set(B, 4_000)
+        assert len(alarm._heap) <= 2 * 2 + STALE_MAX
+        await asyncio.sleep(60)
+
+    loop.run(main())
+    assert heard == [(4_000, [B]), (14_999, [A])]
 
 
 def test_what_is_forgotten_wakes_nobody() -> None:

@@ -228,7 +228,7 @@ def without_m8_at_inner_nodes(patch: Patch) -> None:
     """An inner node merges for an interval that it has forwarded, and forwards that, too."""
 
     def add(self: Barrier, edge: bytes, claim: Claim) -> list[Claim]:
-        self._given_up -= {edge}
+        self._given_up = tuple(other for other in self._given_up if other != edge)
         self.bag.add(edge, claim)
         return []
 
