@@ -202,7 +202,6 @@ class LinkLayer(abc.ABC, Generic[T]):
         peer.use(link)
         if old is not None:
             self._later(SUPERSEDED_S, self._drop, old)
-            self._write_soon(old)
         self._write_soon(link)
         self.counters["links_opened"] += 1
         self.refused.pop(peer.contact.address, None)
