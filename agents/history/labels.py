@@ -34,11 +34,7 @@ class Labels:
 
     def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
         """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
-        for key, label in changed.items():  # there are few, and `update` sorts all anew
-            self._labels[key] = label
-        for key in gone:
-            if key in self._labels:
-                del self._labels[key]
+        self._labels.replace(changed, gone)
         # Of a job that nobody asks there are none.
         for key in (*changed, *gone) if self._blocks else ():
             for length in BLOCKS:

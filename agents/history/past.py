@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -183,12 +183,9 @@ class Past:
         self.labels.replace(change.labels, change.gone)
         for key in change.gone:
             self.rows.pop(key, None)
-            self.blank.pop(key, None)
             self._damaged.pop(key, None)
             self.frames.forget((Kind.PANE, key))
-        for key, entry in entries.items():
-            self.rows[key] = entry.rows
-            self._mark_blank(key, entry.blank)
+        self._note(entries, change.gone)
         for key, frame in change.frames.items():
             if frame.height:
                 self.frames.keep((Kind.PANE, key), frame)
@@ -218,8 +215,7 @@ class Past:
         entry = self._entry(key, label, frame)
         self._damaged[key] = True
         self.labels.replace({key: label}, ())
-        self.rows[key] = entry.rows
-        self._mark_blank(key, entry.blank)
+        self._note({key: entry}, ())
         self.frames.keep((Kind.PANE, key), frame)
         blocks = {(Kind.LABEL, key): msgspec.msgpack.encode(entry), (Kind.PANE, key): encode(frame)}
         try:
@@ -227,11 +223,11 @@ class Past:
         except (OSError, sqlite3.Error) as error:
             log.error("what is left of a damaged pane is not on disk: %s", error)
 
-    def _mark_blank(self, key: int, is_blank: bool) -> None:
-        if is_blank:
-            self.blank[key] = True
-        else:
-            self.blank.pop(key, None)
+    def _note(self, entries: Mapping[int, Entry], gone: Iterable[int]) -> None:
+        """Take the sizes of panes into memory, and which ones are blank."""
+        self.rows.update((key, entry.rows) for key, entry in entries.items())
+        filled = (key for key, entry in entries.items() if not entry.blank)
+        self.blank.replace({key: True for key, entry in entries.items() if entry.blank}, [*gone, *filled])
 
     def _entry(self, key: int, label: Label, frame: pl.DataFrame) -> Entry:
         schema = self.schema_at(key)

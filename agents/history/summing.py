@@ -97,12 +97,10 @@ class Summing:
 
     def changed(self, change: Change) -> None:
         """Note what has become durable."""
-        for kind, mark in change.dropped:
-            if kind == Kind.TOTAL:
-                self._totals.marks.pop(mark, None)
-        for (kind, mark), frame in change.made.items():
-            if kind == Kind.TOTAL and isinstance(frame, pl.DataFrame):
-                self._totals.marks[mark] = frame.height
+        totals = {mark: frame for (kind, mark), frame in change.made.items() if kind == Kind.TOTAL}
+        made = {mark: frame.height for mark, frame in totals.items() if isinstance(frame, pl.DataFrame)}
+        dropped = [mark for kind, mark in change.dropped if kind == Kind.TOTAL and mark not in made]
+        self._totals.marks.replace(made, dropped)
 
     def _sum_up(self, change: Change) -> None:
         """Add what is late to the totals, drop those of panes that are gone, and make those that are due."""

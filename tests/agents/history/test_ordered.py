@@ -10,6 +10,20 @@ from agents.history.ordered import Ordered
 KEYS = st.integers(-5, 20)
 
 
+@given(
+    st.dictionaries(KEYS, st.integers()),
+    st.lists(st.tuples(st.dictionaries(KEYS, st.integers()), st.lists(KEYS)), max_size=3),
+)
+def test_many_come_and_go_as_one_by_one(begin: dict[int, int], changes: list[tuple[dict[int, int], list[int]]]) -> None:
+    model, ordered = dict(begin), Ordered(begin)
+    for changed, gone in changes:
+        model |= changed
+        for key in gone:
+            model.pop(key, None)
+        ordered.replace(changed, gone)
+        assert dict(ordered) == model and list(ordered) == sorted(model)
+
+
 @given(st.dictionaries(KEYS, st.integers()), st.lists(st.tuples(KEYS, st.none() | st.integers())), KEYS, KEYS)
 def test_it_is_a_dictionary_in_order(
     begin: dict[int, int], changes: list[tuple[int, int | None]], minimum: int, maximum: int
