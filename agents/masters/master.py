@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from agents.errors import JobError
 from agents.group.commands import Enlisted, Load
 from agents.history.history import History
-from agents.history.labels import Labels
 from agents.history.past import Change
 from agents.jobs.key_texts import with_first_key
 from agents.jobs.plan import Plan
@@ -117,15 +116,11 @@ class Master:
         committed = self.state.rollup.committed
         return None if committed == NEVER else self.versions.end_ms(committed)
 
-    @property
-    def labels(self) -> Labels:
-        """The labels of the panes that are retained."""
-        return self._history.labels
-
-    def newest_rows(self, most: int) -> list[int]:
-        """Return how many rows the newest panes have, at most so many panes, the newest first."""
+    def panes(self, most: int) -> tuple[int, Label | None, list[int]]:
+        """Return how many panes are retained, the oldest one's label, and how many rows the `most` newest have."""
         with self._lock:
-            return self._history.newest_rows(most)
+            labels = self._history.labels
+            return len(labels), labels[labels.oldest()] if labels else None, self._history.newest_rows(most)
 
     def commit(self, commit: Commit, place: Place) -> None:
         """Do what `committing` does, alone."""

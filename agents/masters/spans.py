@@ -33,16 +33,17 @@ def resolve(master: Master, window: str) -> Span | None:
 
 def oldest_ms(master: Master) -> int | None:
     """Return where the oldest pane that is retained begins; None without panes, and for a job without windows."""
-    if not master.labels or master.plan.window is None:
+    _, oldest, _ = master.panes(0)
+    if oldest is None or master.plan.window is None:
         return None
-    oldest = master.labels[master.labels.oldest()]
     return master.versions.start_ms(oldest.through if oldest.previous == NEVER else oldest.previous + 1)
 
 
 def describe_panes(master: Master) -> Json:
     """Tell how many panes are retained, and of the newest: how many have rows, how many in all, and the most of one."""
-    rows = [rows for rows in master.newest_rows(ROWS_OF) if rows]
-    return {"count": len(master.labels), "filled": len(rows), "rows": sum(rows), "rows_max": max(rows, default=0)}
+    count, _, newest = master.panes(ROWS_OF)
+    rows = [rows for rows in newest if rows]
+    return {"count": count, "filled": len(rows), "rows": sum(rows), "rows_max": max(rows, default=0)}
 
 
 def expired_ms(master: Master) -> int | None:

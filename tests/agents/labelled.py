@@ -268,13 +268,14 @@ class LabelWorld(World):
             self.counted.update(rows["k0"])
         self.leapt += bool(commit.missing)
         self.corrected += bool(named - self._named())
-        for label in master.labels.all():
+        for label in master._history.labels.all():
             self._hold(label, commit)
 
     def _named(self) -> set[tuple[int, str]]:
         """Return the intervals at which panes end that name somebody, with whom; a job's total is one pane."""
         total = self.plan.window is None
-        return {(0 if total else label.through, name) for label in self.master.labels.all() for name in label.missing}
+        labels = self.master._history.labels.all()
+        return {(0 if total else label.through, name) for label in labels for name in label.missing}
 
     def _hold(self, label: Label, commit: Commit) -> None:
         void = label.void > 0

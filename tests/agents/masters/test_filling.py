@@ -78,7 +78,7 @@ def test_a_run_over_changes_becomes_panes_of_one_version_each(store: Panes, rest
     told = Told(VERSIONS, store)
     told.commit(12, (12, "a", 1))
     told.commit(22, (13, "a", 3), (14, "b", 5), (16, "a", 7), (22, "a", 9))
-    assert [(label.previous, label.through) for label in told.master.labels.all()][1:] == [
+    assert [(label.previous, label.through) for label in told.master._history.labels.all()][1:] == [
         (12, 14),
         (14, 17),
         (17, 19),

@@ -182,7 +182,7 @@ def test_who_missed_two_commits_of_one_pane_is_named_until_both_are_brought(stor
     root.commit(0, [(0, "a")])
     root.commit(1, [], missing=("w2",))
     root.commit(2, [], missing=("w2",))
-    assert [label.through for label in root.master.labels.all()] == [0, 2], "an idle job has one pane for both"
+    assert [label.through for label in root.master._history.labels.all()] == [0, 2], "an idle job has one pane for both"
     root.commit(3, [(4_000, "b")], notes=Notes(settles={"w2": ((1, 2),)}))
     assert root.ask(Span(2_000, 6_000))["missing"] == ["W2"]
     root.restart()
