@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
@@ -31,6 +31,12 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT"
 _KEYWORDS = {word for clause in _CLAUSES for word in clause.split()}
 #: What may come after the lists of columns, and the parts of a text that matter for where they end.
 _NEXT_CLAUSES = {"SELECT": ("FROM",), "BY": ("HAVING", "ORDER", "LIMIT")}
+#: What begins a list, and what comes after one.
+_BEFORE_A_LIST = {TokenType.SELECT, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.L_PAREN, TokenType.COMMA}
+_BEHIND_A_LIST = {
+    TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY, TokenType.R_PAREN,
+    TokenType.COMMA, TokenType.SEMICOLON,
+}  # fmt: skip
 _TOKEN = re.compile(r"--[^\n]*|'(?:[^'\\]|\\.)*'|`[^`]*`|\w+|[^\s\w]")
 
 
@@ -77,8 +83,11 @@ def parse_statement(text: str) -> exp.Expression:
     """
     if len(text.encode()) > QUERY_BYTES_MAX:
         raise JobSpecError(f"the query is longer than {QUERY_BYTES_MAX} bytes", line=1, column=1)
+    dialect = JobSql()
     try:
-        statements = [tree for tree in JobSql().parse(text) if tree is not None]
+        tokens = dialect.tokenize(text)
+        _check_commas(text, tokens)
+        statements = [tree for tree in dialect.parser().parse(tokens, text) if tree is not None]
     except ParseError as error:
         raise _parse_error(text, error) from None
     except TokenError as error:
@@ -91,6 +100,20 @@ def parse_statement(text: str) -> exp.Expression:
     _check_size(tree)
     _mark_places(tree, text)
     return tree
+
+
+def _check_commas(text: str, tokens: Sequence[Token]) -> None:
+    """Refuse commas beside which something is missing: SQLGlot passes over them, and Spark does not."""
+    before: Token | None = None
+    for token, after in itertools.zip_longest(tokens, tokens[1:]):
+        if token.token_type is TokenType.COMMA:
+            for beside, ends in ((before, _BEFORE_A_LIST), (after, _BEHIND_A_LIST)):
+                if beside is None or beside.token_type in ends:
+                    what = "the query's end" if beside is None else repr(beside.text)
+                    line, column = _line_column(text, token.start)
+                    hint = "leave the comma out, or write what is missing"
+                    raise JobSpecError(f"nothing is between a comma and {what}", line=line, column=column, hint=hint)
+        before = token
 
 
 def place_of(node: exp.Expr) -> tuple[int, int]:

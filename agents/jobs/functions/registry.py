@@ -176,6 +176,8 @@ def check_calls(query: str, own: Collection[str]) -> None:
     """
     for call in parse_query(query).select.find_all(exp.Anonymous):
         name = call.name.lower()
+        if isinstance(call.parent, exp.Window):
+            raise refused(call, f"{call.name}() OVER (...) is not in the job language: jobs count groups, not rows")
         if not (is_window_call(call) or is_aggregate(name) or name in own):
             check_function(call.name, call)
 

@@ -52,4 +52,28 @@ def test_a_missing_comma_has_a_place(query: str, place: tuple[int, int], word: s
 def test_what_lacks_no_comma_is_not_said_to(query: str, said: str) -> None:
     with pytest.raises(JobSpecError) as caught:
         parse_statement(query)
-    assert said in str(caught.value) and "comma" not in str(caught.value)
+    assert said in str(caught.value) and "comma is missing" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "beside"),
+    [
+        ("SELECT a, FROM clicks", (1, 9), "'FROM'"),
+        ("SELECT a,\n, b FROM clicks", (1, 9), "','"),
+        ("SELECT , a FROM clicks", (1, 8), "'SELECT'"),
+        ("SELECT count(*,) AS n FROM clicks", (1, 15), "')'"),
+        ("SELECT a FROM clicks WHERE a IN (,1)", (1, 34), "'('"),
+        ("SELECT a FROM clicks GROUP BY a,", (1, 32), "the query's end"),
+        ("SELECT a FROM clicks GROUP BY a, HAVING a > 1", (1, 32), "'HAVING'"),
+        ("SELECT a FROM clicks GROUP BY a ORDER BY a,;", (1, 43), "';'"),
+    ],
+)
+def test_a_comma_beside_nothing_is_refused_as_spark_does(query: str, place: tuple[int, int], beside: str) -> None:
+    with pytest.raises(JobSpecError) as caught:
+        parse_statement(query)
+    assert (caught.value.line, caught.value.column) == place, caught.value
+    assert caught.value.message == f"nothing is between a comma and {beside}"
+
+
+def test_commas_in_texts_names_and_remarks_are_none() -> None:
+    parse_statement("SELECT a, ',,' AS b, `, ,` FROM clicks WHERE a IN (1, 2) -- a,, b,")

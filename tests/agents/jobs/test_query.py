@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import JobSpecError
+from agents.jobs.functions import check_calls
 from agents.jobs.query import Window, columns_read, parse_query
 
 
@@ -92,3 +93,11 @@ def test_any_text_is_a_query_or_one_clear_error(text: str) -> None:
         parse_query(text)
     except JobSpecError as error:
         assert error.line is not None and error.column is not None
+
+
+@pytest.mark.parametrize("call", ["row_number() OVER (ORDER BY product)", "sum(cents) OVER (PARTITION BY product)"])
+def test_functions_over_rows_are_refused_as_such(call: str) -> None:
+    name = call.partition("(")[0]
+    with pytest.raises(JobSpecError, match=rf"^1:17: {name}\(\) OVER \(...\) is not in the job language") as caught:
+        check_calls(f"SELECT product, {call} AS n FROM clicks GROUP BY product", ())
+    assert "did you mean" not in str(caught.value)
