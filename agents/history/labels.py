@@ -75,13 +75,18 @@ class Labels:
     def joined(self, first: int, last: int) -> list[Label]:
         """Return labels that say together what those of the panes of these intervals say. O(log intervals)."""
         found: list[Label] = []
-        # The run of the last pane may go on beyond the window.
-        end = next(self._labels.irange(last), None)
-        if end is not None and self._labels[end].previous < last:
-            last = end
-        begin = first
-        while begin <= last:
-            length = next((n for n in BLOCKS if begin % n == 0 and begin + n - 1 <= last), 1)
+        begin, until, tail = first, last, list[Label]()
+        # The runs of the first and the last pane may go on beyond the window.
+        head = next(self._labels.irange(first), None)
+        if head is not None and self._labels[head].previous < min(first - 1, last):
+            found.append(self._labels[head].within(first, last))
+            begin = head + 1
+        end = next(self._labels.irange(max(begin, last)), None)
+        if end is not None and self._labels[end].previous < last < end:
+            tail = [self._labels[end].within(first, last)]
+            until = self._labels[end].previous
+        while begin <= until:
+            length = next((n for n in BLOCKS if begin % n == 0 and begin + n - 1 <= until), 1)
             label = self._block(length, begin // length)
             if label is not None:
                 found.append(label)
@@ -89,8 +94,8 @@ class Labels:
                 continue
             # A run of intervals without the end of a pane, which may be a long one.
             following = next(self._labels.irange(begin + length), None)
-            begin = last + 1 if following is None else max(begin + length, following // length * length)
-        return found
+            begin = until + 1 if following is None else max(begin + length, following // length * length)
+        return [*found, *tail]
 
     def _block(self, length: int, number: int) -> Label | None:
         """Join the labels of the panes that end in a run."""

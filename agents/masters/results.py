@@ -62,9 +62,20 @@ class Label(msgspec.Struct, frozen=True):
         """Strike an agent off the missing list: its data has come."""
         return replace(self, missing=tuple(m for m in self.missing if m != agent), revision=self.revision + 1)
 
+    @property
+    def is_void(self) -> bool:
+        """Whether all of its intervals count nothing."""
+        return 0 < self.void == self.through - self.previous
+
     def alike(self, other: Label) -> bool:
-        """Whether two commits say the same, apart from when."""
-        return replace(self, previous=other.previous, through=other.through) == other
+        """Whether two commits say the same, apart from when, and as much of each interval as of all of them."""
+        same = replace(self, previous=other.previous, through=other.through, void=other.void) == other
+        counts = self.late or self.shed or self.damaged or self.rejected
+        return same and not counts and (self.void == other.void == 0 or (self.is_void and other.is_void))
+
+    def within(self, first: int, last: int) -> Label:
+        """Return what it says of those of its intervals that lie between two, both included, as far as is known."""
+        return replace(self, void=min(self.through, last) - max(self.previous, first - 1)) if self.is_void else self
 
     def extended(self, later: Label) -> Label:
         """Join a later commit of a cumulative job to this one."""

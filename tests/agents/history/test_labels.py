@@ -14,7 +14,8 @@ facts = st.tuples(st.integers(0, 3), st.sets(st.sampled_from("abc")), st.integer
 
 
 def made(previous: int, through: int, fact: tuple[int, set[str], int]) -> Label:
-    return Label(previous, through, 3, tuple(sorted(fact[1])), fact[0], 0, fact[2])
+    void = through - previous if fact[0] == 3 else 0
+    return Label(previous, through, 3, tuple(sorted(fact[1])), fact[0], 0, fact[2], void=void)
 
 
 @given(lengths, st.lists(facts, min_size=60, max_size=60), st.integers(-40, 40), st.data())
@@ -35,7 +36,10 @@ def test_any_run_is_joined_as_if_label_by_label(
             end = data.draw(st.integers(begin, through + 10))
             inside = [label for label in known.values() if label.through >= begin and label.previous < end]
             found = labels.joined(begin, end)
-            assert (join(found) if found else None) == (join(inside) if inside else None)
+            clipped = [label.within(begin, end) for label in inside]
+            assert (join(found) if found else None) == (join(clipped) if clipped else None)
+            voided = sum(min(each.through, end) - max(each.previous, begin - 1) for each in inside if each.void)
+            assert sum(label.void for label in found) == voided
             assert [known[key] for key in labels.holding(begin, end)] == inside
             changed = data.draw(st.sets(st.sampled_from(sorted(known)), max_size=3))
             gone = data.draw(st.sets(st.sampled_from(sorted(known)), max_size=2)) if len(known) > 9 else set[int]()

@@ -29,6 +29,8 @@ VERSIONS = Versions(
         Compiled(Version(number=4, definition=NEW.definition, what="resume", since=20, begins=15, states=2), NEW),
     ]
 )
+#: The end of a longer pause.
+LATER = Version(number=4, definition=NEW.definition, what="resume", since=30, begins=15, states=2)
 Row = tuple[int, str, int]
 
 
@@ -39,8 +41,11 @@ class Told:
         store.create(versions.newest.plan.definition.app_id, b"job", b"")
         self.versions, self.store, self.master = versions, store, Master(versions, store, None)
 
-    def commit(self, through: int, *rows: Row) -> None:
-        """Commit rows (interval, product, cents), each as the version of its interval makes PAOs of it."""
+    def commit(self, through: int, *rows: Row, is_idle: bool = False) -> None:
+        """Commit rows (interval, product, cents), each as the version of its interval makes PAOs of it.
+
+        `is_idle`: nobody has anything to say.
+        """
         state, interval_ms = self.master.state, OLD.interval_ms
         parts = [
             (found.version.states, found.plan.reduce(events([(interval * interval_ms, product, cents)])))
@@ -50,7 +55,7 @@ class Told:
         since = {version.number: version.since for version, _ in self.versions.all if version.is_told}
         payload = pack(Notes(since={"w1": since}), Paos(parts))
         rollup = RollupState(through, {"w1": RosterEntry(admitted=NEVER)})
-        commit = Commit(state.rollup.committed, through, payload, ("w1",), (), rollup)
+        commit = Commit(state.rollup.committed, through, None if is_idle else payload, ("w1",), (), rollup)
         self.master.commit(commit, Place(1, state.applied.index + 1))
 
     def restart(self) -> None:
@@ -92,9 +97,24 @@ def test_a_run_over_changes_becomes_panes_of_one_version_each(store: Panes, rest
     assert told.ask(13, 14) == ([("b", 2, 11), ("a", 1, 3)], "revised", 0)
     assert told.ask(15, 17) == ([("a", 8)], "revised", 0)
     assert told.ask(14, 15) == ([], "final_incomplete", 0), "it reaches back beyond where its version begins"
-    assert told.ask(18) == ([], "final_incomplete", 2), "the pane of the pause"
+    assert told.ask(18) == ([], "final_incomplete", 1), "one interval of the pause"
     assert told.ask(17, 22) == ([("a", 9), ("c", 4)], "final_incomplete", 2)
     assert told.ask(20, 22) == ([("a", 9), ("c", 4)], "revised", 0)
+
+
+def test_a_pause_is_one_pane_of_which_each_window_has_its_own_intervals(store: Panes) -> None:
+    told = Told(Versions([*VERSIONS.all[:3], VERSIONS.all[3]._replace(version=LATER)]), store)
+    told.commit(17, (17, "a", 7))
+    for through in range(18, 23):
+        told.commit(through, is_idle=True)
+        assert [told.ask(each)[2] for each in range(18, through + 1)] == [1] * (through - 17), "as it was sent"
+    labels = told.master._history.labels.all()
+    assert [(label.previous, label.through, label.void) for label in labels[2:]] == [(17, 22, 5)]
+    told.commit(31, (31, "a", 1))
+    assert told.ask(19, 20) == ([], "final_incomplete", 2)
+    assert told.ask(16, 18)[1:] == ("final_incomplete", 1) and told.ask(22, 31)[1:] == ("final_incomplete", 8)
+    told.restart()
+    assert told.ask(28, 31) == ([("a", 1)], "final_incomplete", 2) and told.ask(30, 31) == ([("a", 1)], "final", 0)
 
 
 def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Panes) -> None:

@@ -133,7 +133,7 @@ def test_an_interval_that_lacks_anybody_is_void_for_everybody(store: Panes) -> N
     root.restart()
     answer = root.ask(Span(0, 4_000))
     assert answer["rows"] == [{"product": "a", "n": 2, "cents": 2}], "the late row of interval 0 counts"
-    assert (answer["status"], answer["void"], answer["missing"]) == ("final_incomplete", 2, ["W2"])
+    assert (answer["status"], answer["void"], answer["missing"]) == ("final_incomplete", 1, ["W2"])
     answer = root.ask(Span(4_000, 8_000))
     assert [row["product"] for row in answer["rows"]] == ["c"], "and the late one of interval 1 does not"
     assert root.ask(Span(6_000, 10_000))["void"] == 0
