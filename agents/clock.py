@@ -29,7 +29,8 @@ class Doubt(enum.Enum):
     NONE = enum.auto()
     #: By nothing: the neighbours were not heard yet, and the time may be anything.
     UNHEARD = enum.auto()
-    #: By no event: the machine's clock is ahead of the neighbours', and so may be the times of all that it logs.
+    #: By no event: the machine's clock is ahead of the neighbours', or by a step that is not believed yet, and so may
+    #: be the times of all that it logs.
     AHEAD = enum.auto()
 
 
@@ -98,7 +99,7 @@ class Clock:
         self._read()
         if self.is_held:
             return Doubt.UNHEARD
-        return Doubt.AHEAD if self._is_corrected else Doubt.NONE
+        return Doubt.AHEAD if self._is_corrected or self._ahead is not None else Doubt.NONE
 
     def _read(self) -> tuple[int, int]:
         """Return the time to be shown, and the machine's, or in its place the neighbours'."""

@@ -278,8 +278,8 @@ class Pump:
             return None
         self.progressed_ms, self._is_half_done = before_ms, True
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
-        # While the clock is set back, or ahead of others', events show nothing new: that there are no more of them has
-        # to do, as at the end of all files, which a busy log never stands at.
+        # While the clock is set back or ahead, events show nothing new: that there are no more of them has to do, as at
+        # the end of all files, which a busy log never stands at.
         shows_nothing = self._set_back.lasts or self._doubt() is Doubt.AHEAD
         self._time.idle_since_ms = before_ms if shows_nothing and not self.is_behind else None
         self._time.reading(before_ms)

@@ -29,10 +29,12 @@ def test_set_forward_it_follows_once_that_has_lasted_and_set_back_it_goes_on_at_
     machine.set_ms += HOUR_MS
     now_ms = machine.clock()
     assert now_ms == machine.set_ms + machine.up_ms - HOUR_MS
+    assert machine.clock.doubt() is Doubt.AHEAD, "what is logged now has its time, and closes nothing"
     machine.up_ms += BELIEVED_MS - 1
     assert machine.clock() == now_ms + BELIEVED_MS - 1
     machine.up_ms += 1
     before_ms = machine.clock()
+    assert machine.clock.doubt() is Doubt.NONE
     assert before_ms == machine.set_ms + machine.up_ms
     machine.set_ms -= HOUR_MS
     assert machine.clock() == before_ms
@@ -52,8 +54,10 @@ def test_a_slip_forward_costs_nothing_and_a_small_step_is_followed_at_once() -> 
         for _ in range(10):
             machine.up_ms += BELIEVED_MS // 10 - 1
             assert machine.clock() == machine.set_ms + machine.up_ms - step_ms
+        assert machine.clock.doubt() is Doubt.AHEAD
         machine.set_ms -= step_ms
         assert (machine.clock(), machine.clock.ahead_ms()) == (machine.set_ms + machine.up_ms, 0)
+        assert machine.clock.doubt() is Doubt.NONE
     machine.set_ms += STEP_MS_MAX
     assert machine.clock() == machine.set_ms + machine.up_ms
 

@@ -372,6 +372,33 @@ def test_a_clock_that_is_ahead_of_others_closes_nothing_before_that_is_known_and
     site.database.close()
 
 
+def test_a_clock_that_was_set_forward_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
+    hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
+    site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+
+    def sealed_after_ms(count: int) -> int:
+        """Look once after a while, and find a line of the machine's time."""
+        machine[1] += count
+        site.write((NOW_MS + sum(machine), "a"))
+        assert site.pump.step()
+        site.sealed += site.pump.checkpoint(force=True)
+        return site.pump.workers[PLAN.definition.app_id].progress.sealed or 0
+
+    before = sealed_after_ms(2 * interval_ms)
+    machine[0] = hour_ms
+    assert [sealed_after_ms(interval_ms) for _ in range(2)] == [before + 1, before + 2], "by the time as it was"
+    machine[0] = 0
+    assert sealed_after_ms(interval_ms) == before + 3, "and that is what it is"
+    machine[0] = hour_ms
+    for _ in range(agents.clock.BELIEVED_MS // interval_ms + 2):
+        last = sealed_after_ms(interval_ms)
+    assert last > before + hour_ms // interval_ms
+    site.run()
+    notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
+    assert sum(note.late for note in notes) == 0 and not any(note.gaps for note in notes)
+    site.database.close()
+
+
 def test_a_clock_that_was_set_back_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
     machine, interval_ms = [0, 0], PLAN.interval_ms
     site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
