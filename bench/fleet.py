@@ -25,6 +25,7 @@ def fleet(
     sources: Callable[[int], dict[str, dict[str, Any]]],
     before: Sequence[str] = (),
     overlay: dict[str, Any] | None = None,
+    trusted: dict[str, str] | None = None,
 ) -> Iterator[list[AgentProcess]]:
     """Run agents without archives, and end them all whatever happens.
 
@@ -34,6 +35,7 @@ def fleet(
         sources: settings of an agent's sources, by its number from 0 on.
         before: put in front of their command lines.
         overlay: settings of theirs.
+        trusted: the creators whose functions they run, with their keys.
     """
     agents: list[AgentProcess] = []
     try:
@@ -41,7 +43,8 @@ def fleet(
             join = [agents[0].overlay] if agents else []
             off = {"enabled": False}
             name = f"web{number + 1}"
-            agents.append(AgentProcess(folder, name, sources(number), join, overlay, before=before, archive=off))
+            reads = sources(number)
+            agents.append(AgentProcess(folder, name, reads, join, overlay, before=before, archive=off, trusted=trusted))
         agents[0].start()
         for first in range(1, count, AT_A_TIME):
             batch = agents[first : first + AT_A_TIME]

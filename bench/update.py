@@ -26,6 +26,7 @@ from ending import end_in_order
 from fleet import ROOT, START_S, AgentProcess, fleet, wait_until
 
 import elf
+from agents.signed.signing import KEY_BYTES, public_key
 
 JOB = """
 name = "update"
@@ -38,6 +39,14 @@ application = "bell"
 QUERY = """
 SELECT product, count(*) AS n FROM sold WHERE cents <> {cents} GROUP BY product, window(ts, '{ms} milliseconds')
 """
+#: Comes with the job, signed, about as large as it may be.
+FUNCTION = """
+[functions.keeps]
+args = ["BIGINT"]
+returns = "BOOLEAN"
+source = "def keeps(cents): return cents != {cents}  # {filling}"
+"""
+FUNCTION_BYTES = 16_000
 #: Rings at all agents when its master is asked to; each tells by a datagram how long that took.
 BELL = """
 import os, socket, time
@@ -55,7 +64,7 @@ class Bell(elf.Application):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bell:
             bell.sendto(b"%d %d" % (message[0], took_ns), ("127.0.0.1", int(os.environ["BELL_PORT"])))
 """
-KEY = "bench/update"
+KEY, KEY_FILE = "bench/update", "bench.key"
 WAIT_S = 60.0
 #: Intervals in a row that have to lack nobody before anything is measured.
 SETTLED = 5
@@ -82,7 +91,16 @@ def fleet_with_bells(
         log.touch()
         return {"sold": {"path": str(log), "columns": {"product": "STRING", "cents": "BIGINT"}}}
 
-    return fleet(folder, count, sources, ["env", f"PYTHONPATH={ROOT}{os.pathsep}{apps}", f"BELL_PORT={port}"])
+    before = ["env", f"PYTHONPATH={ROOT}{os.pathsep}{apps}", f"BELL_PORT={port}"]
+    return fleet(folder, count, sources, before, trusted={"bench": public_key(make_key(folder))})
+
+
+def make_key(folder: pathlib.Path) -> bytes:
+    """Make a key to sign functions with, and a file of it."""
+    secret = os.urandom(KEY_BYTES)
+    (folder / KEY_FILE).write_text(secret.hex())
+    (folder / KEY_FILE).chmod(0o600)
+    return secret
 
 
 @contextlib.contextmanager
@@ -151,7 +169,9 @@ def tell(what: str, spent: Sequence[float], wanted: str) -> None:
     print(f"| {what} ({len(spent)} times) | {mean:.1f} | {max(spent):.1f} | {wanted} |")
 
 
-def measure(agents: Sequence[AgentProcess], bell: socket.socket, times: int, interval_ms: int) -> None:
+def measure(
+    agents: Sequence[AgentProcess], bell: socket.socket, times: int, interval_ms: int, key: pathlib.Path
+) -> None:
     """Publish the job, change it, and print the figures beside the paper's."""
     query = QUERY.format(cents=0, ms=interval_ms)
     with elf.connect(agents[0].url) as client:
@@ -163,9 +183,14 @@ def measure(agents: Sequence[AgentProcess], bell: socket.socket, times: int, int
     print("| ms | mean | most | the paper |\n|---|---|---|---|")
     tell("all agents are notified", [each[-1] for each in heard], "10")
     tell("half of them", [each[len(each) // 2] for each in heard], "-")
-    for what, change in (("another filter", _filter(query, times)), ("a reset", lambda client: client.reset(KEY))):
+    changes: list[tuple[str, Callable[[elf.Client], elf.Version], str]] = [
+        ("another filter", _filter(query, times), "210"),
+        ("a reset", lambda client: client.reset(KEY), "210"),
+        ("a function", _function(query, times, key), "600"),
+    ]
+    for what, change, wanted in changes:
         found = [effective(agents, interval_ms, change) for _ in range(times)]
-        tell(f"{what} counts everywhere", [each.ms for each in found], "210")
+        tell(f"{what} counts everywhere", [each.ms for each in found], wanted)
         tell("- of it, until the second boundary", [each.chosen_ms for each in found], "200")
         late = sum(each.late for each in found)
         print(f"| - agents that heard of it too late, of {times} x {len(agents)} | {late} | | - |")
@@ -174,6 +199,16 @@ def measure(agents: Sequence[AgentProcess], bell: socket.socket, times: int, int
 def _filter(query: str, times: int) -> Callable[[elf.Client], elf.Version]:
     numbers = iter(range(1, times + 1))
     return lambda client: client.update(KEY, query=query.replace("cents <> 0", f"cents <> {next(numbers)}"))
+
+
+def _function(query: str, times: int, key: pathlib.Path) -> Callable[[elf.Client], elf.Version]:
+    numbers, calling = iter(range(1, times + 1)), JOB.format(query=query.replace("cents <> 0", "keeps(cents)"))
+
+    def change(client: elf.Client) -> elf.Version:
+        function = FUNCTION.format(cents=next(numbers), filling="x" * FUNCTION_BYTES)
+        return client.update(KEY, text=calling + function, key=key)
+
+    return change
 
 
 def _settled(client: elf.Client, agents: int, interval_ms: int) -> bool:
@@ -197,7 +232,7 @@ def main() -> None:
     end_in_order()
     parser = argparse.ArgumentParser(allow_abbrev=False, prog="scripts/bench update", description=main.__doc__)
     parser.add_argument("--agents", type=int, default=64)
-    parser.add_argument("--times", type=int, default=10, help="multicasts, filters and resets; 15 at most")
+    parser.add_argument("--times", type=int, default=10, help="multicasts, and changes of each kind; 10 at most")
     parser.add_argument("--interval", type=int, default=100, metavar="MS", help="length of the job's intervals")
     args = parser.parse_args()
     with (
@@ -211,7 +246,7 @@ def main() -> None:
             fleet_with_bells(folder, args.agents, bell.getsockname()[1]) as agents,
             selling(folder, args.agents, args.interval),
         ):
-            measure(agents, bell, args.times, args.interval)
+            measure(agents, bell, args.times, args.interval, folder / KEY_FILE)
 
 
 if __name__ == "__main__":
