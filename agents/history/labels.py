@@ -33,7 +33,7 @@ class Labels:
         return self._labels.get(key)
 
     def replace(self, changed: Mapping[int, Label], gone: Collection[int]) -> None:
-        """Add or replace labels, and forget those of panes that are gone. O(changed + gone)."""
+        """Add or replace labels, and forget those of panes that are gone."""
         self._labels.replace(changed, gone)
         # Of a job that nobody asks there are none.
         for key in (*changed, *gone) if self._blocks else ():

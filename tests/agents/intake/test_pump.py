@@ -372,26 +372,28 @@ def test_a_clock_that_is_ahead_of_others_closes_nothing_before_that_is_known_and
     site.database.close()
 
 
+def sealed_after_ms(site: Site, machine: list[int], count: int) -> int:
+    """Look once after a while, and find a line of the machine's time: how far that is set, and what has passed."""
+    machine[1] += count
+    site.write((NOW_MS + sum(machine), "a"))
+    assert site.pump.step()
+    site.sealed += site.pump.checkpoint(force=True)
+    return site.pump.workers[PLAN.definition.app_id].progress.sealed or 0
+
+
 def test_a_clock_that_was_set_forward_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
     hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
     site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
 
-    def sealed_after_ms(count: int) -> int:
-        """Look once after a while, and find a line of the machine's time."""
-        machine[1] += count
-        site.write((NOW_MS + sum(machine), "a"))
-        assert site.pump.step()
-        site.sealed += site.pump.checkpoint(force=True)
-        return site.pump.workers[PLAN.definition.app_id].progress.sealed or 0
-
-    before = sealed_after_ms(2 * interval_ms)
+    before = sealed_after_ms(site, machine, 2 * interval_ms)
     machine[0] = hour_ms
-    assert [sealed_after_ms(interval_ms) for _ in range(2)] == [before + 1, before + 2], "by the time as it was"
+    sealed = [sealed_after_ms(site, machine, interval_ms) for _ in range(2)]
+    assert sealed == [before + 1, before + 2], "by the time as it was"
     machine[0] = 0
-    assert sealed_after_ms(interval_ms) == before + 3, "and that is what it is"
+    assert sealed_after_ms(site, machine, interval_ms) == before + 3, "and that is what it is"
     machine[0] = hour_ms
     for _ in range(agents.clock.BELIEVED_MS // interval_ms + 2):
-        last = sealed_after_ms(interval_ms)
+        last = sealed_after_ms(site, machine, interval_ms)
     assert last > before + hour_ms // interval_ms
     site.run()
     notes = [opened(one.snapshot.payload, PLAN)[0] for one in site.sealed if one.snapshot.payload is not None]
@@ -403,21 +405,13 @@ def test_a_clock_that_was_set_back_stops_nothing_where_lines_never_end(tmp_path:
     machine, interval_ms = [0, 0], PLAN.interval_ms
     site = Site(tmp_path, agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
 
-    def sealed_after_ms(count: int) -> int:
-        """Look once after a while, and find a line."""
-        machine[1] += count
-        site.write((NOW_MS + sum(machine), "a"))
-        assert site.pump.step()
-        site.sealed += site.pump.checkpoint(force=True)
-        return site.pump.workers[PLAN.definition.app_id].progress.sealed or 0
-
-    before = sealed_after_ms(10_000)
+    before = sealed_after_ms(site, machine, 10_000)
     machine[0] = -3_600_000
-    first = sealed_after_ms(2 * interval_ms)
-    assert before <= first and [sealed_after_ms(2 * interval_ms) for _ in range(4)] == [first + n for n in range(1, 5)]
+    first, *later = (sealed_after_ms(site, machine, 2 * interval_ms) for _ in range(5))
+    assert before <= first and later == [first + n for n in range(1, 5)]
     machine[0] = 0
-    sealed = sealed_after_ms(2 * interval_ms)
-    assert sealed_after_ms(interval_ms) == sealed + 1
+    sealed = sealed_after_ms(site, machine, 2 * interval_ms)
+    assert sealed_after_ms(site, machine, interval_ms) == sealed + 1
     assert sum(site.rows().values()) == 7, "all but the line of the interval that is open"
     site.database.close()
 

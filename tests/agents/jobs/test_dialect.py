@@ -46,13 +46,13 @@ def test_a_missing_comma_has_a_place(query: str, place: tuple[int, int], word: s
         ("SELECT (a b c) FROM clicks", "syntax error"),
         ("SELECT CASE WHEN a THEN b c END FROM clicks", "syntax error"),
         ("SELECT a FROM clicks WHERE a b", "syntax error"),
-        ("SELECT a, FROM clicks WHERE", ""),
+        ("SELECT a FROM clicks WHERE", ""),
     ],
 )
 def test_what_lacks_no_comma_is_not_said_to(query: str, said: str) -> None:
     with pytest.raises(JobSpecError) as caught:
         parse_statement(query)
-    assert said in str(caught.value) and "comma is missing" not in str(caught.value)
+    assert said in str(caught.value) and "comma" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

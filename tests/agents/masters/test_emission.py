@@ -91,6 +91,10 @@ def test_how_often_to_emit_has_to_fit_the_window() -> None:
         plan_of(CUMULATIVE, options='emit_every = "5s"\ninterval = "2s"')
 
 
+#: Windows that a follower is sent one by one, of those that changed and of those that closed.
+MOST = 20
+
+
 class Followed:
     """Asks a master without an overlay between; refuses to wait."""
 
@@ -103,8 +107,10 @@ class Followed:
         master = self.fed.master
         if question.edition == master.edition:
             raise EOFError
-        spans, changed, closed = master.news(question.edition, question.after_ms, 20)
+        spans, changed, closed = master.news(question.edition, question.after_ms, MOST)
         results = [msgspec.to_builtins(master.result(span, None, None, str)) for span in spans]
+        for batch in (changed, closed):
+            assert batch.rest is None or len(batch.spans) == MOST, "each is sent while there is room"
         if changed.rest is not None:
             results[0]["also_revised"] = changed.rest
         if closed.rest is not None:
