@@ -16,57 +16,57 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agents import payload
-from agents.answers import Answers
-from agents.applications.applications import Applications
-from agents.archive.keeper import Keeper
-from agents.archive.mirror import Mirror
-from agents.asking import Asking
-from agents.at_rest import give_back_at_rest
-from agents.attachments import RETRY_S_MAX, Attachments
-from agents.catalogue import Catalogue, member_record
-from agents.changing.requests import Leapt
-from agents.clock import Clock
-from agents.config import AgentConfig, overlay_settings
-from agents.errors import ElfError
-from agents.feedback import FEEDBACK_KEY, Feedback
-from agents.group.commands import Command, Turn
-from agents.group.copies import Copies
-from agents.group.fetching import Fetcher, Pages
-from agents.group.reigns import JOB_KEY, Reigns
-from agents.identity import Doubles, open_state
-from agents.intake.intake import Intake
-from agents.intake.source_setup import make_pump, open_keeper, open_mirror
-from agents.joining.results import JobResults
-from agents.masters.masters import Masters
-from agents.neighbours import Neighbours
-from agents.own_sources import OwnSources
-from agents.parts.replaced import Replaced
-from agents.parts.telling import Telling
-from agents.publishing.publishing import Publisher
-from agents.replication.holder import Holder
-from agents.replication.replicas import Replicas
-from agents.requests import JobRecord, Member
-from agents.sides.sides import Sides
-from agents.sides.words import SIDE_KEY
-from agents.signed.giving_up import GivingUp
-from agents.signed.runners import Runners, Trust
-from agents.store.checkpoints import Checkpoints
-from agents.store.controls import Controls
-from agents.store.groups import GroupLogs
-from agents.store.held import HeldCopies
-from agents.store.panes import Panes
-from agents.store.records import Records
-from overlay.background import Background
-from overlay.contract import Commit, ControlEntry, Record, Verdict
-from overlay.decoding import read_msgpack
-from overlay.errors import OverlayError
-from overlay.fields import SERIAL_MAX
-from overlay.group.effects import Save
-from overlay.group.messages import Kind, Place
-from overlay.ids import Contact, source_id
-from overlay.node import OverlayNode
-from overlay.struct_types import prepare_structs
+from elf.agents import payload
+from elf.agents.answers import Answers
+from elf.agents.applications.applications import Applications
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.mirror import Mirror
+from elf.agents.asking import Asking
+from elf.agents.at_rest import give_back_at_rest
+from elf.agents.attachments import RETRY_S_MAX, Attachments
+from elf.agents.catalogue import Catalogue, member_record
+from elf.agents.changing.requests import Leapt
+from elf.agents.clock import Clock
+from elf.agents.config import AgentConfig, overlay_settings
+from elf.agents.errors import ElfError
+from elf.agents.feedback import FEEDBACK_KEY, Feedback
+from elf.agents.group.commands import Command, Turn
+from elf.agents.group.copies import Copies
+from elf.agents.group.fetching import Fetcher, Pages
+from elf.agents.group.reigns import JOB_KEY, Reigns
+from elf.agents.identity import Doubles, open_state
+from elf.agents.intake.intake import Intake
+from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
+from elf.agents.joining.results import JobResults
+from elf.agents.masters.masters import Masters
+from elf.agents.neighbours import Neighbours
+from elf.agents.own_sources import OwnSources
+from elf.agents.parts.replaced import Replaced
+from elf.agents.parts.telling import Telling
+from elf.agents.publishing.publishing import Publisher
+from elf.agents.replication.holder import Holder
+from elf.agents.replication.replicas import Replicas
+from elf.agents.requests import JobRecord, Member
+from elf.agents.sides.sides import Sides
+from elf.agents.sides.words import SIDE_KEY
+from elf.agents.signed.giving_up import GivingUp
+from elf.agents.signed.runners import Runners, Trust
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.controls import Controls
+from elf.agents.store.groups import GroupLogs
+from elf.agents.store.held import HeldCopies
+from elf.agents.store.panes import Panes
+from elf.agents.store.records import Records
+from elf.overlay.background import Background
+from elf.overlay.contract import Commit, ControlEntry, Record, Verdict
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.errors import OverlayError
+from elf.overlay.fields import SERIAL_MAX
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import Kind, Place
+from elf.overlay.ids import Contact, source_id
+from elf.overlay.node import OverlayNode
+from elf.overlay.struct_types import prepare_structs
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class Agent:
         Raises:
             ConfigError: a source, a secret or an address in the settings cannot be used.
         """
-        prepare_structs("overlay", "cbt", "agents")
+        prepare_structs("elf.overlay", "elf.cbt", "elf.agents")
         data = pathlib.Path(self.config.agent.data)
         self.mirror = open_mirror(self.config, self.agent_id)
         for name, source in self.config.sources.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 #: An answer that took longer says too little: half of it is how wrong a reading may be, and must be less than what a
-#: clock may be ahead (`agents.clock.AHEAD_MS`).
+#: clock may be ahead (`elf.agents.clock.AHEAD_MS`).
 ROUND_TRIP_MS_MAX = 3_000
 #: A time before this program was written (2024) is none: the machine has no battery for its clock.
 EARLIEST_MS = 1_704_067_200_000

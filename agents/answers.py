@@ -1,7 +1,7 @@
-"""What this agent answers when another one asks: each request of `agents.requests` and who here knows the answer.
+"""What this agent answers when another one asks: each request of `elf.agents.requests` and who here knows the answer.
 
 A request about a job is answered by the job's master; any other agent that knows the job points there, and one that
-does not lets the overlay route on toward the candidate key (`agents.publishing.locating` asks toward both).
+does not lets the overlay route on toward the candidate key (`elf.agents.publishing.locating` asks toward both).
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from agents.applications.applications import Applications
-from agents.applications.messages import Ask, Letter
-from agents.catalogue import Catalogue
-from agents.changing.amending import amend, leap
-from agents.changing.requests import Amend, Leap
-from agents.clock import Clock
-from agents.errors import ElfError, JobError, UnavailableError
-from agents.group.fetching import Pages
-from agents.joining.results import JobResults
-from agents.masters.ending import end, install
-from agents.masters.listing import summary
-from agents.masters.loading import load
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.adopting import adopt
-from agents.parts.gathering import parted
-from agents.parts.requests import Adopt, LoadIntervals, Share, Watch
-from agents.parts.shares import share, watch
-from agents.replication.holder import Holder
-from agents.replication.keeping import Keep, KeepCheckpoint, Recall
-from agents.replies import Reply, encode_reply, reply_of_error
-from agents.requests import (
+from elf.agents.applications.applications import Applications
+from elf.agents.applications.messages import Ask, Letter
+from elf.agents.catalogue import Catalogue
+from elf.agents.changing.amending import amend, leap
+from elf.agents.changing.requests import Amend, Leap
+from elf.agents.clock import Clock
+from elf.agents.errors import ElfError, JobError, UnavailableError
+from elf.agents.group.fetching import Pages
+from elf.agents.joining.results import JobResults
+from elf.agents.masters.ending import end, install
+from elf.agents.masters.listing import summary
+from elf.agents.masters.loading import load
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.adopting import adopt
+from elf.agents.parts.gathering import parted
+from elf.agents.parts.requests import Adopt, LoadIntervals, Share, Watch
+from elf.agents.parts.shares import share, watch
+from elf.agents.replication.holder import Holder
+from elf.agents.replication.keeping import Keep, KeepCheckpoint, Recall
+from elf.agents.replies import Reply, encode_reply, reply_of_error
+from elf.agents.requests import (
     AnyRequest,
     Describe,
     DescribeSource,
@@ -60,10 +60,10 @@ from agents.requests import (
     contact_at,
     decode_request,
 )
-from agents.sides.sides import Sides
-from overlay.contract import Record
-from overlay.ids import Contact, source_id
-from overlay.node import OverlayNode
+from elf.agents.sides.sides import Sides
+from elf.overlay.contract import Record
+from elf.overlay.ids import Contact, source_id
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Jobs one `ListJobs` reply holds at most.

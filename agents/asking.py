@@ -7,20 +7,20 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError
-from agents.following import Following
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.gathering import Gathering
-from agents.publishing.locating import JobRequest, Locator
-from agents.replies import value_of
-from agents.requests import AnyRequest, Introduce, ListJobs, contact_at, encode
-from agents.sides.sides import Sides
-from agents.sides.words import Seek, encode_question
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError
+from elf.agents.following import Following
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.gathering import Gathering
+from elf.agents.publishing.locating import JobRequest, Locator
+from elf.agents.replies import value_of
+from elf.agents.requests import AnyRequest, Introduce, ListJobs, contact_at, encode
+from elf.agents.sides.sides import Sides
+from elf.agents.sides.words import Seek, encode_question
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 #: Agents asked at a time for what they know, since more would only repeat it, and for who they are: each costs a link.
 ASK_MAX, INTRODUCE_MAX = 64, 256

@@ -18,26 +18,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError, UnavailableError
-from agents.group.commands import Enlisted
-from agents.group.reigns import JOB_KEY
-from agents.intake.intake import Intake
-from agents.jobs.versions import Versions
-from agents.masters.masters import Masters
-from agents.parts.parts import siblings
-from agents.replication.holder import Holder
-from agents.replication.replicas import Replicas
-from agents.replication.succession import Succession
-from agents.replies import value_of
-from agents.requests import Enlist, JobRecord, Locate, Located, encode
-from agents.sides.partaking import Partaking
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot
-from agents.store.controls import Controls
-from agents.worker import Worker
-from overlay.contract import NEVER, Record, RollupState
-from overlay.errors import OverlayError
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.group.commands import Enlisted
+from elf.agents.group.reigns import JOB_KEY
+from elf.agents.intake.intake import Intake
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.masters import Masters
+from elf.agents.parts.parts import siblings
+from elf.agents.replication.holder import Holder
+from elf.agents.replication.replicas import Replicas
+from elf.agents.replication.succession import Succession
+from elf.agents.replies import value_of
+from elf.agents.requests import Enlist, JobRecord, Locate, Located, encode
+from elf.agents.sides.partaking import Partaking
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot
+from elf.agents.store.controls import Controls
+from elf.agents.worker import Worker
+from elf.overlay.contract import NEVER, Record, RollupState
+from elf.overlay.errors import OverlayError
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: First and longest pause before something that could not be done is tried again: a master out of reach, a full disk.

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from agents.errors import JobError
-from agents.jobs.definition import check_definition
-from agents.jobs.own import Admits
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions, compile_versions
-from agents.requests import JobRecord, Member
-from overlay.contract import Record
-from overlay.decoding import read_msgpack
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import check_definition
+from elf.agents.jobs.own import Admits
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions, compile_versions
+from elf.agents.requests import JobRecord, Member
+from elf.overlay.contract import Record
+from elf.overlay.decoding import read_msgpack
 
 #: Publications remembered that others have followed.
 OVER_MAX = 1_024

@@ -5,8 +5,8 @@ of the machine is set back, this one goes on, at half its pace, until the other 
 meanwhile is late, and still sent, never later than at half the usual pace. Set forward, it follows once that has lasted
 for a while: an agent that closed intervals by a clock that slipped would have spoken for them before their events came.
 
-Nor does it run ahead of the neighbours' (`agents.agreement`): while the machine's does, it is theirs. Found to be ahead
-it steps back, but not behind what was closed by it.
+Nor does it run ahead of the neighbours' (`elf.agents.agreement`): while the machine's does, it is theirs. Found to be
+ahead it steps back, but not behind what was closed by it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The settings of one agent, as typed records; unknown fields are errors (STYLE 3.6).
 
-Owns names, units, defaults and the relations between fields. It reads no file: `agents.validate` turns a TOML text
+Owns names, units, defaults and the relations between fields. It reads no file: `elf.agents.validate` turns a TOML text
 into an `AgentConfig` and points at the place of a mistake.
 """
 
@@ -13,11 +13,11 @@ import re
 
 import msgspec
 
-from agents.archive.urls import check_url
-from agents.errors import ConfigError, did_you_mean, nearest
-from agents.jobs.durations import parse_duration_ms
-from overlay.contract import OverlaySettings
-from overlay.settings import LEASE_MS_MAX
+from elf.agents.archive.urls import check_url
+from elf.agents.errors import ConfigError, did_you_mean, nearest
+from elf.agents.jobs.durations import parse_duration_ms
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.settings import LEASE_MS_MAX
 
 #: Lengths of prefixes, in bits, that keep whole parts of a written address.
 IPV4_PREFIXES, IPV6_PREFIXES = (8, 16, 24), (16, 32, 48, 64)

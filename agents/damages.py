@@ -8,7 +8,7 @@ import logging
 log = logging.getLogger(__name__)
 
 #: The state file as a whole and its mark, control records, files of the archive, copies of other agents' data.
-#: Rows of a master's past have kinds of their own (`agents.store.panes.Kind`).
+#: Rows of a master's past have kinds of their own (`elf.agents.store.panes.Kind`).
 KINDS = ("state", "mark", "record", "archive", "copy")
 
 

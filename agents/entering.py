@@ -12,8 +12,8 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from overlay.ids import parse_address
-from overlay.node import OverlayNode
+from elf.overlay.ids import parse_address
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Pause between tries while no configured agent answers.

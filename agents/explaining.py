@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from agents.errors import ElfError, UnavailableError
-from agents.jobs.explaining import explain_plan
-from agents.jobs.plan import compile_job
-from agents.masters.listing import definition_of
-from agents.masters.results import Json
-from agents.parts.gathering import Answer
-from agents.replies import value_of
-from agents.requests import Inspect, encode
-from overlay.errors import OverlayError
-from overlay.ids import app_id, source_id
-from overlay.node import OverlayNode
+from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.jobs.explaining import explain_plan
+from elf.agents.jobs.plan import compile_job
+from elf.agents.masters.listing import definition_of
+from elf.agents.masters.results import Json
+from elf.agents.parts.gathering import Answer
+from elf.agents.replies import value_of
+from elf.agents.requests import Inspect, encode
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import app_id, source_id
+from elf.overlay.node import OverlayNode
 
 
 class _Panes(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class Explaining:
         Returns:
             What `explain_plan` does, and of the running job: state, master, version, versions (version, what,
             since_ms), sharing (parsing, filtering, paos and trees: jobs, count; own_columns; see
-            `agents.sharing.describing`), tree (root, agents, depth, children_max, unreachable, trees), cost (agent,
+            `elf.agents.sharing.describing`), tree (root, agents, depth, children_max, unreachable, trees), cost (agent,
             open_bytes, of trees that several jobs hold its part, snapshots, snapshot_bytes and pane_rows: means, panes,
             pane_rows_max). What could not be asked is None, and `unknown` says so.
 

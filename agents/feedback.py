@@ -16,16 +16,16 @@ import zlib
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.changing.stops import stopped_error, why_ended
-from agents.errors import JobError, UnavailableError, UnknownJobError
-from agents.failures import FAILURES
-from agents.http.service import Json, Told
-from agents.joining.results import JobResults
-from agents.masters.masters import Masters
-from overlay.contract import Record
-from overlay.messages import RECORD_BYTES_MAX
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.changing.stops import stopped_error, why_ended
+from elf.agents.errors import JobError, UnavailableError, UnknownJobError
+from elf.agents.failures import FAILURES
+from elf.agents.http.service import Json, Told
+from elf.agents.joining.results import JobResults
+from elf.agents.masters.masters import Masters
+from elf.overlay.contract import Record
+from elf.overlay.messages import RECORD_BYTES_MAX
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: The key of the record with a job's newest result, in the job's tree.

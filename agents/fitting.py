@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from agents.paos import Paos
-from agents.payload import Notes, pack
-from agents.runs import RunsAfter, RunsFrom
-from overlay.contract import PAYLOAD_BYTES_MAX
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, pack
+from elf.agents.runs import RunsAfter, RunsFrom
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
 
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
 SNAPSHOT_BYTES_MAX = PAYLOAD_BYTES_MAX - (64 << 10)

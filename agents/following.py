@@ -12,15 +12,15 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
-from agents.http.service import Position, Positioned
-from agents.joining.reading import Heard, hear_all
-from agents.masters.results import Json, Span
-from agents.parts.due import LATEST_MS, Due, reached_by
-from agents.parts.gathering import Answer, Ask, Gathering, parted_job
-from agents.parts.listening import FOLLOW_MS, RETRY_S, Listening, Voice
-from agents.parts.requests import Watch
-from agents.requests import Follow, JobRecord, Query
+from elf.agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.http.service import Position, Positioned
+from elf.agents.joining.reading import Heard, hear_all
+from elf.agents.masters.results import Json, Span
+from elf.agents.parts.due import LATEST_MS, Due, reached_by
+from elf.agents.parts.gathering import Answer, Ask, Gathering, parted_job
+from elf.agents.parts.listening import FOLLOW_MS, RETRY_S, Listening, Voice
+from elf.agents.parts.requests import Watch
+from elf.agents.requests import Follow, JobRecord, Query
 
 T = TypeVar("T")
 

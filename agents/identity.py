@@ -18,16 +18,16 @@ from typing import Any
 
 import msgspec
 
-from agents.errors import ConfigError, ElfError
-from agents.intake.intake import Intake
-from agents.intake.progress import SourceProgress
-from agents.replies import value_of
-from agents.requests import Introduce, Member, contact_at, encode
-from agents.store.database import Database
-from overlay.contract import Record
-from overlay.decoding import read_msgpack
-from overlay.errors import OverlayError
-from overlay.node import OverlayNode
+from elf.agents.errors import ConfigError, ElfError
+from elf.agents.intake.intake import Intake
+from elf.agents.intake.progress import SourceProgress
+from elf.agents.replies import value_of
+from elf.agents.requests import Introduce, Member, contact_at, encode
+from elf.agents.store.database import Database
+from elf.overlay.contract import Record
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.errors import OverlayError
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: How long another agent has to answer, and how often it is asked while it runs.

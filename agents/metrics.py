@@ -11,15 +11,15 @@ from prometheus_client import CollectorRegistry, ProcessCollector, generate_late
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.registry import Collector
 
-from agents.damages import KINDS, Damages
-from agents.store.panes import Kind
+from elf.agents.damages import KINDS, Damages
+from elf.agents.store.panes import Kind
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-    from agents.agent import Agent
-    from agents.archive.keeper import Keeper
-    from agents.archive.mirror import Mirror
+    from elf.agents.agent import Agent
+    from elf.agents.archive.keeper import Keeper
+    from elf.agents.archive.mirror import Mirror
 
 _ENDS = ("parsed", "rejected", "filtered")
 

@@ -1,6 +1,6 @@
 """The agents around this one: comparing clocks with some of them. Shell.
 
-What their clocks mean for ours is decided in `agents.agreement`, and what follows from it in `agents.clock`.
+What their clocks mean for ours is decided in `elf.agents.agreement`, and what follows from it in `elf.agents.clock`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import pathlib
 
 import msgspec
 
-from agents.agreement import Agreement
-from agents.clock import AHEAD_MS, STEP_MS_MAX, Clock
-from agents.entering import Entering
-from agents.errors import ElfError
-from agents.replies import value_of
-from agents.requests import Introduce, Told, encode
-from overlay.dht import state
-from overlay.errors import OverlayError
-from overlay.ids import Contact, distance
-from overlay.node import OverlayNode
+from elf.agents.agreement import Agreement
+from elf.agents.clock import AHEAD_MS, STEP_MS_MAX, Clock
+from elf.agents.entering import Entering
+from elf.agents.errors import ElfError
+from elf.agents.replies import value_of
+from elf.agents.requests import Introduce, Told, encode
+from elf.overlay.dht import state
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact, distance
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: How many neighbours are asked for the time at once, of those to which there is a link: it costs one message each way.

@@ -14,25 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from agents.errors import JobError, did_you_mean, nearest
-from agents.intake.gathering import Gathered, Gathering, events_of
-from agents.intake.poison import insert_whatever, parse_whatever
-from agents.jobs.definition import Definition
-from agents.jobs.dialect import refused
-from agents.jobs.iterating import check_size
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.query import columns_read
-from agents.jobs.types import SqlType
-from agents.signed.runners import Runners
-from agents.sources.counters import Counters
-from agents.sources.families import matched_files, why_no_log
-from agents.sources.format import Format, make_format
-from agents.sources.inference import infer_columns
-from agents.sources.lines import LINE_BYTES_MAX
-from agents.sources.misfits import NO_OBJECTS, advice
-from agents.sources.readers import open_reader
-from cbt.schema import INTERVAL
-from cbt.tree import BufferTree
+from elf.agents.errors import JobError, did_you_mean, nearest
+from elf.agents.intake.gathering import Gathered, Gathering, events_of
+from elf.agents.intake.poison import insert_whatever, parse_whatever
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.iterating import check_size
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.query import columns_read
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.runners import Runners
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.families import matched_files, why_no_log
+from elf.agents.sources.format import Format, make_format
+from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.misfits import NO_OBJECTS, advice
+from elf.agents.sources.readers import open_reader
+from elf.cbt.schema import INTERVAL
+from elf.cbt.tree import BufferTree
 
 CHUNK_BYTES = 4 << 20
 #: From the first file that has lines; the types of undeclared columns are inferred from these.

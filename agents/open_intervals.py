@@ -2,7 +2,7 @@
 
 Pure. What belongs to a version that does not count its interval is left out: the version came later than the events
 did, and labels say from which interval on this agent has counted by it (`Worker.adopt`). Workers of jobs that make the
-same PAOs hold trees together (`agents.sharing.trees`).
+same PAOs hold trees together (`elf.agents.sharing.trees`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import polars as pl
 
-from agents.jobs.versions import Versions
-from agents.paos import Paos, by_interval
-from agents.sharing.copies import Copies, Held
-from agents.sharing.trees import SharedTree
-from cbt import PaoSchema
+from elf.agents.jobs.versions import Versions
+from elf.agents.paos import Paos, by_interval
+from elf.agents.sharing.copies import Copies, Held
+from elf.agents.sharing.trees import SharedTree
+from elf.cbt import PaoSchema
 
 
 class OpenIntervals:

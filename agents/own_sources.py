@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from agents.errors import UnavailableError
-from agents.intake.source_setup import archive_folder, describe_columns
-from agents.masters.results import Json
-from agents.requests import DescribeSource, Inspect
-from agents.sharing.describing import sharing_of
-from overlay.ids import partition_id
+from elf.agents.errors import UnavailableError
+from elf.agents.intake.source_setup import archive_folder, describe_columns
+from elf.agents.masters.results import Json
+from elf.agents.requests import DescribeSource, Inspect
+from elf.agents.sharing.describing import sharing_of
+from elf.overlay.ids import partition_id
 
 if TYPE_CHECKING:
-    from agents.agent import Agent
+    from elf.agents.agent import Agent
 
 
 class OwnSources:

@@ -1,7 +1,7 @@
 """The PAOs of one job in the order in which they are to leave, of one kind or, after a change, of several. Pure.
 
 A job that is changed while it runs has intervals of different versions, whose PAOs may have different columns
-(`agents.jobs.versions`): what an agent has open, and what it brings late, may be of both.
+(`elf.agents.jobs.versions`): what an agent has open, and what it brings late, may be of both.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Annotated
 import msgspec
 import polars as pl
 
-from agents.jobs.versions import Versions
-from cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
-from cbt.frames import joined
-from overlay.decoding import read_msgpack
+from elf.agents.jobs.versions import Versions
+from elf.cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
+from elf.cbt.frames import joined
+from elf.overlay.decoding import read_msgpack
 
-#: Which kind of PAOs, as `agents.jobs.versions.Version.states` has it.
+#: Which kind of PAOs, as `elf.agents.jobs.versions.Version.states` has it.
 States = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 #: Blocks at a time: agents nearer to the leaves than a new version hand on what they cannot merge.
 BLOCKS_MAX = 1 << 12

@@ -11,13 +11,13 @@ from typing import Annotated, TypeAlias
 import msgspec
 import polars as pl
 
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions
-from agents.paos import Blocks, Paos, check_blocks, decoded
-from agents.runs import RunsAfter, RunsFrom
-from cbt import PaoDecodeError, PaoSchema, decode, encode
-from overlay.decoding import read_msgpack
-from overlay.fields import Interval
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions
+from elf.agents.paos import Blocks, Paos, check_blocks, decoded
+from elf.agents.runs import RunsAfter, RunsFrom
+from elf.cbt import PaoDecodeError, PaoSchema, decode, encode
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.fields import Interval
 
 #: Most events that one payload counts as late, or lines as rejected; more is not to be told from this, whatever others
 #: say.

@@ -10,7 +10,7 @@ from typing import Any
 import lz4.frame
 import msgspec
 
-from agents.errors import (
+from elf.agents.errors import (
     AgentRunningError,
     BadRequestError,
     ElfError,
@@ -23,9 +23,9 @@ from agents.errors import (
     UnknownAgentError,
     UnknownJobError,
 )
-from cbt.codec import PaoDecodeError, decompressed
-from overlay.contract import PAYLOAD_BYTES_MAX
-from overlay.decoding import read_msgpack
+from elf.cbt.codec import PaoDecodeError, decompressed
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
+from elf.overlay.decoding import read_msgpack
 
 #: A reply that is longer is compressed.
 PLAIN_BYTES_MAX = 256 << 10

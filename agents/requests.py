@@ -1,4 +1,4 @@
-"""What agents ask each other over the overlay: one record per question; `agents.replies` is what they answer.
+"""What agents ask each other over the overlay: one record per question; `elf.agents.replies` is what they answer.
 
 Bodies are msgpack, decoded into these types and nothing else; bytes that fit none are a `Failure`, never an exception.
 """
@@ -12,19 +12,19 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from agents.applications.messages import Ask, Letter
-from agents.changing.requests import Amend, Leap
-from agents.jobs.definition import TREES_MAX, Definition
-from agents.jobs.versions import VERSIONS_MAX, Version, check_versions
-from agents.parts.requests import Adopt, Limit, LoadIntervals, Share, Watch
-from agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
-from overlay.contract import NEVER, ControlState
-from overlay.decoding import read_msgpack
-from overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
-from overlay.group.messages import Place
-from overlay.ids import Contact, parse_address
-from overlay.interning import read_interned
-from overlay.placement import SALTS, candidate_key
+from elf.agents.applications.messages import Ask, Letter
+from elf.agents.changing.requests import Amend, Leap
+from elf.agents.jobs.definition import TREES_MAX, Definition
+from elf.agents.jobs.versions import VERSIONS_MAX, Version, check_versions
+from elf.agents.parts.requests import Adopt, Limit, LoadIntervals, Share, Watch
+from elf.agents.replication.keeping import Keep, KeepCheckpoint, Recall, Request
+from elf.overlay.contract import NEVER, ControlState
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
+from elf.overlay.group.messages import Place
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.interning import read_interned
+from elf.overlay.placement import SALTS, candidate_key
 
 #: A time of day that any agent may have made one millisecond later, again and again, and still send.
 Instant: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
@@ -182,8 +182,9 @@ class Install(Request, frozen=True, tag="install"):
 class Enlist(Request, frozen=True, tag="enlist"):
     """Say that a new worker begins at an agent; asked of the job's master.
 
-    The answer is an `agents.group.commands.Enlisted`: what an earlier agent at the same address, whose disk is lost,
-    was counted with must be left out of what the worker reads, and what that agent missed is the worker's to bring.
+    The answer is an `elf.agents.group.commands.Enlisted`: what an earlier agent at the same address, whose disk is
+    lost, was counted with must be left out of what the worker reads, and what that agent missed is the worker's to
+    bring.
     """
 
     app: AppId
@@ -250,7 +251,7 @@ class Follow(Request, frozen=True, tag="follow"):
 
 
 class OfSide(Request, frozen=True, tag="side"):
-    """A question between agents on one side of a split root group: one of `agents.sides.words`."""
+    """A question between agents on one side of a split root group: one of `elf.agents.sides.words`."""
 
     body: bytes
 

@@ -1,7 +1,7 @@
 """Taking an agent that is gone for good off the rosters of its jobs and out of its sources: an operator's act.
 
-Owns asking all masters and telling the sources' trees; a master's own part is `agents.masters`'s, and that one that
-comes back is told what was counted is the overlay's (`overlay.rollup.ledger`). OVERLAY 6.3 ("Leaver").
+Owns asking all masters and telling the sources' trees; a master's own part is `elf.agents.masters`'s, and that one that
+comes back is told what was counted is the overlay's (`elf.overlay.rollup.ledger`). OVERLAY 6.3 ("Leaver").
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 import msgspec
 
-from agents.catalogue import Catalogue, member_record
-from agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
-from agents.masters.results import Json
-from agents.parts.parts import trees_of
-from agents.replies import value_of
-from agents.requests import Describe, Member, Retire, Spread, encode
-from overlay.contract import Record
-from overlay.errors import OverlayError
-from overlay.ids import app_id, partition_id, source_id
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue, member_record
+from elf.agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from elf.agents.masters.results import Json
+from elf.agents.parts.parts import trees_of
+from elf.agents.replies import value_of
+from elf.agents.requests import Describe, Member, Retire, Spread, encode
+from elf.overlay.contract import Record
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import app_id, partition_id, source_id
+from elf.overlay.node import OverlayNode
 
 #: Masters asked at a time, and jobs whose rosters are looked at for names like a wrong one.
 ASKED_MAX, DESCRIBED_MAX = 32, 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from overlay.fields import Interval
+from elf.overlay.fields import Interval
 
 #: Runs (after, through], whose first number is not in them.
 RunsAfter: TypeAlias = tuple[tuple[Interval, Interval], ...]

@@ -7,11 +7,11 @@ import pathlib
 import signal
 from collections.abc import Callable
 
-from agents.agent import Agent
-from agents.config import AgentConfig
-from agents.errors import ConfigError
-from agents.http.app import make_app, serve
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig
+from elf.agents.errors import ConfigError
+from elf.agents.http.app import make_app, serve
+from elf.agents.service import Service
 
 
 async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:

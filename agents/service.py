@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agents.applications.messages import Ask, packed, unpacked
-from agents.asking import ASK_MAX
-from agents.changing.changing import Changing, Wanted
-from agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
-from agents.explaining import Explaining
-from agents.http.service import Json, Loaded, Position, Positioned, Told
-from agents.jobs.definition import load_definition
-from agents.joining.looking_up import look_up
-from agents.masters.listing import summary
-from agents.metrics import render_metrics
-from agents.parts.gathering import parted_job
-from agents.parts.requests import LoadIntervals
-from agents.parts.stopping import Stopping
-from agents.parts.whole_jobs import WholeJobs
-from agents.publishing.locating import JobRequest
-from agents.requests import Describe, Query, ViewTree, contact_at
-from agents.retiring import Retiring
-from overlay.ids import app_id, partition_id
+from elf.agents.applications.messages import Ask, packed, unpacked
+from elf.agents.asking import ASK_MAX
+from elf.agents.changing.changing import Changing, Wanted
+from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
+from elf.agents.explaining import Explaining
+from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
+from elf.agents.jobs.definition import load_definition
+from elf.agents.joining.looking_up import look_up
+from elf.agents.masters.listing import summary
+from elf.agents.metrics import render_metrics
+from elf.agents.parts.gathering import parted_job
+from elf.agents.parts.requests import LoadIntervals
+from elf.agents.parts.stopping import Stopping
+from elf.agents.parts.whole_jobs import WholeJobs
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import Describe, Query, ViewTree, contact_at
+from elf.agents.retiring import Retiring
+from elf.overlay.ids import app_id, partition_id
 
 if TYPE_CHECKING:
-    from agents.agent import Agent
+    from elf.agents.agent import Agent
 
 #: Merging a few thousand intervals takes a second, and as long on each copy.
 LOAD_MS = 25_000
@@ -38,7 +38,7 @@ STALLED_MS = 15_000
 
 
 class Service:
-    """Implements `agents.http.service.AgentService` for one running agent."""
+    """Implements `elf.agents.http.service.AgentService` for one running agent."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from agents.store.checkpoints import Progress
-from overlay.contract import NEVER, Verdict
+from elf.agents.store.checkpoints import Progress
+from elf.overlay.contract import NEVER, Verdict
 
 
 def counted(progress: Progress, verdict: Verdict, told: int | None, told_since: int | None) -> Progress:

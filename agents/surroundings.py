@@ -1,7 +1,7 @@
 """What a configuration names on this machine: whether folders and files are there, and open to whom they should be.
 
-The text is `agents.validate`'s. Owns no rule of its own about secrets, tokens, keys and logs: whoever uses them at an
-agent's start judges them here, too. Shell: it looks, and changes nothing.
+The text is `elf.agents.validate`'s. Owns no rule of its own about secrets, tokens, keys and logs: whoever uses them at
+an agent's start judges them here, too. Shell: it looks, and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.config import AgentConfig, SourceConfig, overlay_settings, split_address
-from agents.errors import ConfigError
-from agents.intake.source_setup import archive_folder, make_redactor
-from agents.runtime import read_token
-from agents.sources.families import live_paths
-from agents.toml_places import Places, find_places
-from agents.validate import Finding
-from overlay.dht.auth import Secret
-from overlay.errors import OverlayError
-from overlay.links.tls import Tls
+from elf.agents.config import AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.errors import ConfigError
+from elf.agents.intake.source_setup import archive_folder, make_redactor
+from elf.agents.runtime import read_token
+from elf.agents.sources.families import live_paths
+from elf.agents.toml_places import Places, find_places
+from elf.agents.validate import Finding
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import OverlayError
+from elf.overlay.links.tls import Tls
 
 _OTHERS = 0o007
 

@@ -1,7 +1,7 @@
 """Checks configuration and job files and points at each mistake: file:line:column, what is wrong, what would be right.
 
 All mistakes of a configuration are reported, not only the first. The settings themselves, and the relations inside a
-section, are stated in `agents.config`; relations between sections, and names the configuration refers to, here.
+section, are stated in `elf.agents.config`; relations between sections, and names the configuration refers to, here.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from agents.config import AgentConfig, SourceConfig, split_address
-from agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
-from agents.jobs.definition import Definition, check_query, load_definition, query_place
-from agents.jobs.intervals import check_beside
-from agents.jobs.plan import compile_job
-from agents.jobs.query import columns_read
-from agents.jobs.types import SqlType
-from agents.privacy.redaction import masked_without_text, unknown_columns
-from agents.signed.job_file import beside
-from agents.sources.format import make_format
-from agents.toml_places import Place, Places, find_places
-from agents.toml_text import TomlError, parse_toml
+from elf.agents.config import AgentConfig, SourceConfig, split_address
+from elf.agents.errors import ConfigError, ElfError, JobError, JobSpecError, did_you_mean, nearest
+from elf.agents.jobs.definition import Definition, check_query, load_definition, query_place
+from elf.agents.jobs.intervals import check_beside
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.query import columns_read
+from elf.agents.jobs.types import SqlType
+from elf.agents.privacy.redaction import masked_without_text, unknown_columns
+from elf.agents.signed.job_file import beside
+from elf.agents.sources.format import make_format
+from elf.agents.toml_places import Place, Places, find_places
+from elf.agents.toml_text import TomlError, parse_toml
 
 FILE_BYTES_MAX = 1 << 20
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -144,7 +144,7 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     """
     if definition.joined is not None:
         return None
-    from agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
+    from elf.agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
 
     try:
         check_calls(definition.query, {each.name for each in definition.functions})

@@ -1,7 +1,7 @@
 """One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
 
 Pure: no clock, no file. A worker holds one buffer tree per open interval, together with the workers of jobs that make
-the same PAOs (`agents.sharing`). An interval is sealed once the watermark has passed its end by the job's lateness;
+the same PAOs (`elf.agents.sharing`). An interval is sealed once the watermark has passed its end by the job's lateness;
 what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and revises the
 result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back through
 `settle`.
@@ -14,19 +14,19 @@ from collections.abc import Collection, Sequence
 import polars as pl
 from msgspec.structs import replace
 
-from agents.fitting import fit
-from agents.jobs.plan import Plan
-from agents.jobs.versions import ALWAYS, Compiled, Versions
-from agents.open_intervals import OpenIntervals
-from agents.paos import Paos, decode_open, encode_open
-from agents.payload import Notes, unpack
-from agents.runs import in_runs_after, with_dropped, with_loss
-from agents.settling import counted, is_set_back, left_out
-from agents.sharing.copies import Copies
-from agents.sharing.event_frame import EventFrame
-from agents.sharing.taking import insert_alone
-from agents.store.checkpoints import Progress, Snapshot, WorkerState
-from overlay.contract import NEVER, Verdict
+from elf.agents.fitting import fit
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
+from elf.agents.open_intervals import OpenIntervals
+from elf.agents.paos import Paos, decode_open, encode_open
+from elf.agents.payload import Notes, unpack
+from elf.agents.runs import in_runs_after, with_dropped, with_loss
+from elf.agents.settling import counted, is_set_back, left_out
+from elf.agents.sharing.copies import Copies
+from elf.agents.sharing.event_frame import EventFrame
+from elf.agents.sharing.taking import insert_alone
+from elf.agents.store.checkpoints import Progress, Snapshot, WorkerState
+from elf.overlay.contract import NEVER, Verdict
 
 
 class Worker:

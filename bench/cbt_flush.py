@@ -21,7 +21,7 @@ from cbt_meter import pin
 from cbt_tree import make_tree
 from cbt_workloads import BATCH_ROWS, Input, Workload
 
-from cbt.tree import BufferTree
+from elf.cbt.tree import BufferTree
 
 KEYS = 1_000_000
 NEW_ROWS = 10_000

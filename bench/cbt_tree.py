@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from cbt.aggregates import aggregate
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
-from cbt.tree import BufferTree
+from elf.cbt.aggregates import aggregate
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings
+from elf.cbt.tree import BufferTree
 
 
 def schema() -> PaoSchema:

@@ -13,24 +13,24 @@ import sys
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from agents.sources.allocation import keep_freed_memory, loading
+from elf.agents.sources.allocation import keep_freed_memory, loading
 
 # As the commands of `elf` load what they need.
 with loading():
     import polars as pl
     from queries import QUERIES
 
-    from agents.config import PrivacySection
-    from agents.intake.gathering import Gathering, events_of
-    from agents.jobs.definition import Definition, Options
-    from agents.jobs.plan import compile_job
-    from agents.jobs.types import SqlType
-    from agents.paos import by_interval
-    from agents.payload import unpack
-    from agents.privacy.redaction import Redactor
-    from agents.sources.format import make_format
-    from agents.sources.tail import Tail
-    from agents.worker import Worker
+    from elf.agents.config import PrivacySection
+    from elf.agents.intake.gathering import Gathering, events_of
+    from elf.agents.jobs.definition import Definition, Options
+    from elf.agents.jobs.plan import compile_job
+    from elf.agents.jobs.types import SqlType
+    from elf.agents.paos import by_interval
+    from elf.agents.payload import unpack
+    from elf.agents.privacy.redaction import Redactor
+    from elf.agents.sources.format import make_format
+    from elf.agents.sources.tail import Tail
+    from elf.agents.worker import Worker
 
 #: The largest that an agent can be told to read at a time.
 CHUNK_BYTES = 16 << 20

@@ -26,10 +26,10 @@ import polars as pl  # noqa: E402
 from ending import end_in_order  # noqa: E402
 from spark_cluster import standalone  # noqa: E402
 
-from agents.archive.archive import Archive  # noqa: E402
-from agents.jobs.definition import Definition  # noqa: E402
-from agents.jobs.plan import compile_job  # noqa: E402
-from cbt import decode  # noqa: E402
+from elf.agents.archive.archive import Archive  # noqa: E402
+from elf.agents.jobs.definition import Definition  # noqa: E402
+from elf.agents.jobs.plan import compile_job  # noqa: E402
+from elf.cbt import decode  # noqa: E402
 from elf.client.results import Intervals  # noqa: E402
 from elf.demo.clicks import START_MS, generate  # noqa: E402
 from elf.offline.backfill.run import run_backfill  # noqa: E402

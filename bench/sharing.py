@@ -24,16 +24,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from agents.intake.pump import Pump  # noqa: E402
-from agents.jobs.definition import Definition, Options  # noqa: E402
-from agents.jobs.plan import Plan, compile_job  # noqa: E402
-from agents.jobs.types import SqlType  # noqa: E402
-from agents.sources.format import make_format  # noqa: E402
-from agents.sources.rejected import RejectedLines  # noqa: E402
-from agents.sources.tail import Tail  # noqa: E402
-from agents.store.checkpoints import Checkpoints  # noqa: E402
-from agents.store.database import Database  # noqa: E402
-from agents.worker import Worker  # noqa: E402
+from elf.agents.intake.pump import Pump  # noqa: E402
+from elf.agents.jobs.definition import Definition, Options  # noqa: E402
+from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
+from elf.agents.jobs.types import SqlType  # noqa: E402
+from elf.agents.sources.format import make_format  # noqa: E402
+from elf.agents.sources.rejected import RejectedLines  # noqa: E402
+from elf.agents.sources.tail import Tail  # noqa: E402
+from elf.agents.store.checkpoints import Checkpoints  # noqa: E402
+from elf.agents.store.database import Database  # noqa: E402
+from elf.agents.worker import Worker  # noqa: E402
 
 START_MS = 1_767_225_600_000
 INTERVAL_MS = 10_000

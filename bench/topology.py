@@ -14,7 +14,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-from overlay.sim import roots, topology
+from elf.overlay.sim import roots, topology
 
 
 def print_trees(args: argparse.Namespace) -> None:

@@ -3,11 +3,11 @@
 Paper: section 2.1 (CBTs). This package knows nothing of agents, jobs, networks or clocks.
 """
 
-from cbt.codec import BLOCK_BYTES_MAX, PaoDecodeError, claimed_bytes, decode, encode
-from cbt.partitions import partitions_of, split
-from cbt.schema import INTERVAL, PaoSchema
-from cbt.settings import TreeSettings
-from cbt.tree import BufferTree
+from elf.cbt.codec import BLOCK_BYTES_MAX, PaoDecodeError, claimed_bytes, decode, encode
+from elf.cbt.partitions import partitions_of, split
+from elf.cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.settings import TreeSettings
+from elf.cbt.tree import BufferTree
 
 __all__ = [
     "BLOCK_BYTES_MAX",

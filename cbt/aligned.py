@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates import AggregateOverflow
+from elf.cbt.aggregates import AggregateOverflow
 
 _AT = "__at"
 _Sums = npt.NDArray[np.int64]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cbt.columns import Words, is_constant
-from cbt.columns import constant as constant_column
+from elf.cbt.columns import Words, is_constant
+from elf.cbt.columns import constant as constant_column
 
 #: base, constant bits, mask of varying bits.
 _HEADER = struct.Struct("<QQQ")

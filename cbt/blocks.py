@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from cbt import columns, packing, strings
-from cbt.columns import Columns
-from cbt.hashing import WIDE_WORDS
-from cbt.rows import Rows, State
-from cbt.settings import Codec
-from cbt.words import KeyLayout
+from elf.cbt import columns, packing, strings
+from elf.cbt.columns import Columns
+from elf.cbt.hashing import WIDE_WORDS
+from elf.cbt.rows import Rows, State
+from elf.cbt.settings import Codec
+from elf.cbt.words import KeyLayout
 
 #: rows, words a key.
 _HEADER = struct.Struct("<II")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cbt import columns
-from cbt.nodes import Inner, Node, Nodes, leaves, rows_of
-from cbt.pager import Block, Pager
-from cbt.root import RootBuffer
-from cbt.waiting import Waiting
-from cbt.words import ORDER_MASK
+from elf.cbt import columns
+from elf.cbt.nodes import Inner, Node, Nodes, leaves, rows_of
+from elf.cbt.pager import Block, Pager
+from elf.cbt.root import RootBuffer
+from elf.cbt.waiting import Waiting
+from elf.cbt.words import ORDER_MASK
 
 
 class TreeStatistics(NamedTuple):

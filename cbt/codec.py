@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.schema import INTERVAL, PaoSchema
-from cbt.strings import flat, from_flat
+from elf.cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.strings import flat, from_flat
 
 VERSION = 1
 #: Largest decompressed block; a snapshot of a few million keys.

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
-from cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
-from cbt.frames import joined
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, Plain, Slotted
+from elf.cbt.frames import joined
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 #: A column of zeros, where a frame would have no columns and so no rows.
 _ONE = "__one"

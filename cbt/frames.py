@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.columns import Columns
-from cbt.rows import Rows, State
-from cbt.words import KeyLayout
+from elf.cbt.columns import Columns
+from elf.cbt.rows import Rows, State
+from elf.cbt.words import KeyLayout
 
 _NARROW = (pl.Int32, pl.Date)
 

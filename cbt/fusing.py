@@ -2,7 +2,8 @@
 
 Packed columns are read, merged and packed again some rows at a time, so it takes a fraction of the time and of the
 memory that rows do. Not all rows can be merged so: states that are not numbers, whose aggregates have a function of
-their own, keys of very many words, and sums that leave 64 bits are for `cbt.rows`, which says what the result is. Pure.
+their own, keys of very many words, and sums that leave 64 bits are for `elf.cbt.rows`, which says what the result is.
+Pure.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Merge
-from cbt.blocks import BlockFormat
-from cbt.columns import Words
-from cbt.hashing import WIDE_WORDS
-from cbt.native import Argument, kernels
+from elf.cbt.aggregates.contract import Merge
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.columns import Words
+from elf.cbt.hashing import WIDE_WORDS
+from elf.cbt.native import Argument, kernels
 
 #: Words and states of a row, as in blocks.h.
 _COLUMNS_MAX = 96
@@ -85,7 +86,7 @@ class Fusing(msgspec.Struct, frozen=True):
 
         Args:
             columns: their words, then their states.
-            packed: sorted; each row's order, with its number in the lower bits (`cbt.rows.Ranked`).
+            packed: sorted; each row's order, with its number in the lower bits (`elf.cbt.rows.Ranked`).
             width: as for `merged`.
             bounds: likewise.
             most: likewise.

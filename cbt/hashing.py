@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbt.columns import Words
-from cbt.native import argument, kernels
+from elf.cbt.columns import Words
+from elf.cbt.native import argument, kernels
 
 _ROUND = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 #: Rows that wait to be merged, at most, and a frame.
 WAITING_ROWS = 1 << 20

@@ -13,14 +13,14 @@ from typing import TypeVar
 
 import msgspec
 
-from cbt.blocks import BlockFormat
-from cbt.columns import Words
-from cbt.fusing import Fusing, Piece
-from cbt.native import Argument
-from cbt.pager import Block, Pager
-from cbt.patching import MANY, patch
-from cbt.rows import Reduce, Rows, merge
-from cbt.settings import TreeSettings
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.columns import Words
+from elf.cbt.fusing import Fusing, Piece
+from elf.cbt.native import Argument
+from elf.cbt.pager import Block, Pager
+from elf.cbt.patching import MANY, patch
+from elf.cbt.rows import Reduce, Rows, merge
+from elf.cbt.settings import TreeSettings
 
 T = TypeVar("T")
 #: A leaf's buffer smaller than this share of a full leaf waits, however small the leaf is.

@@ -1,6 +1,6 @@
 """Columns of a block as bytes: bit-packed, and of text without the words that short texts leave empty.
 
-`cbt.bits` says what the bytes are; they are the same whether NumPy or a kernel (`cbt.native`) makes them. Pure.
+`elf.cbt.bits` says what the bytes are; they are the same whether NumPy or a kernel (`elf.cbt.native`) makes them. Pure.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cbt import bits, columns, strings
-from cbt.columns import Index, Words
-from cbt.native import argument, kernels
+from elf.cbt import bits, columns, strings
+from elf.cbt.columns import Index, Words
+from elf.cbt.native import argument, kernels
 
 #: A word of text that a larger share of keys reaches is packed for all: to pick rows would cost more than it saves.
 _REACHED_MOST = 0.875

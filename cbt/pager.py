@@ -12,9 +12,9 @@ import itertools
 import threading
 import weakref
 
-from cbt.arena import Arena, Slot
-from cbt.settings import TreeSettings
-from cbt.spill import Ref, SpillError, SpillStore
+from elf.cbt.arena import Arena, Slot
+from elf.cbt.settings import TreeSettings
+from elf.cbt.spill import Ref, SpillError, SpillStore
 
 #: The disk's space is given back segment by segment, so a bound is some segments.
 _SEGMENTS = 16

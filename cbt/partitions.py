@@ -1,7 +1,8 @@
 """Which partition a key is of, where a job's keys are spread over several trees.
 
-The fixed hash of the key decides (`cbt.hashing`), and nothing else: not the interval, not the slots of an aggregate,
-not the frame that a row stands in. So all agents put a key into the same partition, and all rows of it are in one.
+The fixed hash of the key decides (`elf.cbt.hashing`), and nothing else: not the interval, not the slots of an
+aggregate, not the frame that a row stands in. So all agents put a key into the same partition, and all rows of it are
+in one.
 Paper: §2.3 (m trees for functions like WordCount, each responsible for a range of the keys).
 """
 
@@ -13,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.columns import Words
-from cbt.schema import INTERVAL, PaoSchema
-from cbt.words import KeyLayout
+from elf.cbt.columns import Words
+from elf.cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.words import KeyLayout
 
 
 def partitions_of(frame: pl.DataFrame, schema: PaoSchema, count: int) -> npt.NDArray[np.int64]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from cbt import columns
-from cbt.columns import Index
-from cbt.native import argument, kernels
-from cbt.rows import Reduce, Rows, State
+from elf.cbt import columns
+from elf.cbt.columns import Index
+from elf.cbt.native import argument, kernels
+from elf.cbt.rows import Reduce, Rows, State
 
 #: How many times as many rows the many are.
 MANY = 8

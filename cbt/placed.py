@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aligned import places_of
-from cbt.codec import COLUMNS_MAX, ROWS_MAX, WIDTHS, PaoDecodeError, array_of, decompressed, narrow
-from cbt.columns import Index
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.aligned import places_of
+from elf.cbt.codec import COLUMNS_MAX, ROWS_MAX, WIDTHS, PaoDecodeError, array_of, decompressed, narrow
+from elf.cbt.columns import Index
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 VERSION = 1
 #: First byte of a block of placed PAOs; other blocks begin with that of an lz4 frame.
@@ -198,7 +198,7 @@ def encode_placed(placed: Placed) -> bytes:
 
 
 def decode_placed(data: bytes, schema: PaoSchema) -> Placed:
-    """Decode what `encode_placed` made of PAOs of this schema; O(rows). Caps are those of `cbt.codec`.
+    """Decode what `encode_placed` made of PAOs of this schema; O(rows). Caps are those of `elf.cbt.codec`.
 
     Raises:
         PaoDecodeError: anything about the bytes is not as it made it.

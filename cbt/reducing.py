@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates import AggregateOverflow, Merge, check_sums, segmented
-from cbt.columns import Index
-from cbt.native import kernels
-from cbt.rows import Reduce, State
+from elf.cbt.aggregates import AggregateOverflow, Merge, check_sums, segmented
+from elf.cbt.columns import Index
+from elf.cbt.native import kernels
+from elf.cbt.rows import Reduce, State
 
 Array = npt.NDArray[Any]
 #: Merges the state columns of two frames row by row.

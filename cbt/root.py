@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt import columns
-from cbt.columns import Columns, Words
-from cbt.native import Argument, argument
-from cbt.rows import Rows, State, numbered, sorted_orders
+from elf.cbt import columns
+from elf.cbt.columns import Columns, Words
+from elf.cbt.native import Argument, argument
+from elf.cbt.rows import Rows, State, numbered, sorted_orders
 
 _CAPACITY_MIN = 512
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt import columns
-from cbt.columns import Columns, Index, Words
-from cbt.native import argument, kernels
-from cbt.words import ORDER_BITS, ORDER_MASK, ROWS_MAX
+from elf.cbt import columns
+from elf.cbt.columns import Columns, Index, Words
+from elf.cbt.native import argument, kernels
+from elf.cbt.words import ORDER_BITS, ORDER_MASK, ROWS_MAX
 
 #: A state column: numbers as an array, strings and binaries as a series.
 State = npt.NDArray[Any] | pl.Series

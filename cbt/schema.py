@@ -9,14 +9,14 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Aggregate
-from cbt.aligned import added, leads, subtracted
-from cbt.blocks import BlockFormat
-from cbt.frames import FrameFormat, joined
-from cbt.fusing import Fusing, fusing
-from cbt.reducing import Combiner, combiner, reducer
-from cbt.rows import FEW_ROWS, NARROW_WORDS, Reduce, sort, subtract, together
-from cbt.words import KeyLayout
+from elf.cbt.aggregates.contract import Aggregate
+from elf.cbt.aligned import added, leads, subtracted
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.frames import FrameFormat, joined
+from elf.cbt.fusing import Fusing, fusing
+from elf.cbt.reducing import Combiner, combiner, reducer
+from elf.cbt.rows import FEW_ROWS, NARROW_WORDS, Reduce, sort, subtract, together
+from elf.cbt.words import KeyLayout
 
 #: The first key of every PAO: the index of its interval, start_ms // interval_ms.
 INTERVAL = "interval"

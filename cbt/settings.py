@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from cbt.words import ROWS_MAX
+from elf.cbt.words import ROWS_MAX
 
 Codec = Literal["lz4", "lz4hc", "none"]
 CODECS: tuple[Codec, ...] = ("lz4", "lz4hc", "none")

@@ -1,7 +1,7 @@
 """The spill store: cold blocks of a tree on disk, each either as it was written or an error.
 
-It owns the segments and the account of what is alive in them; the tree owns the refs. `cbt.spill_block` has the form
-of a block, `cbt.spill_folder` the names of files and who may remove them.
+It owns the segments and the account of what is alive in them; the tree owns the refs. `elf.cbt.spill_block` has the
+form of a block, `elf.cbt.spill_folder` the names of files and who may remove them.
 
 Spilled blocks are scratch (the checkpoint has the durable copy): nothing is synced, `close` deletes the files, and
 those of a killed process go when the next store opens the folder. Files are opened per block, which costs 3 us: so no
@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from cbt import spill_block, spill_folder
-from cbt.spill_block import HEADER_BYTES, PAYLOAD_BYTES_MAX, Ref, SpillCorrupt, SpillError, SpillFull
-from cbt.spill_folder import FLAGS, sweep
+from elf.cbt import spill_block, spill_folder
+from elf.cbt.spill_block import HEADER_BYTES, PAYLOAD_BYTES_MAX, Ref, SpillCorrupt, SpillError, SpillFull
+from elf.cbt.spill_folder import FLAGS, sweep
 
 __all__ = ["Ref", "SpillCorrupt", "SpillError", "SpillFull", "SpillStatistics", "SpillStore", "sweep"]
 

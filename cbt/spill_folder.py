@@ -7,7 +7,7 @@ however that ends; so a lock that can be taken belongs to nobody, and its files 
 Differs from the usual trick of unlinking an open file at once: operators see in the folder where their disk went, and
 damage to it can be tested. The price is that a killed process leaves files until the next store opens the folder.
 
-Errors are the operating system's own: `cbt.spill` says what they mean.
+Errors are the operating system's own: `elf.cbt.spill` says what they mean.
 """
 
 from __future__ import annotations

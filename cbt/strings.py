@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt import columns
-from cbt.columns import Columns, Index, Words
-from cbt.hashing import WIDE_WORDS
-from cbt.native import kernels
+from elf.cbt import columns
+from elf.cbt.columns import Columns, Index, Words
+from elf.cbt.hashing import WIDE_WORDS
+from elf.cbt.native import kernels
 
 _INLINE_BYTES = 12
 #: Strings' buffers are copied whole if they are at most so many times as large as the strings.

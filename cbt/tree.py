@@ -1,7 +1,7 @@
 """The compressed buffer tree: a whole group-by-aggregate that grows by deferred, batched inserts.
 
-Paper: section 2.1. Keys of one width form one (a,b)-tree (`cbt.nodes`). A tree may be used from several threads; its
-work is done in NumPy, Polars and lz4, which let other threads run meanwhile.
+Paper: section 2.1. Keys of one width form one (a,b)-tree (`elf.cbt.nodes`). A tree may be used from several threads;
+its work is done in NumPy, Polars and lz4, which let other threads run meanwhile.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from cbt import columns
-from cbt.blocks import BlockFormat
-from cbt.checks import TreeStatistics, check_node, statistics_of
-from cbt.columns import Words
-from cbt.frames import joined
-from cbt.nodes import Inner, Leaf, Node, Nodes, frozen
-from cbt.pager import Pager
-from cbt.root import RootBuffer
-from cbt.rows import Ranked, Rows, reduced, sort, subtract
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings, weight_of
-from cbt.waiting import Waiting
+from elf.cbt import columns
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.checks import TreeStatistics, check_node, statistics_of
+from elf.cbt.columns import Words
+from elf.cbt.frames import joined
+from elf.cbt.nodes import Inner, Leaf, Node, Nodes, frozen
+from elf.cbt.pager import Pager
+from elf.cbt.root import RootBuffer
+from elf.cbt.rows import Ranked, Rows, reduced, sort, subtract
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings, weight_of
+from elf.cbt.waiting import Waiting
 
 #: Rows of one frame that `flush` yields; bounds what a consumer holds at a time.
 FLUSH_ROWS = 65_536

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from cbt import columns, strings
-from cbt.columns import Columns, Index, Words
-from cbt.hashing import hash_padded, hash_words, mix64
+from elf.cbt import columns, strings
+from elf.cbt.columns import Columns, Index, Words
+from elf.cbt.hashing import hash_padded, hash_words, mix64
 
 #: Rows are ordered by the upper bits of the hash; the lower ones leave room for a row number while sorting.
 ORDER_BITS = 40

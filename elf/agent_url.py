@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.errors import ConfigError
+from elf.agents.errors import ConfigError
 
 #: Of an agent on this machine that is told nothing else.
 DEFAULT_URL = "http://127.0.0.1:4260"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 
 
 def read_job(file: Path) -> str:

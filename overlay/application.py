@@ -1,17 +1,17 @@
 """One node's part in one application: its tree, and what travels over it: records, control entries, a job's roll-up.
 
 Owns only the wiring: which machine an input goes to, and that edge events of the tree reach the other three. Pure; the
-node (`overlay.node`) and the tests' harness drive the same object. DESIGN section 2: `handle(input, now_ms)`.
+node (`elf.overlay.node`) and the tests' harness drive the same object. DESIGN section 2: `handle(input, now_ms)`.
 """
 
 from __future__ import annotations
 
 import random
 
-from overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState
-from overlay.control.flood import Flood
-from overlay.control.machine import Control
-from overlay.effects import (
+from elf.overlay.contract import PAYLOAD_BYTES_MAX, ControlState, OverlaySettings, Record, RollupState
+from elf.overlay.control.flood import Flood
+from elf.overlay.control.machine import Control
+from elf.overlay.effects import (
     ChildDown,
     ChildUp,
     Committed,
@@ -31,9 +31,9 @@ from overlay.effects import (
     Send,
     Tick,
 )
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.messages import (
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import (
     Accept,
     Compare,
     ControlAsk,
@@ -49,9 +49,9 @@ from overlay.messages import (
     TreeMessage,
     Unlink,
 )
-from overlay.rollup.machine import Rollup
-from overlay.routing import View
-from overlay.tree.machine import Role, Tree
+from elf.overlay.rollup.machine import Rollup
+from elf.overlay.routing import View
+from elf.overlay.tree.machine import Role, Tree
 
 
 class Application:

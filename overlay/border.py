@@ -10,11 +10,11 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Sequence
 
-from overlay.background import Background
-from overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
-from overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
-from overlay.errors import OvertakenError
-from overlay.failures import ENDINGS
+from elf.overlay.background import Background
+from elf.overlay.contract import Commit, ControlEntry, Handler, Record, Verdict
+from elf.overlay.effects import Committed, Delivered, Input, Merged, Notified, Refused
+from elf.overlay.errors import OvertakenError
+from elf.overlay.failures import ENDINGS
 
 log = logging.getLogger(__name__)
 

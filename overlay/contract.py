@@ -1,7 +1,7 @@
 """What the overlay and the agent runtime promise each other: the values that cross the border and the `Handler`.
 
-Owns no behaviour. The runtime implements `Handler` and calls `overlay.node.OverlayNode`; payloads are bytes the overlay
-never looks into. DESIGN section 2: imports run one way, so the runtime's decisions come in through `Handler`.
+Owns no behaviour. The runtime implements `Handler` and calls `elf.overlay.node.OverlayNode`; payloads are bytes the
+overlay never looks into. DESIGN section 2: imports run one way, so the runtime's decisions come in through `Handler`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Annotated, Protocol, TypedDict
 
 import msgspec
 
-from overlay.ids import Contact
-from overlay.interning import share_nothing
-from overlay.settings import OverlaySettings as OverlaySettings
+from elf.overlay.ids import Contact
+from elf.overlay.interning import share_nothing
+from elf.overlay.settings import OverlaySettings as OverlaySettings
 
 #: "Nothing was ever committed": lower than any interval index.
 NEVER = -(1 << 62)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
-from overlay.ids import Contact
-from overlay.messages import TreeMessage
+from elf.overlay.contract import Commit, ControlEntry, Mark, Record, Verdict
+from elf.overlay.ids import Contact
+from elf.overlay.messages import TreeMessage
 
 
 @dataclass(frozen=True, slots=True)

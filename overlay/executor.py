@@ -9,12 +9,12 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from overlay.background import Background
-from overlay.border import Border
-from overlay.dht import Dht
-from overlay.effects import Apply, Deliver, Effect, Input, LookedUp, Lookup, Merge, Notify, Persist, Send, Suspect
-from overlay.errors import OverlayError
-from overlay.links.layer import LinkLayer
+from elf.overlay.background import Background
+from elf.overlay.border import Border
+from elf.overlay.dht import Dht
+from elf.overlay.effects import Apply, Deliver, Effect, Input, LookedUp, Lookup, Merge, Notify, Persist, Send, Suspect
+from elf.overlay.errors import OverlayError
+from elf.overlay.links.layer import LinkLayer
 
 log = logging.getLogger(__name__)
 

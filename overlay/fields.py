@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.ids import ID_BYTES, parse_address
+from elf.overlay.ids import ID_BYTES, parse_address
 
 #: Largest number that counts something for ever: epochs, terms, positions, versions.
 SERIAL_MAX = 1 << 62

@@ -1,6 +1,6 @@
 """The root groups that this node is a member of: opened, closed, and told what concerns them. Shell.
 
-Owns which groups there are and when each is due; how one runs is `overlay.group.runner`'s.
+Owns which groups there are and when each is due; how one runs is `elf.overlay.group.runner`'s.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from overlay.alarm import Alarm
-from overlay.errors import NotJoinedError
-from overlay.group.machine import RootGroup
-from overlay.group.messages import GroupAppend, GroupAppended, GroupBehind, GroupGone, GroupMessage, GroupVote, Seat
-from overlay.group.runner import GroupRunner
-from overlay.group.state import GroupHandler, GroupState, GroupView
-from overlay.ids import Contact
+from elf.overlay.alarm import Alarm
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import GroupAppend, GroupAppended, GroupBehind, GroupGone, GroupMessage, GroupVote, Seat
+from elf.overlay.group.runner import GroupRunner
+from elf.overlay.group.state import GroupHandler, GroupState, GroupView
+from elf.overlay.ids import Contact
 
 
 class Groups:

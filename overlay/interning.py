@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from overlay.decoding import read_msgpack
+from elf.overlay.decoding import read_msgpack
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)

@@ -1,8 +1,8 @@
 """Every message that travels on a link between two agents, as validated records.
 
-Owns the vocabulary and its limits; framing, compression and checksums are `overlay.links.wire`'s. Any bytes decode to a
-message or raise `DecodeError`. Senders are not named in messages: a link knows who is at its other end.
-OVERLAY sections 4 (tree) and 6 (roll-up).
+Owns the vocabulary and its limits; framing, compression and checksums are `elf.overlay.links.wire`'s. Any bytes decode
+to a message or raise `DecodeError`. Senders are not named in messages: a link knows who is at its other end. OVERLAY
+sections 4 (tree) and 6 (roll-up).
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.contract import CONTROL_ENTRIES_MAX, MESSAGE_BYTES_MAX, PAYLOAD_BYTES_MAX, Absence, LogEntry, Mark, Record
-from overlay.errors import DecodeError
-from overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Interval, Serial, WireMessage, check_address
-from overlay.group.messages import GroupMessage
-from overlay.ids import Contact, parse_address
+from elf.overlay.contract import (
+    CONTROL_ENTRIES_MAX,
+    MESSAGE_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    Absence,
+    LogEntry,
+    Mark,
+    Record,
+)
+from elf.overlay.errors import DecodeError
+from elf.overlay.fields import SERIAL_MAX, Address, AgentId, AppId, Interval, Serial, WireMessage, check_address
+from elf.overlay.group.messages import GroupMessage
+from elf.overlay.ids import Contact, parse_address
 
 #: Largest body of a record; job definitions are a few KiB.
 RECORD_BYTES_MAX = 256 << 10

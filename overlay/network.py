@@ -1,7 +1,7 @@
 """What a node stands on: clocks, sockets and links, real unless handed in.
 
 Owns the seam between the node and the world, so that whole nodes run in virtual time with the very same decisions;
-behaviour is in `overlay.links` and `overlay.clock`, or in `overlay.sim` for the simulated world.
+behaviour is in `elf.overlay.links` and `elf.overlay.clock`, or in `elf.overlay.sim` for the simulated world.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.clock import now_ms
-from overlay.dht import DhtTimes
-from overlay.dht.server import wall_ms
-from overlay.links.binding import Bound, bind_sockets
-from overlay.links.layer import LinkLayer
-from overlay.links.websocket import Links
+from elf.overlay.clock import now_ms
+from elf.overlay.dht import DhtTimes
+from elf.overlay.dht.server import wall_ms
+from elf.overlay.links.binding import Bound, bind_sockets
+from elf.overlay.links.layer import LinkLayer
+from elf.overlay.links.websocket import Links
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,28 +11,28 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
-from overlay import statistics
-from overlay.alarm import Alarm
-from overlay.application import Application
-from overlay.border import Border
-from overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
-from overlay.dht import Dht, Secret
-from overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
-from overlay.errors import NotJoinedError, OverlayError, started
-from overlay.executor import Executor
-from overlay.group.messages import GroupMessage
-from overlay.group.state import GroupHandler
-from overlay.groups import Groups
-from overlay.ids import Contact, parse_address
-from overlay.links.layer import LinkLayer
-from overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
-from overlay.network import Network
-from overlay.pressure import held_back, is_busy, is_congested
-from overlay.requests import Requests
-from overlay.rollup.machine import Rollup
-from overlay.routing import bounded, closer
-from overlay.settings import OverlaySettings
-from overlay.tree.machine import Role
+from elf.overlay import statistics
+from elf.overlay.alarm import Alarm
+from elf.overlay.application import Application
+from elf.overlay.border import Border
+from elf.overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
+from elf.overlay.dht import Dht, Secret
+from elf.overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
+from elf.overlay.errors import NotJoinedError, OverlayError, started
+from elf.overlay.executor import Executor
+from elf.overlay.group.messages import GroupMessage
+from elf.overlay.group.state import GroupHandler
+from elf.overlay.groups import Groups
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.links.layer import LinkLayer
+from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
+from elf.overlay.network import Network
+from elf.overlay.pressure import held_back, is_busy, is_congested
+from elf.overlay.requests import Requests
+from elf.overlay.rollup.machine import Rollup
+from elf.overlay.routing import bounded, closer
+from elf.overlay.settings import OverlaySettings
+from elf.overlay.tree.machine import Role
 
 #: Applications a node forwards for without being told to by its own runtime; a limit against hostile JOINs.
 FORWARDED_MAX = 10_000

@@ -1,17 +1,17 @@
 """Back-pressure: who must rest while a link to a parent takes less than it is sent, and what waits where there is much.
 
-Owns the questions a node asks about that; what a jam is, is `overlay.links.channel`'s and
-`overlay.rollup.machine`'s. Pure. The jam travels down tree by tree, link by link: a node that cannot send to its parent
-takes less of its children, whose links to it fill up in turn, down to the agents that then stop reading their sources.
-DESIGN section 8.
+Owns the questions a node asks about that; what a jam is, is `elf.overlay.links.channel`'s and
+`elf.overlay.rollup.machine`'s. Pure. The jam travels down tree by tree, link by link: a node that cannot send to its
+parent takes less of its children, whose links to it fill up in turn, down to the agents that then stop reading their
+sources. DESIGN section 8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
 
-from overlay.application import Application
-from overlay.ids import Contact
+from elf.overlay.application import Application
+from elf.overlay.ids import Contact
 
 #: With more trees than these messages are so many that those which may wait should go with others.
 BUSY_TREES = 50

@@ -18,11 +18,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from overlay.contract import PAYLOAD_BYTES_MAX, Answer
-from overlay.errors import NotFoundError, OverlayError, UnreachableError
-from overlay.ids import Contact
-from overlay.messages import HOPS_MAX, Reply, Request
-from overlay.routing import View, closer
+from elf.overlay.contract import PAYLOAD_BYTES_MAX, Answer
+from elf.overlay.errors import NotFoundError, OverlayError, UnreachableError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import HOPS_MAX, Reply, Request
+from elf.overlay.routing import View, closer
 
 log = logging.getLogger(__name__)
 

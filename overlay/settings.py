@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from overlay.errors import OverlayError
+from elf.overlay.errors import OverlayError
 
 #: The longest lease of a link: who died is missed for so long at most.
 LEASE_MS_MAX = 60_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from overlay.application import Application
-from overlay.dht import Counters
+from elf.overlay.application import Application
+from elf.overlay.dht import Counters
 
 
 def of_trees(applications: Collection[Application]) -> dict[str, int]:

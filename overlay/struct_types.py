@@ -17,12 +17,19 @@ _prepared: set[type[msgspec.Struct]] = set()
 
 
 def prepare_structs(*packages: str) -> None:
-    """Make all struct types ready that the modules of some packages have defined by now; from any thread, and often."""
+    """Make all struct types ready that the modules below some packages have defined by now.
+
+    It may be called from any thread, and often.
+
+    Args:
+        packages: dotted names; `elf.overlay` stands for all modules below it.
+    """
+    below = tuple(f"{package}." for package in packages)
     with _preparing:
         for kind in set(_structs(msgspec.Struct)) - _prepared:
             module = sys.modules.get(kind.__module__)
             # What is made at run time, of a source's columns say, is its maker's, who may be reading with it by now.
-            if kind.__module__.partition(".")[0] in packages and vars(module).get(kind.__name__) is kind:
+            if f"{kind.__module__}.".startswith(below) and vars(module).get(kind.__name__) is kind:
                 _prepare(kind)
                 _prepared.add(kind)
 

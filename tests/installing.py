@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.installed import loading
+from elf.agents.installed import loading
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "functions"
 

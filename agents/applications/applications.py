@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agents.applications.contract import ApplicationError, Asked, Effect, Json, Received
-from agents.applications.instance import Instance
-from agents.applications.loading import find_application, installed
-from agents.applications.messages import Ask, Letter, Role, Said
-from agents.applications.performing import Performer, is_of
-from agents.applications.running import Runner
-from agents.asking import Asking
-from agents.catalogue import Catalogue
-from agents.errors import JobError, UnavailableError
-from agents.masters.masters import Masters
-from agents.requests import JobRecord, Member
-from overlay.contract import ControlEntry
-from overlay.decoding import read_msgpack
-from overlay.node import OverlayNode
+from elf.agents.applications.contract import ApplicationError, Asked, Effect, Json, Received
+from elf.agents.applications.instance import Instance
+from elf.agents.applications.loading import find_application, installed
+from elf.agents.applications.messages import Ask, Letter, Role, Said
+from elf.agents.applications.performing import Performer, is_of
+from elf.agents.applications.running import Runner
+from elf.agents.asking import Asking
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import JobError, UnavailableError
+from elf.agents.masters.masters import Masters
+from elf.agents.requests import JobRecord, Member
+from elf.overlay.contract import ControlEntry
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: How often it is looked for jobs that have come or gone.

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from agents.errors import JobError
-from agents.result import Result
+from elf.agents.errors import JobError
+from elf.agents.result import Result
 
 Json = dict[str, Any]
 
@@ -98,7 +98,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class Publish(msgspec.Struct, frozen=True):
-    """Bring a result of the application's own to all agents: JSON-ready, as `agents.result.Result`."""
+    """Bring a result of the application's own to all agents: JSON-ready, as `elf.agents.result.Result`."""
 
     result: Json
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from agents.applications.contract import Effect, Json, Keep, Multicast, Publish, Route, Send, SetTimer, Subscribe
-from agents.applications.messages import Role, packed, packed_to_keep
-from agents.result import Result
+from elf.agents.applications.contract import Effect, Json, Keep, Multicast, Publish, Route, Send, SetTimer, Subscribe
+from elf.agents.applications.messages import Role, packed, packed_to_keep
+from elf.agents.result import Result
 
 #: What one callback may ask for; more is a loop that does not end.
 EFFECTS_MAX = 10_000

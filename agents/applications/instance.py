@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agents.applications.contract import (
+from elf.agents.applications.contract import (
     Answered,
     ApplicationError,
     Asked,
@@ -20,10 +20,10 @@ from agents.applications.contract import (
     Rung,
     Started,
 )
-from agents.applications.declaring import Application, Elf
-from agents.applications.messages import Role, packed, unpacked
-from agents.installed.entry_points import brief
-from cbt.foreign import is_theirs
+from elf.agents.applications.declaring import Application, Elf
+from elf.agents.applications.messages import Role, packed, unpacked
+from elf.agents.installed.entry_points import brief
+from elf.cbt.foreign import is_theirs
 
 
 class Instance:

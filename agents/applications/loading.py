@@ -10,11 +10,11 @@ import re
 import threading
 from typing import Any
 
-from agents.applications.declaring import Application
-from agents.errors import ElfError, JobSpecError, did_you_mean, nearest
-from agents.installed.entry_points import Found, load_points
-from agents.jobs.definition import Definition
-from agents.jobs.places import APPLICATION
+from elf.agents.applications.declaring import Application
+from elf.agents.errors import ElfError, JobSpecError, did_you_mean, nearest
+from elf.agents.installed.entry_points import Found, load_points
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.places import APPLICATION
 
 GROUP = "elf.applications"
 #: Where a job names its application.

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from overlay.fields import AgentId, AppId
+from elf.overlay.fields import AgentId, AppId
 
-#: Fits, with what is around it, into an entry of a control log (`overlay.contract.CONTROL_BYTES_MAX`).
+#: Fits, with what is around it, into an entry of a control log (`elf.overlay.contract.CONTROL_BYTES_MAX`).
 MESSAGE_BYTES_MAX = 240 << 10
 #: What an application keeps is written with each commit of its job's.
 KEPT_BYTES_MAX = 64 << 10

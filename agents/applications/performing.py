@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agents.applications.contract import (
+from elf.agents.applications.contract import (
     Answered,
     Closed,
     Effect,
@@ -22,22 +22,22 @@ from agents.applications.contract import (
     SetTimer,
     Subscribe,
 )
-from agents.applications.messages import Ask, Letter, Role, Said
-from agents.applications.running import Runner
-from agents.asking import Asking
-from agents.catalogue import Catalogue
-from agents.errors import ElfError, JobError, UnavailableError
-from agents.feedback import FEEDBACK_KEY, packed
-from agents.group.commands import Remember
-from agents.http.service import Position
-from agents.masters.masters import Masters
-from agents.replies import value_of
-from agents.requests import JobRecord, Member, contact_at, encode
-from agents.result import Result
-from overlay.contract import Record
-from overlay.errors import OverlayError
-from overlay.ids import Contact, app_id
-from overlay.node import OverlayNode
+from elf.agents.applications.messages import Ask, Letter, Role, Said
+from elf.agents.applications.running import Runner
+from elf.agents.asking import Asking
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError, JobError, UnavailableError
+from elf.agents.feedback import FEEDBACK_KEY, packed
+from elf.agents.group.commands import Remember
+from elf.agents.http.service import Position
+from elf.agents.masters.masters import Masters
+from elf.agents.replies import value_of
+from elf.agents.requests import JobRecord, Member, contact_at, encode
+from elf.agents.result import Result
+from elf.overlay.contract import Record
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact, app_id
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Jobs that one application follows, and queries of its that wait for an answer.

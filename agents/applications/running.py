@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from agents.applications.contract import ApplicationError, Asked, Effect, Heard, Input, Reply, Rung, Started
-from agents.applications.instance import Instance
-from agents.errors import UnavailableError
+from elf.agents.applications.contract import ApplicationError, Asked, Effect, Heard, Input, Reply, Rung, Started
+from elf.agents.applications.instance import Instance
+from elf.agents.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 #: Inputs that wait for the application; messages have 240 KiB at most, so some 15 MiB.

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from agents.applications.contract import (
+from elf.agents.applications.contract import (
     Answered,
     Asked,
     Closed,
@@ -35,11 +35,11 @@ from agents.applications.contract import (
     Started,
     Subscribe,
 )
-from agents.applications.declaring import Application, columns_of
-from agents.applications.instance import Instance
-from agents.applications.messages import Role, packed, unpacked
-from agents.errors import JobError
-from agents.result import Column, Completeness, Result, Window
+from elf.agents.applications.declaring import Application, columns_of
+from elf.agents.applications.instance import Instance
+from elf.agents.applications.messages import Role, packed, unpacked
+from elf.agents.errors import JobError
+from elf.agents.result import Column, Completeness, Result, Window
 
 #: Answers for another job: takes the asker and the query.
 Answering = Callable[[str, Any], Any]

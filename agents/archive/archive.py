@@ -9,7 +9,7 @@ checkpoint is one SQLite transaction that files cannot join, so they go through 
     recover(n)    at start, n being the last sequence in SQLite: finishes a commit, removes what was never committed
 
 If SQLite refuses n, the agent must start again from its last checkpoint. Every checkpoint closes its files, so a slow
-source makes many small ones. Owns writing; names, manifests and reading are `agents.archive.layout`. Calls may come
+source makes many small ones. Owns writing; names, manifests and reading are `elf.agents.archive.layout`. Calls may come
 from any thread, one at a time.
 """
 
@@ -26,8 +26,8 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from agents.archive import disk
-from agents.archive.layout import (
+from elf.agents.archive import disk
+from elf.agents.archive.layout import (
     HOUR_MS,
     MERGED,
     ArchivedFile,
@@ -43,8 +43,8 @@ from agents.archive.layout import (
     safe_name,
     source_folder,
 )
-from agents.archive.removed import EVER_MS, add_removed
-from agents.jobs.types import SqlType
+from elf.agents.archive.removed import EVER_MS, add_removed
+from elf.agents.jobs.types import SqlType
 
 __all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.archive.layout import ArchivedFile, ArchiveError
-from agents.instants import instant
+from elf.agents.archive.layout import ArchivedFile, ArchiveError
+from elf.agents.instants import instant
 
 #: Types that hold all values of those before them, as near as the last one holds numbers.
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")

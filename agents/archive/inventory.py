@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from agents.archive.layout import MERGED, hour_of, safe_name
+from elf.agents.archive.layout import MERGED, hour_of, safe_name
 
-#: A file on its way out whose removal could not be noted yet, for lack of room (`agents.archive.retention`).
+#: A file on its way out whose removal could not be noted yet, for lack of room (`elf.agents.archive.retention`).
 GOING = "_removed-"
 
 

@@ -4,12 +4,13 @@
                                               /.<agent>-<sequence>-<part>.json       its manifest
                                               /_pending-<agent>-<sequence>-<part>.*  not committed yet
                                               /_staged-<agent>-<part>.parquet        no sequence yet
-              /_orphan-*, _damaged-*                 set aside at a start (`agents.archive.archive.Recovery`)
-                      /_merged/date=.../hour=.../    merged files that wait for their turn (`agents.archive.merging`)
-                      /.removed-<agent>.json         what is gone (`agents.archive.removed`)
+              /_orphan-*, _damaged-*                 set aside at a start (`elf.agents.archive.archive.Recovery`)
+                      /_merged/date=.../hour=.../    merged files that wait for their turn
+                      (`elf.agents.archive.merging`) /.removed-<agent>.json         what is gone
+                      (`elf.agents.archive.removed`)
 
 Spark, DuckDB and Polars all read the visible files of such a tree; names that begin with `_` or `.` are hidden by the
-Hive convention. Who writes, and when, is `agents.archive`. Readers here prune by folder first, by manifest second.
+Hive convention. Who writes, and when, is `elf.agents.archive`. Readers here prune by folder first, by manifest second.
 
 A file merged of others (`<agent>-<sequence>-m<number>`) names these in its manifest. Readers here take it instead of
 them as soon as it is under `_merged`, and have the time of `merging.GRACE_MS` to read the files of one listing.
@@ -25,8 +26,8 @@ from typing import TypeVar
 
 import msgspec
 
-from agents.archive.place import Place
-from agents.errors import DamagedError, ElfError
+from elf.agents.archive.place import Place
+from elf.agents.errors import DamagedError, ElfError
 
 HOUR_MS = 3_600_000
 #: What Hive, and so every reader of such trees, takes for a null partition: here, files of events from many hours.

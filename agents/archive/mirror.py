@@ -1,8 +1,9 @@
 """Keeps a copy of one agent's archive at a URL in step with its folder, in a thread of its own.
 
 The agent goes on writing its folder, whose commits need renames that stores of objects do not have; what is in it is
-copied afterwards, one way, a file at a time. What is copied and in which order is `agents.archive.mirroring`; this is
-the reading, writing and waiting around it. A store that fails stops nothing: it is said once, counted, and tried again.
+copied afterwards, one way, a file at a time. What is copied and in which order is `elf.agents.archive.mirroring`; this
+is the reading, writing and waiting around it. A store that fails stops nothing: it is said once, counted, and tried
+again.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from agents.archive import disk
-from agents.archive.layout import MERGED, ArchiveError, FileEntry, safe_name
-from agents.archive.mirroring import Own, Put, manifest_name, plan
-from agents.archive.remote import Remote, StoreError
+from elf.agents.archive import disk
+from elf.agents.archive.layout import MERGED, ArchiveError, FileEntry, safe_name
+from elf.agents.archive.mirroring import Own, Put, manifest_name, plan
+from elf.agents.archive.remote import Remote, StoreError
 
 log = logging.getLogger(__name__)
 #: Pause between two turns: by how much the copy is behind, if the store keeps up.

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from agents.archive.layout import MERGED, is_merged, safe_name
-from agents.archive.remote import NEW
+from elf.agents.archive.layout import MERGED, is_merged, safe_name
+from elf.agents.archive.remote import NEW
 
 _MERGED_TREE = f"/{MERGED}/"
 

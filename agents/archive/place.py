@@ -1,4 +1,4 @@
-"""What readers of the archive need of a path: `pathlib.Path` has it, and `agents.archive.remote.Remote` at a URL."""
+"""What readers of the archive need of a path: `pathlib.Path` has it, and `remote.Remote` at a URL."""
 
 from __future__ import annotations
 

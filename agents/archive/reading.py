@@ -7,9 +7,9 @@ from pathlib import Path
 
 import polars as pl
 
-from agents.archive.layout import HOUR_MS
-from agents.archive.place import Place
-from agents.archive.removed import Span, join_spans
+from elf.agents.archive.layout import HOUR_MS
+from elf.agents.archive.place import Place
+from elf.agents.archive.removed import Span, join_spans
 
 
 def parquet_of(place: Place) -> Path | io.BytesIO:

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from agents.archive.layout import ArchiveError
-from agents.archive.urls import BUCKETS, PACKAGES, check_url
+from elf.agents.archive.layout import ArchiveError
+from elf.agents.archive.urls import BUCKETS, PACKAGES, check_url
 
 _T = TypeVar("_T")
 #: Where a file appears when it has been sent as a whole, and a rename would send it once more.
@@ -62,7 +62,7 @@ def open_url(url: str) -> Remote:
 
 @dataclasses.dataclass(frozen=True)
 class Remote:
-    """A folder or file at a URL; see `agents.archive.place.Place`.
+    """A folder or file at a URL; see `elf.agents.archive.place.Place`.
 
     All methods that ask the store raise FileNotFoundError or StoreError.
 

@@ -1,7 +1,7 @@
 """What of the archive has to go, by age and by bytes, and its removal.
 
 Only files that are visible, and so committed, go, and those that were set aside. What goes is on record first
-(`agents.archive.removed`), so a reader can tell an hour that was removed from one that had no events.
+(`elf.agents.archive.removed`), so a reader can tell an hour that was removed from one that had no events.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from agents.archive import disk
-from agents.archive.inventory import GOING, Held, manifest_beside
-from agents.archive.layout import HOUR_MS, ArchiveError, read_manifest
-from agents.archive.reading import hours_in
-from agents.archive.removed import EVER_MS, Span, add_removed
+from elf.agents.archive import disk
+from elf.agents.archive.inventory import GOING, Held, manifest_beside
+from elf.agents.archive.layout import HOUR_MS, ArchiveError, read_manifest
+from elf.agents.archive.reading import hours_in
+from elf.agents.archive.removed import EVER_MS, Span, add_removed
 
 _REMOVABLE = ("visible", "merged", "aside")
 

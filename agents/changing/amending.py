@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from agents.changing.deciding import describe_history, next_version
-from agents.changing.requests import Amend, Leap
-from agents.errors import JobConflictError, UnavailableError
-from agents.group.commands import Turn
-from agents.masters.masters import Masters
-from agents.masters.results import Json
+from elf.agents.changing.deciding import describe_history, next_version
+from elf.agents.changing.requests import Amend, Leap
+from elf.agents.errors import JobConflictError, UnavailableError
+from elf.agents.group.commands import Turn
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
 
 #: Others may change the job at the same time: whoever comes second begins with what the first has made of it.
 TRIES = 8

@@ -10,17 +10,17 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from agents.changing.requests import Amend, Kind, Number
-from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
-from agents.jobs.definition import Definition, changed_options, load_definition
-from agents.jobs.durations import duration
-from agents.jobs.intervals import interval_ms_of, numbering_of
-from agents.jobs.joins import reads_jobs
-from agents.jobs.query import columns_read, parse_query
-from agents.masters.listing import definition_of
-from agents.masters.results import Json
-from agents.requests import Describe
-from overlay.ids import app_id
+from elf.agents.changing.requests import Amend, Kind, Number
+from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
+from elf.agents.jobs.definition import Definition, changed_options, load_definition
+from elf.agents.jobs.durations import duration
+from elf.agents.jobs.intervals import interval_ms_of, numbering_of
+from elf.agents.jobs.joins import reads_jobs
+from elf.agents.jobs.query import columns_read, parse_query
+from elf.agents.masters.listing import definition_of
+from elf.agents.masters.results import Json
+from elf.agents.requests import Describe
+from elf.overlay.ids import app_id
 
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
 AMEND_MS = 10_000
@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Typing(Protocol):
-    """Gives the columns of a definition types, as when it is published (`agents.publishing.publishing.Publisher`)."""
+    """Gives the columns of a definition types, as when it is published (`publishing.Publisher`)."""
 
     async def typed(self, definition: Definition) -> Definition:
         """Return it with a type for each column that it reads."""

@@ -2,7 +2,7 @@
 
 Every copy of the job's master makes the same of a version that was decided, whoever proposed it, so all agents know one
 order of versions. Of a job with several trees the first part's root group decides, and the others adopt its versions
-(`agents.parts.adopting`). OVERLAY 6.3: effective at an interval boundary two or more ahead.
+(`elf.agents.parts.adopting`). OVERLAY 6.3: effective at an interval boundary two or more ahead.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from agents.changing.requests import Amend
-from agents.errors import JobConflictError, JobError
-from agents.jobs.definition import Definition
-from agents.jobs.intervals import Numbering, numbering_of
-from agents.jobs.own import Admits
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, check_change, has_same_states
-from agents.masters.results import Json
-from agents.requests import JobRecord
-from overlay.contract import NEVER
-from overlay.messages import RECORD_BYTES_MAX
+from elf.agents.changing.requests import Amend
+from elf.agents.errors import JobConflictError, JobError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.intervals import Numbering, numbering_of
+from elf.agents.jobs.own import Admits
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, check_change, has_same_states
+from elf.agents.masters.results import Json
+from elf.agents.requests import JobRecord
+from elf.overlay.contract import NEVER
+from elf.overlay.messages import RECORD_BYTES_MAX
 
 #: A version counts from this boundary ahead on: agents have the rest of an interval and a whole one to hear of it; of
 #: several trees, one more, since the other parts' root groups decide it after the first one's.

@@ -6,9 +6,9 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from agents.jobs.definition import Definition
-from agents.jobs.versions import WHY_CHARS_MAX
-from overlay.fields import AppId, Interval
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.versions import WHY_CHARS_MAX
+from elf.overlay.fields import AppId, Interval
 
 #: What can be asked for; all but the first keep a definition that the job has, or had.
 Kind: TypeAlias = Literal["update", "rollback", "reset", "pause", "resume"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from agents.errors import StoppedError
-from agents.requests import JobRecord
+from elf.agents.errors import StoppedError
+from elf.agents.requests import JobRecord
 
 
 def stopped_error(job: JobRecord) -> StoppedError:

@@ -1,4 +1,7 @@
-"""Finding the members of root groups that this agent leads; how a group is kept complete `overlay.group.care` says."""
+"""Finding the members of root groups that this agent leads.
+
+How a group is kept complete is said by `elf.overlay.group.care`.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ import asyncio
 
 import msgspec
 
-from agents.errors import ElfError
-from agents.replies import value_of
-from agents.requests import Introduce, Member, encode
-from overlay.errors import OverlayError
-from overlay.group.care import CareTimes, GroupCare
-from overlay.group.messages import Seat
-from overlay.group.seating import SIZE
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents.errors import ElfError
+from elf.agents.replies import value_of
+from elf.agents.requests import Introduce, Member, encode
+from elf.overlay.errors import OverlayError
+from elf.overlay.group.care import CareTimes, GroupCare
+from elf.overlay.group.messages import Seat
+from elf.overlay.group.seating import SIZE
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 TIMES = CareTimes()
 INTRODUCE_MS = 1_000

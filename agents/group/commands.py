@@ -9,11 +9,11 @@ from typing import Annotated
 
 import msgspec
 
-from agents.applications.messages import KEPT_BYTES_MAX
-from agents.jobs.versions import Version
-from agents.requests import JobRecord
-from overlay.contract import Commit, LogEntry, Mark
-from overlay.decoding import read_msgpack
+from elf.agents.applications.messages import KEPT_BYTES_MAX
+from elf.agents.jobs.versions import Version
+from elf.agents.requests import JobRecord
+from elf.overlay.contract import Commit, LogEntry, Mark
+from elf.overlay.decoding import read_msgpack
 
 
 class _Command(msgspec.Struct, frozen=True, tag_field="do"):

@@ -1,9 +1,9 @@
 """The copies of masters that this agent keeps: one for each job whose root group it is a member of.
 
-A job's master is decided on by its root group (`overlay.group`): what one of the members, the leader, decides is
+A job's master is decided on by its root group (`elf.overlay.group`): what one of the members, the leader, decides is
 applied to all copies in the same order, panes included. So whichever agent is lost, another one has everything and goes
-on. Only the leader's copy is the master that answers and commits (`agents.masters`); the others only keep up. Paper:
-§3.3 leaves the loss of a master open; OVERLAY 6.5 replicates what it decided, and not the panes.
+on. Only the leader's copy is the master that answers and commits (`elf.agents.masters`); the others only keep up.
+Paper: §3.3 leaves the loss of a master open; OVERLAY 6.5 replicates what it decided, and not the panes.
 
 Differs from OVERLAY 6.5 in that the panes are replicated, too: snapshots are let go of once they are committed, so a
 master that took over without the panes could not answer for windows that were open, nor for any before.
@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from agents.changing.deciding import with_version
-from agents.errors import ElfError, JobError
-from agents.group.commands import (
+from elf.agents.changing.deciding import with_version
+from elf.agents.errors import ElfError, JobError
+from elf.agents.group.commands import (
     Command,
     Count,
     Dismiss,
@@ -34,24 +34,24 @@ from agents.group.commands import (
     decode_command,
     encode_command,
 )
-from agents.jobs.own import Admits
-from agents.jobs.versions import Version, Versions, compile_versions
-from agents.masters.master import Master
-from agents.masters.state import MasterState
-from agents.requests import JobRecord
-from agents.store.controls import Controls, decided_key
-from agents.store.groups import GroupLogs
-from agents.store.panes import Panes
-from agents.store.together import Desk
-from cbt import PaoDecodeError
-from overlay.contract import Commit, ControlEntry, Mark
-from overlay.errors import NotJoinedError
-from overlay.group.effects import Save
-from overlay.group.messages import Kind, Place, Seat, decode_seats
-from overlay.group.seating import SIZE
-from overlay.group.state import Role
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents.jobs.own import Admits
+from elf.agents.jobs.versions import Version, Versions, compile_versions
+from elf.agents.masters.master import Master
+from elf.agents.masters.state import MasterState
+from elf.agents.requests import JobRecord
+from elf.agents.store.controls import Controls, decided_key
+from elf.agents.store.groups import GroupLogs
+from elf.agents.store.panes import Panes
+from elf.agents.store.together import Desk
+from elf.cbt import PaoDecodeError
+from elf.overlay.contract import Commit, ControlEntry, Mark
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import Kind, Place, Seat, decode_seats
+from elf.overlay.group.seating import SIZE
+from elf.overlay.group.state import Role
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 

@@ -13,18 +13,18 @@ import sqlite3
 
 import msgspec
 
-from agents.errors import ElfError, UnavailableError
-from agents.group.copies import Copies
-from agents.masters.state import MasterState
-from agents.replies import value_of
-from agents.requests import Fetch, JobRecord, Page, encode
-from agents.store.controls import Controls, decided_key
-from agents.store.groups import GroupLogs
-from agents.store.panes import ClosedError, Kind, PaneReader, Panes
-from overlay.decoding import read_msgpack
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.group.copies import Copies
+from elf.agents.masters.state import MasterState
+from elf.agents.replies import value_of
+from elf.agents.requests import Fetch, JobRecord, Page, encode
+from elf.agents.store.controls import Controls, decided_key
+from elf.agents.store.groups import GroupLogs
+from elf.agents.store.panes import ClosedError, Kind, PaneReader, Panes
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ from typing import Protocol
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError
-from agents.group.care import care
-from agents.group.commands import Command, Count, End, Load, Rename, Turn
-from agents.group.copies import Copies, Copy
-from agents.requests import JobRecord
-from agents.store.controls import Controls
-from overlay.contract import Record
-from overlay.errors import OverlayError
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError
+from elf.agents.group.care import care
+from elf.agents.group.commands import Command, Count, End, Load, Rename, Turn
+from elf.agents.group.copies import Copies, Copy
+from elf.agents.requests import JobRecord
+from elf.agents.store.controls import Controls
+from elf.overlay.contract import Record
+from elf.overlay.errors import OverlayError
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ DROP_LOOKS = 5
 
 
 class Others(Protocol):
-    """All others whom a job that is mastered here concerns (`agents.parts.telling.Telling`)."""
+    """All others whom a job that is mastered here concerns (`elf.agents.parts.telling.Telling`)."""
 
     async def tell(self, job: JobRecord) -> None:
         """Tell them of its record; raises ElfError if not all have heard."""

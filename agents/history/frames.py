@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 
 import polars as pl
 
-from agents.store.panes import Panes, Place
-from cbt import decode
-from cbt.placed import MARK, Placed, decode_placed
-from cbt.schema import PaoSchema
+from elf.agents.store.panes import Panes, Place
+from elf.cbt import decode
+from elf.cbt.placed import MARK, Placed, decode_placed
+from elf.cbt.schema import PaoSchema
 
 #: Frames that were read or written lately; resident, they take up to three times as much.
 CACHE_BYTES = 8 << 20

@@ -12,16 +12,16 @@ import itertools
 import msgspec
 import polars as pl
 
-from agents.history.past import Change, Past, block_of
-from agents.history.premerging import Premerging
-from agents.history.summing import Summing
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.store.panes import MADE, Kind, Panes, Place
-from agents.store.together import Steps
-from cbt.merging import Merging
-from cbt.schema import without_interval
-from overlay.contract import NEVER
+from elf.agents.history.past import Change, Past, block_of
+from elf.agents.history.premerging import Premerging
+from elf.agents.history.summing import Summing
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.store.panes import MADE, Kind, Panes, Place
+from elf.agents.store.together import Steps
+from elf.cbt.merging import Merging
+from elf.cbt.schema import without_interval
+from elf.overlay.contract import NEVER
 
 
 class History:

@@ -1,4 +1,4 @@
-"""The orders of keys that a job's merged panes are placed in (`cbt.placed`); they lie on disk.
+"""The orders of keys that a job's merged panes are placed in (`elf.cbt.placed`); they lie on disk.
 
 There is one order at a time. It begins with the keys of a block that was worth to be made, grows with keys that come
 new, and gives way to another when it is long for what is placed in it. What was placed in one earlier goes on being so;
@@ -12,11 +12,11 @@ import logging
 import polars as pl
 from sortedcontainers import SortedSet
 
-from agents.history.past import Change, Past
-from agents.store.checksums import DamagedError
-from agents.store.panes import Kind, Place
-from cbt import PaoDecodeError
-from cbt.placed import Placed, is_placeable, order_of, place
+from elf.agents.history.past import Change, Past
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.panes import Kind, Place
+from elf.cbt import PaoDecodeError
+from elf.cbt.placed import Placed, is_placeable, order_of, place
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from agents.masters.results import Label
-from overlay.contract import NEVER
+from elf.agents.masters.results import Label
+from elf.overlay.contract import NEVER
 
 
 def holes(labels: Sequence[Label], expired: int, committed: int) -> list[tuple[int, int]]:

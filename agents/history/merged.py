@@ -1,7 +1,7 @@
 """Pre-merged panes of a job: blocks that hold all rows of 2, 4, 8, ... intervals, for aggregates without an inverse.
 
-Owns which blocks there are, which make up a window and which are to be made next; frames are `agents.history`'s. Pure.
-DESIGN section 4: any window is made of O(log n) of them.
+Owns which blocks there are, which make up a window and which are to be made next; frames are `elf.agents.history`'s.
+Pure. DESIGN section 4: any window is made of O(log n) of them.
 
 The block (level, index) holds the intervals [index * 2^level, (index + 1) * 2^level), whatever panes they lie in. It is
 made once all of these are committed, from the two blocks below it where there are such, else from panes. Above level 0

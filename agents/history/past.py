@@ -15,19 +15,19 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from agents.history.frames import Frames
-from agents.history.labels import Labels
-from agents.history.mending import holes, stand_ins
-from agents.history.ordered import Ordered
-from agents.jobs.versions import Compiled, Versions
-from agents.masters.results import Label
-from agents.paos import between
-from agents.store.checksums import DamagedError
-from agents.store.panes import Kind, Panes, Place
-from cbt import PaoDecodeError, decode, encode
-from cbt.placed import Placed, encode_placed
-from cbt.schema import PaoSchema
-from overlay.contract import NEVER
+from elf.agents.history.frames import Frames
+from elf.agents.history.labels import Labels
+from elf.agents.history.mending import holes, stand_ins
+from elf.agents.history.ordered import Ordered
+from elf.agents.jobs.versions import Compiled, Versions
+from elf.agents.masters.results import Label
+from elf.agents.paos import between
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.panes import Kind, Panes, Place
+from elf.cbt import PaoDecodeError, decode, encode
+from elf.cbt.placed import Placed, encode_placed
+from elf.cbt.schema import PaoSchema
+from elf.overlay.contract import NEVER
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class Past:
     # ---- damage
 
     def mend(self, expired: int, committed: int, expected: int) -> None:
-        """Put labels that say so where those of some panes are lost; see `agents.history.mending`."""
+        """Put labels that say so where those of some panes are lost; see `elf.agents.history.mending`."""
         # The only pane of a job without window begins anew with a version; what was before is gone on purpose.
         expired = expired if self.windowed else max(expired, self.begins - 1)
         for hole in holes(self.labels.all(), expired, committed):

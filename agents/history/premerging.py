@@ -1,4 +1,4 @@
-"""Pre-merged panes on disk: a window of aggregates without an inverse is made of few of them (`agents.history.merged`).
+"""Pre-merged panes on disk: a window of aggregates without an inverse is made of few of them (`merged`).
 
 Where they can be, they are placed in an order of keys (`key_orders`): merging a few of them then takes hardly
 longer than reading one pane. A pane of one interval is placed, too, so that no end of a window costs more.
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from agents.history.key_orders import KeyOrders
-from agents.history.merged import ROWS_MAX, Merged, bounds_of, is_worth, level_of, name_of
-from agents.history.past import Change, Past, block_of
-from agents.store.checksums import DamagedError
-from agents.store.panes import Kind
-from cbt import PaoDecodeError
-from cbt.merging import Merging
-from cbt.placed import Placed, Placing, place, to_frame
-from overlay.contract import NEVER
+from elf.agents.history.key_orders import KeyOrders
+from elf.agents.history.merged import ROWS_MAX, Merged, bounds_of, is_worth, level_of, name_of
+from elf.agents.history.past import Change, Past, block_of
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.panes import Kind
+from elf.cbt import PaoDecodeError
+from elf.cbt.merging import Merging
+from elf.cbt.placed import Placed, Placing, place, to_frame
+from elf.overlay.contract import NEVER
 
 log = logging.getLogger(__name__)
 

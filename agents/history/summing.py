@@ -1,4 +1,4 @@
-"""Running totals on disk: a window of aggregates with an inverse is the difference of two (`agents.history.totals`)."""
+"""Running totals on disk: a window of aggregates with an inverse is the difference of two (`totals`)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import accumulate
 
 import polars as pl
 
-from agents.history.past import Change, Past
-from agents.history.totals import ROWS_MAX, Totals
-from agents.store.checksums import DamagedError
-from agents.store.panes import Kind
-from cbt import PaoDecodeError
+from elf.agents.history.past import Change, Past
+from elf.agents.history.totals import ROWS_MAX, Totals
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.panes import Kind
+from elf.cbt import PaoDecodeError
 
 log = logging.getLogger(__name__)
 

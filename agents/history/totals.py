@@ -1,7 +1,7 @@
 """Running totals of a job: at marks, all PAOs since the first mark, so that a window is the difference of two.
 
-Owns which marks there are and which of them a window is made of; frames are `agents.history`'s. Pure. Paper: section
-3.1, PAO15 - PAO5; only for aggregates with an inverse. The time for a window then hardly depends on its length.
+Owns which marks there are and which of them a window is made of; frames are `elf.agents.history`'s. Pure. Paper:
+section 3.1, PAO15 - PAO5; only for aggregates with an inverse. The time for a window then hardly depends on its length.
 
 A mark at interval m holds every row of the intervals up to m that came since the totals began. What came before is in
 no mark, or in all: differences do not see it.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agents.history.ordered import Ordered
+from elf.agents.history.ordered import Ordered
 
 #: Late rows are added to at most so many marks after them; with more, these marks are made anew.
 AMENDED_MAX = 8

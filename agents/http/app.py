@@ -17,13 +17,13 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from agents.config import split_address
-from agents.errors import ConfigError
-from agents.http.guard import OPEN_PATHS, require_local_host, require_token
-from agents.http.problems import answer_with_problems
-from agents.http.routes import ROUTES, SERVICE, STREAMS
-from agents.http.service import AgentService
-from overlay.links.door import Door, admit
+from elf.agents.config import split_address
+from elf.agents.errors import ConfigError
+from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
+from elf.agents.http.problems import answer_with_problems
+from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
+from elf.agents.http.service import AgentService
+from elf.overlay.links.door import Door, admit
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ def make_app(service: AgentService, *, token: str | None, request_bytes_max: int
     app = web.Application(
         middlewares=[answer_with_problems, require_token(token) if token else require_local_host, _admit],
         client_max_size=request_bytes_max,
-        # Bodies are decompressed by `agents.http.bodies`, which also bounds the ratio.
+        # Bodies are decompressed by `elf.agents.http.bodies`, which also bounds the ratio.
         handler_args={"auto_decompress": False},
     )
     app[SERVICE] = service

@@ -10,7 +10,7 @@ import zlib
 
 from aiohttp import web
 
-from agents.http.problems import RefusedError, problem
+from elf.agents.http.problems import RefusedError, problem
 
 #: Logs compress about 10 to 40 times; beyond this a body was made to hurt. Deflate can reach 1032.
 RATIO_MAX = 200

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from agents.errors import (
+from elf.agents.errors import (
     AgentRunningError,
     BadRequestError,
     ConfigError,
@@ -30,7 +30,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.http.service import Json
+from elf.agents.http.service import Json
 
 PROBLEM_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:elf:problem:"

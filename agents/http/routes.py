@@ -14,16 +14,16 @@ from typing import Any, get_args
 import msgspec
 from aiohttp import web
 
-from agents.changing.changing import Wanted
-from agents.changing.requests import KEEP_MS_MAX, Kind
-from agents.errors import BadRequestError, UnavailableError
-from agents.http.bodies import read_body, require_type
-from agents.http.service import AgentService, Json, Loaded
-from agents.http.stream import send_results
-from agents.jobs.durations import parse_duration_ms
-from agents.masters.results import require_complete
-from agents.masters.windows import parse_window
-from overlay.decoding import read_msgpack
+from elf.agents.changing.changing import Wanted
+from elf.agents.changing.requests import KEEP_MS_MAX, Kind
+from elf.agents.errors import BadRequestError, UnavailableError
+from elf.agents.http.bodies import read_body, require_type
+from elf.agents.http.service import AgentService, Json, Loaded
+from elf.agents.http.stream import send_results
+from elf.agents.jobs.durations import parse_duration_ms
+from elf.agents.masters.results import require_complete
+from elf.agents.masters.windows import parse_window
+from elf.overlay.decoding import read_msgpack
 
 SERVICE: web.AppKey[AgentService] = web.AppKey("service")
 STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")

@@ -1,8 +1,8 @@
 """What the HTTP door asks of the agent behind it: one protocol, no web in it.
 
 The runtime implements `AgentService`; tests use an in-memory one. Every method may raise the errors of
-`agents.errors` and the two below; `agents.http.problems` turns them into problem+json. Dictionaries are JSON-ready:
-text, numbers, booleans, None, lists and dictionaries of these.
+`elf.agents.errors` and the two below; `elf.agents.http.problems` turns them into problem+json. Dictionaries are
+JSON-ready: text, numbers, booleans, None, lists and dictionaries of these.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
-from agents.changing.changing import Wanted
-from agents.jobs.definition import TREES_MAX
-from overlay.fields import Interval
+from elf.agents.changing.changing import Wanted
+from elf.agents.jobs.definition import TREES_MAX
+from elf.overlay.fields import Interval
 
 Json = dict[str, Any]
 
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Intervals of a job, or of one of its parts, as `agents.requests.LoadIntervals` has them."""
+    """Intervals of a job, or of one of its parts, as `elf.agents.requests.LoadIntervals` has them."""
 
     instance: str
     first: Interval
@@ -143,7 +143,8 @@ class AgentService(Protocol):
         Args:
             creator: of the job.
             name: of the job.
-            window: `latest`, `START/END` or a length such as `300s`; well-formed (`agents.masters.windows` checked it).
+            window: `latest`, `START/END` or a length such as `300s`; well-formed (`elf.agents.masters.windows` checked
+            it).
             key: only rows whose first group key is this, as people write it; None: all.
             limit: most rows to return; None: all.
 
@@ -200,7 +201,7 @@ class AgentService(Protocol):
         ...
 
     async def explain(self, creator: str, name: str) -> Json:
-        """Explain a job: its plan, what it shares, its tree and its cost (`agents.explaining`)."""
+        """Explain a job: its plan, what it shares, its tree and its cost (`elf.agents.explaining`)."""
         ...
 
     async def members(self) -> list[Json]:

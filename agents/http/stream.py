@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 import msgspec
 from aiohttp import web
 
-from agents.errors import ElfError
-from agents.http.problems import problem_body
-from agents.http.service import Json, Position, Positioned
+from elf.agents.errors import ElfError
+from elf.agents.http.problems import problem_body
+from elf.agents.http.service import Json, Position, Positioned
 
 #: Shorter than the idle time after which common proxies cut a connection (60 s); also finds dead readers soon.
 HEARTBEAT_S = 10.0

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agents.errors import JobError
-from agents.installed.declaring import Scalar, Vectorised
-from agents.installed.entry_points import brief
-from cbt.foreign import is_theirs
+from elf.agents.errors import JobError
+from elf.agents.installed.declaring import Scalar, Vectorised
+from elf.agents.installed.entry_points import brief
+from elf.cbt.foreign import is_theirs
 
 
 class FunctionError(JobError):

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from agents.jobs.types import SqlType
-from cbt.aggregates.user import UserPao
+from elf.agents.jobs.types import SqlType
+from elf.cbt.aggregates.user import UserPao
 
 #: More arguments than any function needs.
 ARGS_MAX = 32
@@ -94,7 +94,7 @@ class Vectorised(msgspec.Struct, frozen=True):
 
 
 class Aggregate(msgspec.Struct, frozen=True, eq=False):
-    """An aggregate in Python: a PAO of `cbt.aggregates.user`, with the SQL types of what it takes and answers.
+    """An aggregate in Python: a PAO of `elf.cbt.aggregates.user`, with the SQL types of what it takes and answers.
 
     Attributes:
         pao: an instance of the decorated class.
@@ -169,7 +169,7 @@ def vectorised(
 def aggregate(*, args: Sequence[Typed], returns: Typed) -> Callable[[type[Any]], Aggregate]:
     """Declare a class with `create(values)`, `merge(left, right)` and `finish(state)` as an aggregate of jobs.
 
-    The class is made without arguments; `cbt.aggregates.user.UserPao` says what the methods must keep to.
+    The class is made without arguments; `elf.cbt.aggregates.user.UserPao` says what the methods must keep to.
 
     Args:
         args: the SQL type of its one argument.

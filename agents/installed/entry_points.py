@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from agents.errors import ElfError
-from cbt.foreign import is_theirs
+from elf.agents.errors import ElfError
+from elf.cbt.foreign import is_theirs
 
 log = logging.getLogger(__name__)
 #: A message of somebody else's code, in a sentence of ours.

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from agents.errors import ElfError, JobSpecError
-from agents.installed.declaring import Aggregate, Declared, Scalar, Vectorised
-from agents.installed.entry_points import Origin, load_points
-from agents.jobs.dialect import parse_statement
-from cbt.aggregates.user import register
+from elf.agents.errors import ElfError, JobSpecError
+from elf.agents.installed.declaring import Aggregate, Declared, Scalar, Vectorised
+from elf.agents.installed.entry_points import Origin, load_points
+from elf.agents.jobs.dialect import parse_statement
+from elf.cbt.aggregates.user import register
 
 GROUP = "elf.functions"
 #: Names as SQL has them; in any case when they are called.
@@ -118,7 +118,7 @@ def _use(name: str, value: str, made: object) -> Declared:
 
 def _is_taken(name: str) -> bool:
     # Loaded here: the tables of functions ask us for the others, and few jobs need them.
-    from agents.jobs.functions import is_taken
+    from elf.agents.jobs.functions import is_taken
 
     return is_taken(name)
 

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agents.intake.poison import keep_whatever, parse_whatever
-from agents.jobs.types import SqlType
-from agents.sources.counters import Parsed
-from agents.sources.format import Format
-from agents.sources.kept import Kept, joined
+from elf.agents.intake.poison import keep_whatever, parse_whatever
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.counters import Parsed
+from elf.agents.sources.format import Format
+from elf.agents.sources.kept import Kept, joined
 
 #: A log's lines are parsed once they are this part of the most that is read at a time, ...
 _PARSED_PART = 1 / 4

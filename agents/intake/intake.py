@@ -14,14 +14,14 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from agents.errors import ElfError, UnavailableError
-from agents.intake.pace import Pace
-from agents.intake.pump import Pump, Sealed
-from agents.intake.push import PushLog
-from agents.jobs.versions import Versions
-from agents.store.checkpoints import SourceState
-from agents.worker import Worker
-from overlay.contract import Verdict
+from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.intake.pace import Pace
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.push import PushLog
+from elf.agents.jobs.versions import Versions
+from elf.agents.store.checkpoints import SourceState
+from elf.agents.worker import Worker
+from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

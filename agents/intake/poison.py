@@ -13,13 +13,13 @@ from typing import Protocol
 
 import polars as pl
 
-from agents.failures import FAILURES
-from agents.installed.calling import FunctionsStoppedError
-from agents.jobs.plan import Plan
-from agents.jobs.types import SqlType
-from agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
-from agents.sources.format import Format
-from agents.sources.kept import Kept
+from elf.agents.failures import FAILURES
+from elf.agents.installed.calling import FunctionsStoppedError
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
+from elf.agents.sources.format import Format
+from elf.agents.sources.kept import Kept
 
 log = logging.getLogger(__name__)
 

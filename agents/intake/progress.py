@@ -11,8 +11,8 @@ from collections.abc import Mapping, Set
 import msgspec
 import polars as pl
 
-from agents.jobs.versions import Versions
-from agents.sources.counters import Counters
+from elf.agents.jobs.versions import Versions
+from elf.agents.sources.counters import Counters
 
 #: Logs with waiting lines are read in turn; one that was not read for this long has none.
 TURN_MS_MAX = 5_000

@@ -17,30 +17,30 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import polars as pl
 
-from agents.archive.archive import Archive
-from agents.clock import Doubt
-from agents.config import PrivacySection
-from agents.errors import UnavailableError
-from agents.intake.backlog import Backlog
-from agents.intake.gathering import Gathering, events_of
-from agents.intake.lost import LastTimes
-from agents.intake.progress import EventTime, SourceProgress
-from agents.intake.rejecting import Rejecting
-from agents.intake.set_back import SetBack
-from agents.intake.verdicts import Verdicts
-from agents.jobs.types import SqlType
-from agents.jobs.versions import Versions
-from agents.privacy.redaction import Redactor
-from agents.sharing.parsing import Parsing
-from agents.sharing.workers import Workers
-from agents.sources.counters import Counters, Oddities, Parsed
-from agents.sources.format import Format
-from agents.sources.rejected import RejectedLines
-from agents.sources.rotation import Position
-from agents.sources.tail import Chunk, Tail
-from agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
-from agents.worker import Worker
-from overlay.contract import Verdict
+from elf.agents.archive.archive import Archive
+from elf.agents.clock import Doubt
+from elf.agents.config import PrivacySection
+from elf.agents.errors import UnavailableError
+from elf.agents.intake.backlog import Backlog
+from elf.agents.intake.gathering import Gathering, events_of
+from elf.agents.intake.lost import LastTimes
+from elf.agents.intake.progress import EventTime, SourceProgress
+from elf.agents.intake.rejecting import Rejecting
+from elf.agents.intake.set_back import SetBack
+from elf.agents.intake.verdicts import Verdicts
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.versions import Versions
+from elf.agents.privacy.redaction import Redactor
+from elf.agents.sharing.parsing import Parsing
+from elf.agents.sharing.workers import Workers
+from elf.agents.sources.counters import Counters, Oddities, Parsed
+from elf.agents.sources.format import Format
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.sources.rotation import Position
+from elf.agents.sources.tail import Chunk, Tail
+from elf.agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
+from elf.agents.worker import Worker
+from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
 #: A checkpoint waits until this many times the last one's duration has passed, so syncing costs at most 5 %.

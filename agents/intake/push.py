@@ -13,8 +13,8 @@ import os
 import pathlib
 import threading
 
-from agents.archive.disk import sync_folders
-from agents.errors import ConfigError, UnavailableError
+from elf.agents.archive.disk import sync_folders
+from elf.agents.errors import ConfigError, UnavailableError
 
 #: A fully read spool beyond this size is removed; the next push begins a new file.
 TRIM_BYTES = 64 << 20

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import logging
 
-from agents.privacy.redaction import Redactor
-from agents.sources.counters import Parsed
-from agents.sources.format import Format
-from agents.sources.misfits import Misfits, advice
-from agents.sources.rejected import RejectedLines
-from agents.worker import Worker
+from elf.agents.privacy.redaction import Redactor
+from elf.agents.sources.counters import Parsed
+from elf.agents.sources.format import Format
+from elf.agents.sources.misfits import Misfits, advice
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.worker import Worker
 
 log = logging.getLogger(__name__)
 #: Of an example in the log; the whole line is kept in the file.

@@ -10,26 +10,26 @@ import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agents.archive.archive import Archive
-from agents.archive.keeper import Keeper
-from agents.archive.mirror import Mirror
-from agents.archive.remote import StoreError, open_url
-from agents.clock import Clock
-from agents.config import AgentConfig, SourceConfig
-from agents.damages import Damages
-from agents.errors import ConfigError
-from agents.intake.pump import Pump
-from agents.intake.push import PushLog
-from agents.jobs.types import SqlType
-from agents.masters.results import Json
-from agents.privacy.redaction import Redactor
-from agents.sources.families import live_paths, matched_files
-from agents.sources.format import Format, make_format
-from agents.sources.inference import infer_columns
-from agents.sources.readers import look_at, open_reader
-from agents.sources.rejected import RejectedLines
-from agents.sources.tail import Tail
-from agents.store.checkpoints import Checkpoints
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.mirror import Mirror
+from elf.agents.archive.remote import StoreError, open_url
+from elf.agents.clock import Clock
+from elf.agents.config import AgentConfig, SourceConfig
+from elf.agents.damages import Damages
+from elf.agents.errors import ConfigError
+from elf.agents.intake.pump import Pump
+from elf.agents.intake.push import PushLog
+from elf.agents.jobs.types import SqlType
+from elf.agents.masters.results import Json
+from elf.agents.privacy.redaction import Redactor
+from elf.agents.sources.families import live_paths, matched_files
+from elf.agents.sources.format import Format, make_format
+from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.readers import look_at, open_reader
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.sources.tail import Tail
+from elf.agents.store.checkpoints import Checkpoints
 
 log = logging.getLogger(__name__)
 #: Newest bytes of a source's newest file from which the types of undeclared columns are inferred.

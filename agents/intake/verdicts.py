@@ -7,9 +7,9 @@ import concurrent.futures
 import logging
 from collections.abc import Callable, Sequence
 
-from agents.sharing.workers import Workers
-from agents.store.checkpoints import Checkpoints, Snapshot
-from overlay.contract import Verdict
+from elf.agents.sharing.workers import Workers
+from elf.agents.store.checkpoints import Checkpoints, Snapshot
+from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)
 _Waiting = tuple[bytes, Verdict, concurrent.futures.Future[None]]

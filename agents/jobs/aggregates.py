@@ -1,7 +1,7 @@
 """The aggregates of the job language: from a call to what is kept of the events, and its type.
 
-Names and types are Spark's; how values are kept and merged is `cbt.aggregates`. Where Spark leaves the answer open, it
-is fixed here: `first` and `last` go by event time, equal times and the ties of `min_by` and `max_by` by the value
+Names and types are Spark's; how values are kept and merged is `elf.cbt.aggregates`. Where Spark leaves the answer open,
+it is fixed here: `first` and `last` go by event time, equal times and the ties of `min_by` and `max_by` by the value
 itself, `any_value` is the least, `collect_set` ascends.
 """
 
@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.coercion import cast, decimal_refused, implicit
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import Scope, compile_expression
-from agents.jobs.operators import condition
-from agents.jobs.query import TIME_COLUMN, aggregate_call
-from agents.jobs.types import ArrayType, SqlType
-from agents.jobs.values import INTEGRAL, NUMERIC, Untyped, Value
-from cbt.aggregates import aggregate
-from cbt.aggregates.contract import Aggregate
+from elf.agents.jobs.coercion import cast, decimal_refused, implicit
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import Scope, compile_expression
+from elf.agents.jobs.operators import condition
+from elf.agents.jobs.query import TIME_COLUMN, aggregate_call
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.agents.jobs.values import INTEGRAL, NUMERIC, Untyped, Value
+from elf.cbt.aggregates import aggregate
+from elf.cbt.aggregates.contract import Aggregate
 
 _TIME = pl.col(TIME_COLUMN).cast(pl.Datetime("us"))
 
@@ -208,7 +208,7 @@ def _approx_count_distinct(call: _Call) -> Aggregated:
 
 def _approx_percentile(call: _Call) -> Aggregated:
     # Few jobs have one: `aggregate`, too, loads what a job asks for.
-    from cbt.aggregates.quantiles import accuracy_of
+    from elf.cbt.aggregates.quantiles import accuracy_of
 
     options: dict[str, Any] = {"percentage": call.literal(1, "percentage")}
     if len(call.arguments) == 3:
@@ -226,7 +226,7 @@ def _collect_set(call: _Call) -> Aggregated:
 
 def _installed(call: _Call) -> Aggregated:
     """Compile a call of an aggregate that is installed in Python."""
-    from agents.installed.loading import find_aggregate
+    from elf.agents.installed.loading import find_aggregate
 
     name = call.name.lower()
     made = find_aggregate(name)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from agents.jobs.own import OwnFunction
-from agents.jobs.scopes import canonical
-from agents.jobs.types import SqlType
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.scopes import canonical
+from elf.agents.jobs.types import SqlType
 
 
 def filter_key(

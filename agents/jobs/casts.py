@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import polars as pl
 
-from agents.jobs import exact
-from agents.jobs.types import SqlType
+from elf.agents.jobs import exact
+from elf.agents.jobs.types import SqlType
 
 BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import polars as pl
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.casts import cast_expr
-from agents.jobs.dialect import refused
-from agents.jobs.types import SqlType
-from agents.jobs.values import NUMERIC, Type, Untyped, Value
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.casts import cast_expr
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import NUMERIC, Type, Untyped, Value
 
 _DATETIME = (SqlType.DATE, SqlType.TIMESTAMP)
 

@@ -14,18 +14,18 @@ import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
-from agents.errors import JobError, JobSpecError, did_you_mean, nearest
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.growth import check_growth
-from agents.jobs.join_form import How
-from agents.jobs.joins import Joined, JoinQuery, parse_joins
-from agents.jobs.operators import condition
-from agents.jobs.query import aggregate_call, is_window_field
-from agents.jobs.scopes import WINDOW_END, WINDOW_START
-from agents.jobs.sorting import Order, by_position, output_value, sort_rows
-from agents.jobs.types import ArrayType, SqlType, parse_type
-from agents.jobs.values import Value
+from elf.agents.errors import JobError, JobSpecError, did_you_mean, nearest
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.growth import check_growth
+from elf.agents.jobs.join_form import How
+from elf.agents.jobs.joins import Joined, JoinQuery, parse_joins
+from elf.agents.jobs.operators import condition
+from elf.agents.jobs.query import aggregate_call, is_window_field
+from elf.agents.jobs.scopes import WINDOW_END, WINDOW_START
+from elf.agents.jobs.sorting import Order, by_position, output_value, sort_rows
+from elf.agents.jobs.types import ArrayType, SqlType, parse_type
+from elf.agents.jobs.values import Value
 
 #: Rows that a join may make: where keys are in both jobs many times, their product.
 ROWS_MAX = 4_000_000

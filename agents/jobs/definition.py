@@ -13,18 +13,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from agents.errors import JobSpecError, did_you_mean, nearest
-from agents.jobs.dialect import QUERY_BYTES_MAX
-from agents.jobs.durations import DURATION_MS_MAX
-from agents.jobs.joins import Joined, check_joined, parse_joins, reads_jobs
-from agents.jobs.own import OwnFunction, check_functions
-from agents.jobs.own_tables import Read, read_functions
-from agents.jobs.places import APPLICATION, Places
-from agents.jobs.query import parse_query
-from agents.jobs.types import SqlType
-from agents.toml_text import TomlError, parse_toml
-from overlay.ids import app_id, partition_id
-from overlay.interning import interned, interned_mapping, interned_text
+from elf.agents.errors import JobSpecError, did_you_mean, nearest
+from elf.agents.jobs.dialect import QUERY_BYTES_MAX
+from elf.agents.jobs.durations import DURATION_MS_MAX
+from elf.agents.jobs.joins import Joined, check_joined, parse_joins, reads_jobs
+from elf.agents.jobs.own import OwnFunction, check_functions
+from elf.agents.jobs.own_tables import Read, read_functions
+from elf.agents.jobs.places import APPLICATION, Places
+from elf.agents.jobs.query import parse_query
+from elf.agents.jobs.types import SqlType
+from elf.agents.toml_text import TomlError, parse_toml
+from elf.overlay.ids import app_id, partition_id
+from elf.overlay.interning import interned, interned_mapping, interned_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 CREATOR_DEFAULT = "local"
@@ -92,7 +92,8 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     emit_every_ms: Duration | None = None
     #: So many rows of each new result come back to every agent of the job, for applications beside it; 0: none do.
     feedback: Annotated[int, msgspec.Meta(ge=0, le=FEEDBACK_ROWS_MAX)] = 0
-    #: The installed application that runs beside it, at its master and its agents (`agents.applications`); "": none.
+    #: The installed application that runs beside it, at its master and its agents (`elf.agents.applications`); "":
+    #: none.
     application: Annotated[str, msgspec.Meta(pattern=rf"^({APPLICATION})?\Z")] = ""
 
     @property
@@ -121,7 +122,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         part: which of the job's trees this is about, 0 <= part < options.trees; 0 is what people name.
         joined: what the master makes of other jobs' results; None for a job over a source.
         functions: those that it brings along, by name.
-        shift: what is added to the numbers of its intervals (`agents.jobs.intervals.Numbering`): other than 0 once a
+        shift: what is added to the numbers of its intervals (`elf.agents.jobs.intervals.Numbering`): other than 0 once
+        a
             version has made them longer or shorter.
     """
 

@@ -18,7 +18,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.parsers.spark import SparkParser
 
-from agents.errors import ConfigError, JobSpecError, did_you_mean, nearest
+from elf.agents.errors import ConfigError, JobSpecError, did_you_mean, nearest
 
 #: A query is written by hand; more than this is a mistake or an attack.
 QUERY_BYTES_MAX = 16 * 1024

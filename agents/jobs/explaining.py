@@ -14,15 +14,15 @@ import msgspec
 import polars as pl
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.last_result import Last, has_last
-from agents.jobs.own import OwnFunction, fingerprint
-from agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
-from agents.jobs.prefilter import conjuncts
-from agents.jobs.query import Query, columns_read, is_window_field, parse_query
-from agents.jobs.steps import steps_of
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.last_result import Last, has_last
+from elf.agents.jobs.own import OwnFunction, fingerprint
+from elf.agents.jobs.plan import Plan, Syntax, compile_job, syntax_of
+from elf.agents.jobs.prefilter import conjuncts
+from elf.agents.jobs.query import Query, columns_read, is_window_field, parse_query
+from elf.agents.jobs.steps import steps_of
+from elf.agents.jobs.types import SqlType
 
 Json = dict[str, Any]
 #: Types are guessed so often before it is said that they are needed: a second or so.
@@ -166,7 +166,7 @@ def _ddl(dtype: pl.DataType) -> str:
 
 def _plans_of_any_type(definition: Definition, missing: Sequence[str]) -> list[Plan]:
     """Compile with types for the missing columns: one set that works, and of each column each type that does then."""
-    from agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
+    from elf.agents.jobs.functions import check_calls  # only here: an agent starts without the tables of functions
 
     check_calls(definition.query, {each.name for each in definition.functions})
     known = definition.types

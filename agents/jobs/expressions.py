@@ -14,12 +14,12 @@ from typing import Protocol
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs import operators
-from agents.jobs.coercion import cast, unify
-from agents.jobs.dialect import JobSql, refused
-from agents.jobs.patterns import like_expr
-from agents.jobs.types import SqlType
-from agents.jobs.values import Untyped, Value
+from elf.agents.jobs import operators
+from elf.agents.jobs.coercion import cast, unify
+from elf.agents.jobs.dialect import JobSql, refused
+from elf.agents.jobs.patterns import like_expr
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Untyped, Value
 
 
 class Scope(Protocol):
@@ -187,7 +187,7 @@ def _like_escaped(node: exp.Expr, scope: Scope, escape: str) -> Value:
 def _rlike(node: exp.Expr, scope: Scope) -> Value:
     _check_order(node, left=_PREDICATES, right=_PREDICATES)
     value, pattern = _pair(node, scope)
-    from agents.jobs.regex import rlike_expr  # see `_call`
+    from elf.agents.jobs.regex import rlike_expr  # see `_call`
 
     matched = rlike_expr(value, pattern)
     return operators.boolean(~matched if node.args.get("negate") else matched, node)
@@ -238,7 +238,7 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _concat(node: exp.Expr, scope: Scope) -> Value:
-    from agents.jobs.functions import call_function  # see `_call`
+    from elf.agents.jobs.functions import call_function  # see `_call`
 
     _check_order(node, left=(), right=(exp.Add, exp.Sub))
     return call_function("concat", node, list(_pair(node, scope)))
@@ -246,7 +246,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Value:
 
 def _call(node: exp.Expr, scope: Scope) -> Value:
     # Loaded when first called: the tables of functions are a twentieth of an agent's start-up.
-    from agents.jobs.functions import call_function, check_function
+    from elf.agents.jobs.functions import call_function, check_function
 
     check_function(node.name, node)
     return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])

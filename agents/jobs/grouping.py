@@ -11,15 +11,15 @@ from typing import NamedTuple
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.aggregates import Aggregated
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.operators import condition
-from agents.jobs.query import Query, aggregate_call, is_window_field
-from agents.jobs.scopes import GroupScope, Key, Rows, canonical
-from agents.jobs.sorting import Order, by_position, output_value
-from agents.jobs.types import ArrayType, SqlType
-from cbt.schema import PaoSchema
+from elf.agents.jobs.aggregates import Aggregated
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.operators import condition
+from elf.agents.jobs.query import Query, aggregate_call, is_window_field
+from elf.agents.jobs.scopes import GroupScope, Key, Rows, canonical
+from elf.agents.jobs.sorting import Order, by_position, output_value
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.cbt.schema import PaoSchema
 
 #: Keys and slots of one PAO row: the tree notes which are null in one word.
 _KEY_COLUMNS_MAX = 64

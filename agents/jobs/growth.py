@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from agents.jobs.dialect import refused
+from elf.agents.jobs.dialect import refused
 
 #: A text may become this many times as long as the columns and constants it is made of.
 GROWTH_MAX = 64

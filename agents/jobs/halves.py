@@ -12,18 +12,18 @@ from typing import NamedTuple
 import msgspec
 import polars as pl
 
-from agents.jobs.definition import Definition
-from agents.jobs.expressions import compile_expression
-from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of
-from agents.jobs.intervals import Numbering
-from agents.jobs.iterating import Iterating, compile_iterating
-from agents.jobs.operators import condition
-from agents.jobs.own import bound
-from agents.jobs.query import TIME_COLUMN, Query, parse_query
-from agents.jobs.scopes import GroupScope, RowScope
-from agents.jobs.sorting import Order
-from agents.jobs.types import SqlType
-from cbt.schema import INTERVAL
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of
+from elf.agents.jobs.intervals import Numbering
+from elf.agents.jobs.iterating import Iterating, compile_iterating
+from elf.agents.jobs.operators import condition
+from elf.agents.jobs.own import bound
+from elf.agents.jobs.query import TIME_COLUMN, Query, parse_query
+from elf.agents.jobs.scopes import GroupScope, RowScope
+from elf.agents.jobs.sorting import Order
+from elf.agents.jobs.types import SqlType
+from elf.cbt.schema import INTERVAL
 
 
 class MapHalf(NamedTuple):

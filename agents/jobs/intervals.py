@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition, Options
-from agents.jobs.dialect import refused
-from agents.jobs.query import Query, Window, parse_query
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.query import Query, Window, parse_query
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000

@@ -19,23 +19,23 @@ import numpy as np
 import polars as pl
 from sqlglot import exp
 
-from agents.errors import JobError
-from agents.jobs.aggregates import Aggregated, compile_aggregate
-from agents.jobs.combining import Joining, join_frames
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
-from agents.jobs.last_result import LAST_RESULT, has_last
-from agents.jobs.last_scopes import JoinedGroups, JoinedScope, framed
-from agents.jobs.last_types import types_of_last
-from agents.jobs.operators import condition
-from agents.jobs.prefilter import conjuncts
-from agents.jobs.query import Query
-from agents.jobs.scopes import RowScope
-from agents.jobs.types import ArrayType, SqlType
-from cbt import INTERVAL, PaoSchema
-from cbt.aggregates import AggregateOverflow
-from cbt.folding import completed
+from elf.agents.errors import JobError
+from elf.agents.jobs.aggregates import Aggregated, compile_aggregate
+from elf.agents.jobs.combining import Joining, join_frames
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of, schema_of
+from elf.agents.jobs.last_result import LAST_RESULT, has_last
+from elf.agents.jobs.last_scopes import JoinedGroups, JoinedScope, framed
+from elf.agents.jobs.last_types import types_of_last
+from elf.agents.jobs.operators import condition
+from elf.agents.jobs.prefilter import conjuncts
+from elf.agents.jobs.query import Query
+from elf.agents.jobs.scopes import RowScope
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.cbt import INTERVAL, PaoSchema
+from elf.cbt.aggregates import AggregateOverflow
+from elf.cbt.folding import completed
 
 #: The most that a last result may have: it is joined with each window anew, and written with each commit.
 ROWS_MAX, BYTES_MAX = 100_000, 32 << 20

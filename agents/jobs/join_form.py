@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from sqlglot import exp
 
-from agents.jobs.dialect import refused
+from elf.agents.jobs.dialect import refused
 
 How: TypeAlias = Literal["inner", "left"]
 _SIDES: dict[str, How] = {"": "inner", "LEFT": "left"}

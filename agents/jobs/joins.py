@@ -13,10 +13,19 @@ from typing import Literal, NamedTuple
 import msgspec
 from sqlglot import exp
 
-from agents.jobs.dialect import QUERY_BYTES_MAX, JobSql, parse_statement, refused
-from agents.jobs.join_form import join_form
-from agents.jobs.query import OUTPUTS_MAX, Item, check_clauses, condition_of, items_of, limit_of, order_of, select_of
-from agents.jobs.types import parse_type
+from elf.agents.jobs.dialect import QUERY_BYTES_MAX, JobSql, parse_statement, refused
+from elf.agents.jobs.join_form import join_form
+from elf.agents.jobs.query import (
+    OUTPUTS_MAX,
+    Item,
+    check_clauses,
+    condition_of,
+    items_of,
+    limit_of,
+    order_of,
+    select_of,
+)
+from elf.agents.jobs.types import parse_type
 
 #: Other jobs that one job may read: each is asked for each result.
 USES_MAX = 8

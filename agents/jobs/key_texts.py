@@ -9,12 +9,12 @@ import datetime
 
 import polars as pl
 
-from agents.errors import JobError
-from agents.jobs.explaining import written
-from agents.jobs.plan import Plan
-from agents.jobs.query import is_window_field, parse_query
-from agents.jobs.sorting import by_position
-from agents.jobs.types import ArrayType, SqlType
+from elf.agents.errors import JobError
+from elf.agents.jobs.explaining import written
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.query import is_window_field, parse_query
+from elf.agents.jobs.sorting import by_position
+from elf.agents.jobs.types import ArrayType, SqlType
 
 _KINDS = {kind.dtype: kind for kind in SqlType}
 _HELD = {

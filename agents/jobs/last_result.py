@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from agents.jobs.dialect import refused
-from agents.jobs.join_form import How, join_form
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.join_form import How, join_form
 
 #: What a query names its own last result: that of the window which ended one slide before.
 LAST_RESULT = "last_result"

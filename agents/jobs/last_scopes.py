@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.aggregates import Aggregated, compile_aggregate
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.last_result import LAST_RESULT, has_last, is_last
-from agents.jobs.query import Query, aggregate_call, is_window_call
-from agents.jobs.scopes import GroupScope, Key, RowScope, canonical
-from agents.jobs.types import ArrayType, SqlType
-from agents.jobs.values import Untyped, Value
+from elf.agents.jobs.aggregates import Aggregated, compile_aggregate
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.last_result import LAST_RESULT, has_last, is_last
+from elf.agents.jobs.query import Query, aggregate_call, is_window_call
+from elf.agents.jobs.scopes import GroupScope, Key, RowScope, canonical
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.agents.jobs.values import Untyped, Value
 
 #: Aggregates that may read the last result: what a value is worth that is there several times is known of them.
 _ALLOWED = (

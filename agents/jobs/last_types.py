@@ -11,16 +11,16 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from agents.errors import JobSpecError
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.grouping import keys_of
-from agents.jobs.last_result import LAST_RESULT, is_last
-from agents.jobs.last_scopes import JoinedGroups, JoinedScope
-from agents.jobs.query import Item, Query
-from agents.jobs.scopes import Key, RowScope
-from agents.jobs.sorting import output_value
-from agents.jobs.types import ArrayType, SqlType
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.grouping import keys_of
+from elf.agents.jobs.last_result import LAST_RESULT, is_last
+from elf.agents.jobs.last_scopes import JoinedGroups, JoinedScope
+from elf.agents.jobs.query import Item, Query
+from elf.agents.jobs.scopes import Key, RowScope
+from elf.agents.jobs.sorting import output_value
+from elf.agents.jobs.types import ArrayType, SqlType
 
 Kind = SqlType | ArrayType
 #: Types only widen, NULL to INT to BIGINT to DOUBLE to STRING: one that changes more often never settles.

@@ -9,11 +9,11 @@ from decimal import Decimal
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs import exact
-from agents.jobs.coercion import cast, comparison_type, decimal_refused, unify
-from agents.jobs.dialect import refused
-from agents.jobs.types import SqlType
-from agents.jobs.values import INTEGRAL, NUMERIC, Untyped, Value
+from elf.agents.jobs import exact
+from elf.agents.jobs.coercion import cast, comparison_type, decimal_refused, unify
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import INTEGRAL, NUMERIC, Untyped, Value
 
 Comparison = Callable[[pl.Expr, pl.Expr], pl.Expr]
 

@@ -1,7 +1,8 @@
 """Functions that a job brings along: Python source, declared types, and its creator's signature. Pure.
 
 Owns what they look like in a definition and what they mean in a query; who may run them, and where, is up to
-`agents.signed`. They are called on events only: in WHERE, in group keys and in what is aggregated. No master runs one.
+`elf.agents.signed`. They are called on events only: in WHERE, in group keys and in what is aggregated. No master runs
+one.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Annotated, Protocol
 import msgspec
 import polars as pl
 
-from agents.errors import JobSpecError
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.types import SqlType
 
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 #: Of one job: they travel with its record, and with each of the versions that it remembers.
@@ -122,7 +123,7 @@ def bound(
     if not functions:
         return {}
     # What is installed is found when a job first calls a function that is not built in.
-    from agents.installed.loading import check_own_name
+    from elf.agents.installed.loading import check_own_name
 
     for each in functions:
         check_own_name(each.name)

@@ -11,10 +11,10 @@ import symtable
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agents.errors import JobSpecError
-from agents.jobs.own import OwnFunction, check_functions
-from agents.jobs.places import Places
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.own import OwnFunction, check_functions
+from elf.agents.jobs.places import Places
+from elf.agents.jobs.types import SqlType
 
 #: Returns the text of a file that lies beside the job's.
 Read = Callable[[str], str]

@@ -6,10 +6,10 @@ import re
 
 import polars as pl
 
-from agents.jobs.coercion import implicit
-from agents.jobs.dialect import refused
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.jobs.coercion import implicit
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 #: A longer pattern is a mistake or an attack.
 PATTERN_BYTES_MAX = 1024

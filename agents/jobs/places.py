@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agents.errors import JobSpecError, did_you_mean, nearest
-from agents.jobs.durations import parse_duration_ms
+from elf.agents.errors import JobSpecError, did_you_mean, nearest
+from elf.agents.jobs.durations import parse_duration_ms
 
 #: Names of applications.
 APPLICATION = r"[a-z][a-z0-9_-]{0,62}"

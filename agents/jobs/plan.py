@@ -16,27 +16,27 @@ import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.alike import filter_key, map_key
-from agents.jobs.combining import Combining, compile_joined
-from agents.jobs.definition import Definition
-from agents.jobs.dialect import refused
-from agents.jobs.grouping import schema_of
-from agents.jobs.growth import check_growth
-from agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
-from agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
-from agents.jobs.iterating import Iterating
-from agents.jobs.own import Admits, bound
-from agents.jobs.prefilter import literals_of
-from agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
-from agents.jobs.scopes import WINDOW_END, WINDOW_START, RowScope
-from agents.jobs.shapes import Shape, shape_of
-from agents.jobs.sorting import sort_rows
-from agents.jobs.types import ArrayType, SqlType
-from cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
-from cbt.folding import finish, nothing
-from cbt.schema import INTERVAL, PaoSchema
-from overlay.interning import interned, interned_items, interned_mapping, interned_text
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.alike import filter_key, map_key
+from elf.agents.jobs.combining import Combining, compile_joined
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.grouping import schema_of
+from elf.agents.jobs.growth import check_growth
+from elf.agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
+from elf.agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
+from elf.agents.jobs.iterating import Iterating
+from elf.agents.jobs.own import Admits, bound
+from elf.agents.jobs.prefilter import literals_of
+from elf.agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
+from elf.agents.jobs.scopes import WINDOW_END, WINDOW_START, RowScope
+from elf.agents.jobs.shapes import Shape, shape_of
+from elf.agents.jobs.sorting import sort_rows
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
+from elf.cbt.folding import finish, nothing
+from elf.cbt.schema import INTERVAL, PaoSchema
+from elf.overlay.interning import interned, interned_items, interned_mapping, interned_text
 
 #: Bounds of how long a straggler is waited for when the job does not say: an agent that lost its parent or its root is
 #: back within 3 s, and people do not wait for a minute because two long intervals are one.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from agents.jobs.scopes import RowScope
-from agents.jobs.types import SqlType
+from elf.agents.jobs.scopes import RowScope
+from elf.agents.jobs.types import SqlType
 
 # Quotes, backslashes and slashes may be written escaped in JSON; other than printable ASCII may be, too.
 _ESCAPABLE = frozenset("\"'\\/<>&")

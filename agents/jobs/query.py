@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
-from agents.jobs.dialect import parse_statement, refused
-from agents.jobs.durations import parse_duration_ms
-from agents.jobs.last_result import Last, is_last, take_last
+from elf.agents.jobs.dialect import parse_statement, refused
+from elf.agents.jobs.durations import parse_duration_ms
+from elf.agents.jobs.last_result import Last, is_last, take_last
 
 #: The event time column that every source has.
 TIME_COLUMN = "ts"
@@ -210,7 +210,7 @@ def is_aggregate(name: str) -> bool:
     if name in AGGREGATES or name == "window":
         return name in AGGREGATES
     # What is installed is found when a job first calls a function that is not built in.
-    from agents.installed.loading import find_aggregate
+    from elf.agents.installed.loading import find_aggregate
 
     return find_aggregate(name) is not None
 

@@ -14,12 +14,12 @@ import polars as pl
 from polars.exceptions import PolarsError
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.coercion import implicit
-from agents.jobs.dialect import refused
-from agents.jobs.patterns import constant_text
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.coercion import implicit
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.patterns import constant_text
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 _ANY = r"[^\n\r\x{85}\x{2028}\x{2029}]"
 _END = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z"

@@ -9,15 +9,15 @@ import msgspec
 import polars as pl
 from sqlglot import exp
 
-from agents.errors import did_you_mean, nearest
-from agents.jobs.aggregates import Aggregated, compile_aggregate
-from agents.jobs.dialect import refused
-from agents.jobs.expressions import compile_expression
-from agents.jobs.last_result import LAST_RESULT, is_last
-from agents.jobs.own import Call, OwnFunction, called
-from agents.jobs.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.errors import did_you_mean, nearest
+from elf.agents.jobs.aggregates import Aggregated, compile_aggregate
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.last_result import LAST_RESULT, is_last
+from elf.agents.jobs.own import Call, OwnFunction, called
+from elf.agents.jobs.query import TIME_COLUMN, Query, aggregate_call, is_window_call, is_window_field
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 #: Columns of the frame that results are computed from: the window's bounds.
 WINDOW_START, WINDOW_END = "w_start", "w_end"
@@ -99,7 +99,7 @@ class RowScope:
 
     def _call(self, node: exp.Anonymous) -> Value:
         """Compile a call of one of the job's own functions."""
-        from agents.jobs.functions.registry import Call as Written  # the tables of functions are loaded when needed
+        from elf.agents.jobs.functions.registry import Call as Written  # the tables of functions are loaded when needed
 
         function, call = self.own[node.name.lower()]
         if len(node.expressions) != len(function.args):

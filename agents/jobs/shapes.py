@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import polars as pl
 
-from cbt.folding import creator
-from cbt.schema import PaoSchema
+from elf.cbt.folding import creator
+from elf.cbt.schema import PaoSchema
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False, weakref=True):

@@ -8,11 +8,11 @@ import msgspec
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.coercion import decimal_refused
-from agents.jobs.dialect import refused
-from agents.jobs.query import Item
-from agents.jobs.types import ArrayType, SqlType
-from agents.jobs.values import Untyped, Value
+from elf.agents.jobs.coercion import decimal_refused
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.query import Item
+from elf.agents.jobs.types import ArrayType, SqlType
+from elf.agents.jobs.values import Untyped, Value
 
 
 class Order(msgspec.Struct, frozen=True, eq=False):

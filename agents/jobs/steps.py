@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agents.jobs.durations import duration
+from elf.agents.jobs.durations import duration
 
 Json = dict[str, Any]
 _STRAGGLERS = {

@@ -9,7 +9,7 @@ import msgspec
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.types import ArrayType, SqlType
+from elf.agents.jobs.types import ArrayType, SqlType
 
 
 class Untyped(enum.Enum):

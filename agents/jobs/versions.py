@@ -20,13 +20,13 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition, check_definition
-from agents.jobs.durations import duration, rough_duration
-from agents.jobs.halves import interval_of
-from agents.jobs.own import Admits
-from agents.jobs.plan import Plan, compile_job
-from overlay.contract import NEVER
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition, check_definition
+from elf.agents.jobs.durations import duration, rough_duration
+from elf.agents.jobs.halves import interval_of
+from elf.agents.jobs.own import Admits
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.overlay.contract import NEVER
 
 #: What made a version; the first one was published.
 What = Literal["publish", "update", "rollback", "reset", "pause", "resume", "stop"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.masters.results import Json
+from elf.agents.masters.results import Json
 
 #: From worst to best.
 _STATUSES = ("open", "partial", "final_incomplete", "revised", "final")

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from agents.errors import UnavailableError, UnknownJobError
-from agents.jobs.definition import Definition, Options
-from agents.jobs.dialect import refused
-from agents.jobs.joins import Joined, Read, Use, clock_query, parse_joins
-from agents.parts.gathering import ASK_MS, Ask, all_of
-from agents.requests import Describe
-from agents.result import Column
-from overlay.ids import app_id
+from elf.agents.errors import UnavailableError, UnknownJobError
+from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.joins import Joined, Read, Use, clock_query, parse_joins
+from elf.agents.parts.gathering import ASK_MS, Ask, all_of
+from elf.agents.requests import Describe
+from elf.agents.result import Column
+from elf.overlay.ids import app_id
 
 #: How much later than those that it reads a job closes its windows: their masters have committed theirs by then.
 BEHIND_MS = 500

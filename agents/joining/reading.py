@@ -10,15 +10,15 @@ import functools
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
-from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
-from agents.jobs.definition import TREES_MAX
-from agents.parts.due import LATEST_MS
-from agents.parts.gathering import Answer, Ask, all_of
-from agents.parts.listening import Voice
-from agents.parts.requests import Watch
-from agents.parts.shares import Told
-from agents.requests import JobRecord
-from overlay.ids import app_id, partition_id
+from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.parts.due import LATEST_MS
+from elf.agents.parts.gathering import Answer, Ask, all_of
+from elf.agents.parts.listening import Voice
+from elf.agents.parts.requests import Watch
+from elf.agents.parts.shares import Told
+from elf.agents.requests import JobRecord
+from elf.overlay.ids import app_id, partition_id
 
 T = TypeVar("T")
 Heard = tuple[Voice, Told]

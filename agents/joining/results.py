@@ -12,20 +12,20 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 import polars as pl
 
-from agents.errors import JobError
-from agents.following import Following
-from agents.jobs.joins import Use
-from agents.jobs.key_texts import with_first_column
-from agents.jobs.plan import Plan
-from agents.joining.completeness import joined_completeness
-from agents.joining.reading import read_by
-from agents.masters.masters import Masters
-from agents.masters.results import Json, Span, result_of
-from agents.parts.gathered import Gathered
-from agents.parts.gathering import Gathering, all_of, parted
-from agents.parts.shares import least_through
-from agents.requests import JobRecord
-from overlay.ids import app_id
+from elf.agents.errors import JobError
+from elf.agents.following import Following
+from elf.agents.jobs.joins import Use
+from elf.agents.jobs.key_texts import with_first_column
+from elf.agents.jobs.plan import Plan
+from elf.agents.joining.completeness import joined_completeness
+from elf.agents.joining.reading import read_by
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json, Span, result_of
+from elf.agents.parts.gathered import Gathered
+from elf.agents.parts.gathering import Gathering, all_of, parted
+from elf.agents.parts.shares import least_through
+from elf.agents.requests import JobRecord
+from elf.overlay.ids import app_id
 
 
 class JobResults:

@@ -15,20 +15,20 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import JobError
-from agents.group.commands import Load
-from agents.history.history import History
-from agents.history.past import Change
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Compiled, Versions
-from agents.masters.results import Json, Label
-from agents.masters.state import MasterState
-from agents.masters.uptake import NEVER_YET, begun, paused
-from agents.paos import between, by_interval
-from agents.runs import RunsFrom, in_runs_from
-from cbt import PaoSchema
-from overlay.contract import NEVER
-from overlay.rollup.succession import counted_through
+from elf.agents.errors import JobError
+from elf.agents.group.commands import Load
+from elf.agents.history.history import History
+from elf.agents.history.past import Change
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Compiled, Versions
+from elf.agents.masters.results import Json, Label
+from elf.agents.masters.state import MasterState
+from elf.agents.masters.uptake import NEVER_YET, begun, paused
+from elf.agents.paos import between, by_interval
+from elf.agents.runs import RunsFrom, in_runs_from
+from elf.cbt import PaoSchema
+from elf.overlay.contract import NEVER
+from elf.overlay.rollup.succession import counted_through
 
 #: Runs of backfilled intervals that do not touch: who loads from the archive needs one.
 RUNS_MAX = 256

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agents.jobs.versions import Versions
-from overlay.contract import NEVER, Commit
+from elf.agents.jobs.versions import Versions
+from elf.overlay.contract import NEVER, Commit
 
 #: How long after a job was published, in event time, its results begin at the latest: its agents hear of it within
 #: seconds. One whose log is further ahead is named instead, for all others would wait for it.

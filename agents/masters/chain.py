@@ -17,22 +17,22 @@ import numpy.typing as npt
 import polars as pl
 from sortedcontainers import SortedDict
 
-from agents.errors import JobError
-from agents.history.history import History
-from agents.history.labels import Labels
-from agents.history.past import Change
-from agents.instants import instant
-from agents.jobs.durations import duration
-from agents.jobs.iterating import check_size
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions
-from agents.masters.results import Label, Span
-from agents.masters.state import Base
-from agents.paos import between
-from agents.store.checksums import DamagedError
-from agents.store.panes import Kind, Panes, Place
-from cbt import INTERVAL, PaoDecodeError, PaoSchema, decode
-from cbt.schema import without_interval
+from elf.agents.errors import JobError
+from elf.agents.history.history import History
+from elf.agents.history.labels import Labels
+from elf.agents.history.past import Change
+from elf.agents.instants import instant
+from elf.agents.jobs.durations import duration
+from elf.agents.jobs.iterating import check_size
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.results import Label, Span
+from elf.agents.masters.state import Base
+from elf.agents.paos import between
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.panes import Kind, Panes, Place
+from elf.cbt import INTERVAL, PaoDecodeError, PaoSchema, decode
+from elf.cbt.schema import without_interval
 
 #: Rows and bytes of results kept in memory; of more, the oldest windows' are computed again when they are asked for.
 KEPT_ROWS, KEPT_BYTES = 1_000_000, 256 << 20

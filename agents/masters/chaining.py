@@ -12,13 +12,13 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
-from agents.history.labels import Labels
-from agents.history.past import Change
-from agents.masters.chain import BASE, Chain
-from agents.masters.results import Label, join
-from agents.masters.state import Base, MasterState
-from agents.runs import RunsFrom
-from overlay.contract import NEVER
+from elf.agents.history.labels import Labels
+from elf.agents.history.past import Change
+from elf.agents.masters.chain import BASE, Chain
+from elf.agents.masters.results import Label, join
+from elf.agents.masters.state import Base, MasterState
+from elf.agents.runs import RunsFrom
+from elf.overlay.contract import NEVER
 
 
 class Advanced(NamedTuple):

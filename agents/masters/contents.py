@@ -1,6 +1,6 @@
 """What a commit brings a master, as far as agents can have said that, and what of it is remembered. Pure.
 
-A payload is what peers have sent; that it is one of this job's, `agents.payload` has made sure of.
+A payload is what peers have sent; that it is one of this job's, `elf.agents.payload` has made sure of.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Mapping
 import polars as pl
 from msgspec.structs import replace
 
-from agents.history.past import Change
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions
-from agents.masters.owing import without_expired
-from agents.masters.state import MasterState, with_interned_roster
-from agents.masters.uptake import with_since
-from agents.paos import Paos
-from agents.payload import Notes, unpack
-from agents.runs import RunsAfter, RunsFrom
-from cbt import INTERVAL
-from overlay.contract import NEVER, Commit
+from elf.agents.history.past import Change
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.owing import without_expired
+from elf.agents.masters.state import MasterState, with_interned_roster
+from elf.agents.masters.uptake import with_since
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, unpack
+from elf.agents.runs import RunsAfter, RunsFrom
+from elf.cbt import INTERVAL
+from elf.overlay.contract import NEVER, Commit
 
 #: Gaps remembered one by one.
 GAPS_MAX = 1_000

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.changing.deciding import describe_history
-from agents.masters import backfilling
-from agents.masters.listing import summary
-from agents.masters.master import Master
-from agents.masters.results import Json
-from agents.masters.spans import describe_panes, expired_ms, oldest_ms
-from agents.requests import JobRecord
-from overlay.group.state import GroupView
+from elf.agents.changing.deciding import describe_history
+from elf.agents.masters import backfilling
+from elf.agents.masters.listing import summary
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json
+from elf.agents.masters.spans import describe_panes, expired_ms, oldest_ms
+from elf.agents.requests import JobRecord
+from elf.overlay.group.state import GroupView
 
 
 def describe(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from agents.jobs.query import Window
-from agents.masters.results import Json, Span
+from elf.agents.jobs.query import Window
+from elf.agents.masters.results import Json, Span
 
 
 class Batch(NamedTuple):

@@ -6,12 +6,12 @@ import asyncio
 
 from msgspec.structs import replace
 
-from agents.applications.loading import require_application
-from agents.errors import UnavailableError
-from agents.jobs.definition import check_definition
-from agents.jobs.plan import compile_job
-from agents.masters.masters import Masters
-from agents.requests import Install, JobRecord
+from elf.agents.applications.loading import require_application
+from elf.agents.errors import UnavailableError
+from elf.agents.jobs.definition import check_definition
+from elf.agents.jobs.plan import compile_job
+from elf.agents.masters.masters import Masters
+from elf.agents.requests import Install, JobRecord
 
 #: Telling the agents takes milliseconds; whoever ends a job is answered within the time that a master is given.
 ENDED_S, LOOK_S = 4.0, 0.02
@@ -21,7 +21,7 @@ async def end(masters: Masters, app: bytes, now_ms: int) -> JobRecord:
     """End a job that is mastered here, running or stopped; returns the record that says so.
 
     Decided first, so that no other master takes the job up again; what follows, telling the agents and dropping it, is
-    the leader's of its root group (`agents.group.reigns`), and waited for.
+    the leader's of its root group (`elf.agents.group.reigns`), and waited for.
 
     Args:
         masters: the jobs mastered here.

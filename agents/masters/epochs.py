@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agents.errors import ExpiredError, JobError
-from agents.instants import instant
-from agents.jobs.durations import duration
-from agents.jobs.plan import Plan
-from agents.jobs.query import Window
-from agents.jobs.versions import Versions
-from agents.masters.results import Span
+from elf.agents.errors import ExpiredError, JobError
+from elf.agents.instants import instant
+from elf.agents.jobs.durations import duration
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.query import Window
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.results import Span
 
 
 class Epoch(NamedTuple):

@@ -12,17 +12,17 @@ import operator
 import polars as pl
 from msgspec.structs import replace
 
-from agents.history.history import History
-from agents.history.past import Change
-from agents.jobs.versions import Versions
-from agents.masters.results import Label
-from agents.masters.state import MasterState
-from agents.masters.uptake import paused
-from agents.paos import Paos, by_interval
-from agents.payload import Notes
-from agents.runs import in_runs_from
-from cbt import PaoSchema
-from overlay.contract import NEVER, Commit
+from elf.agents.history.history import History
+from elf.agents.history.past import Change
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.results import Label
+from elf.agents.masters.state import MasterState
+from elf.agents.masters.uptake import paused
+from elf.agents.paos import Paos, by_interval
+from elf.agents.payload import Notes
+from elf.agents.runs import in_runs_from
+from elf.cbt import PaoSchema
+from elf.overlay.contract import NEVER, Commit
 
 #: The key of a cumulative job's only pane.
 TOTAL = 0

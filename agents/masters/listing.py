@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from agents.errors import JobSpecError, UnavailableError
-from agents.jobs.definition import Definition, Options, check_definition
-from agents.jobs.joins import Joined, clock_query
-from agents.jobs.own import OwnFunction
-from agents.masters.results import Json
-from agents.requests import JobRecord
+from elf.agents.errors import JobSpecError, UnavailableError
+from elf.agents.jobs.definition import Definition, Options, check_definition
+from elf.agents.jobs.joins import Joined, clock_query
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.masters.results import Json
+from elf.agents.requests import JobRecord
 
 
 def summary(job: JobRecord) -> Json:

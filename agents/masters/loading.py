@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from agents.errors import BadRequestError, JobError, UnavailableError
-from agents.group.commands import Load
-from agents.masters.backfilling import check_load
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.requests import LoadIntervals
-from agents.runs import in_runs_from
-from cbt import PaoDecodeError, decode
+from elf.agents.errors import BadRequestError, JobError, UnavailableError
+from elf.agents.group.commands import Load
+from elf.agents.masters.backfilling import check_load
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.requests import LoadIntervals
+from elf.agents.runs import in_runs_from
+from elf.cbt import PaoDecodeError, decode
 
 
 async def load(masters: Masters, request: LoadIntervals) -> Json:

@@ -2,8 +2,8 @@
 
 A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
 label. Late rows find the pane of their own interval and raise its revision. A window is made of panes, or of running
-totals where there are some (`agents.history`), whenever it is asked for, so any whole number of intervals is a window.
-Every commit is durable before the overlay may tell the agents to forget their snapshots.
+totals where there are some (`elf.agents.history`), whenever it is asked for, so any whole number of intervals is a
+window. Every commit is durable before the overlay may tell the agents to forget their snapshots.
 
 Methods may be called from worker threads; a lock keeps commits and answers apart.
 """
@@ -18,34 +18,34 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import JobError
-from agents.group.commands import Enlisted, Load
-from agents.history.history import History
-from agents.history.past import Change
-from agents.jobs.key_texts import with_first_key
-from agents.jobs.plan import Plan
-from agents.jobs.query import Window
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
-from agents.masters.beginning import first_interval
-from agents.masters.chain import Chain
-from agents.masters.chaining import advance, in_chain
-from agents.masters.contents import bounded, content_of, expired, known_only_now, with_commit
-from agents.masters.emission import Batch
-from agents.masters.epochs import Epoch, check_retained, check_whole, epochs, latest
-from agents.masters.filling import TOTAL, Filling
-from agents.masters.news import News
-from agents.masters.owing import settled
-from agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
-from agents.masters.state import MasterState, restored, with_enlisted
-from agents.masters.uptake import begun, taking_part
-from agents.paos import Paos, extent
-from agents.payload import Notes, pack
-from agents.store.panes import Panes
-from agents.store.together import Steps
-from cbt import INTERVAL, PaoDecodeError, decode
-from overlay.contract import NEVER, Commit
-from overlay.group.messages import Place, Seat
+from elf.agents.errors import JobError
+from elf.agents.group.commands import Enlisted, Load
+from elf.agents.history.history import History
+from elf.agents.history.past import Change
+from elf.agents.jobs.key_texts import with_first_key
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.query import Window
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.masters.backfilling import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
+from elf.agents.masters.beginning import first_interval
+from elf.agents.masters.chain import Chain
+from elf.agents.masters.chaining import advance, in_chain
+from elf.agents.masters.contents import bounded, content_of, expired, known_only_now, with_commit
+from elf.agents.masters.emission import Batch
+from elf.agents.masters.epochs import Epoch, check_retained, check_whole, epochs, latest
+from elf.agents.masters.filling import TOTAL, Filling
+from elf.agents.masters.news import News
+from elf.agents.masters.owing import settled
+from elf.agents.masters.results import Label, Result, Span, is_awaited, label_of, result_of
+from elf.agents.masters.state import MasterState, restored, with_enlisted
+from elf.agents.masters.uptake import begun, taking_part
+from elf.agents.paos import Paos, extent
+from elf.agents.payload import Notes, pack
+from elf.agents.store.panes import Panes
+from elf.agents.store.together import Steps
+from elf.cbt import INTERVAL, PaoDecodeError, decode
+from elf.overlay.contract import NEVER, Commit
+from elf.overlay.group.messages import Place, Seat
 
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
@@ -328,7 +328,7 @@ class Master:
     def news(
         self, edition: int, after_ms: int, most: int, other: Window | None = None
     ) -> tuple[list[Span | None], Batch, Batch]:
-        """Return what a follower is to be sent; see `agents.masters.news`."""
+        """Return what a follower is to be sent; see `elf.agents.masters.news`."""
         with self._lock:
             newest, through_ms = self.latest(other), self.through_ms
             if through_ms is None:

@@ -1,7 +1,7 @@
 """The masters this agent is: installing and stopping jobs, taking their commits, answering for them.
 
 A job's master is the less loaded of the two agents that its publisher's lookups found closest to the job's candidate
-keys (paper, section 2.3; `overlay.placement`). It need not have the job's source.
+keys (paper, section 2.3; `elf.overlay.placement`). It need not have the job's source.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from agents.applications.loading import require_application
-from agents.changing.requests import Leapt
-from agents.changing.stops import stopped_error
-from agents.errors import (
+from elf.agents.applications.loading import require_application
+from elf.agents.changing.requests import Leapt
+from elf.agents.changing.stops import stopped_error
+from elf.agents.errors import (
     AgentRunningError,
     ElfError,
     JobConflictError,
@@ -25,25 +25,25 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
-from agents.group.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
-from agents.group.copies import Copies
-from agents.group.reigns import JOB_KEY, Reigns
-from agents.jobs.definition import check_definition
-from agents.masters.describing import describe
-from agents.masters.listing import identity_of
-from agents.masters.master import Master
-from agents.masters.results import Json
-from agents.masters.spans import resolve
-from agents.masters.state import MasterState
-from agents.masters.telling import news_with_results
-from agents.publishing.holds import Holds
-from agents.replies import value_of
-from agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
-from agents.retiring import find_member
-from overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
-from overlay.errors import NotJoinedError, OverlayError, OvertakenError
-from overlay.node import OverlayNode
-from overlay.rollup.succession import brought_through, counted_through
+from elf.agents.group.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
+from elf.agents.group.copies import Copies
+from elf.agents.group.reigns import JOB_KEY, Reigns
+from elf.agents.jobs.definition import check_definition
+from elf.agents.masters.describing import describe
+from elf.agents.masters.listing import identity_of
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json
+from elf.agents.masters.spans import resolve
+from elf.agents.masters.state import MasterState
+from elf.agents.masters.telling import news_with_results
+from elf.agents.publishing.holds import Holds
+from elf.agents.replies import value_of
+from elf.agents.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
+from elf.agents.retiring import find_member
+from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
+from elf.overlay.errors import NotJoinedError, OverlayError, OvertakenError
+from elf.overlay.node import OverlayNode
+from elf.overlay.rollup.succession import brought_through, counted_through
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Which of a job's panes changed after their commit, and what a follower that knows an edition is to be sent.
 
 Every commit is an edition of the job. The labels of panes say which edition changed them last, so that a master that
-starts again, or a copy of it, tells followers the same (`agents.masters.emission` has the rules).
+starts again, or a copy of it, tells followers the same (`elf.agents.masters.emission` has the rules).
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from agents.history.labels import Labels
-from agents.history.past import Change
-from agents.jobs.query import Window
-from agents.jobs.versions import Versions
-from agents.masters.emission import Batch, closed, is_due, joined, revised, still_open
-from agents.masters.epochs import Epoch
-from agents.masters.results import Span
-from overlay.contract import NEVER
+from elf.agents.history.labels import Labels
+from elf.agents.history.past import Change
+from elf.agents.jobs.query import Window
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.emission import Batch, closed, is_due, joined, revised, still_open
+from elf.agents.masters.epochs import Epoch
+from elf.agents.masters.results import Span
+from elf.overlay.contract import NEVER
 
 #: Panes whose label is changed at a time because somebody says that something may be missing; of more, the newest.
 TOLD_MAX = 1_000

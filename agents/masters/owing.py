@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from agents.history.labels import Labels
-from agents.history.past import Change
-from agents.masters.results import Label
-from agents.masters.state import MasterState
-from agents.payload import Notes
-from agents.runs import RunsAfter, in_runs_from
-from overlay.contract import Commit
+from elf.agents.history.labels import Labels
+from elf.agents.history.past import Change
+from elf.agents.masters.results import Label
+from elf.agents.masters.state import MasterState
+from elf.agents.payload import Notes
+from elf.agents.runs import RunsAfter, in_runs_from
+from elf.overlay.contract import Commit
 
 #: Runs remembered of one agent; of more, the oldest become one that spans them: pessimistic, not wrong.
 RUNS_MAX = 256

@@ -13,10 +13,10 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import IncompleteError
-from agents.jobs.plan import Plan
-from agents.result import json_value
-from agents.runs import RunsAfter
+from elf.agents.errors import IncompleteError
+from elf.agents.jobs.plan import Plan
+from elf.agents.result import json_value
+from elf.agents.runs import RunsAfter
 
 Json = dict[str, Any]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agents.errors import JobError
-from agents.masters.epochs import check_whole
-from agents.masters.master import Master
-from agents.masters.results import Json, Span
-from agents.masters.windows import Last, Latest, parse_window
-from overlay.contract import NEVER
+from elf.agents.errors import JobError
+from elf.agents.masters.epochs import check_whole
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json, Span
+from elf.agents.masters.windows import Last, Latest, parse_window
+from elf.overlay.contract import NEVER
 
 #: Panes whose rows are told.
 ROWS_OF = 64

@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from agents.group.commands import Enlisted
-from agents.masters.results import Label
-from agents.masters.uptake import Since
-from agents.runs import RunsAfter, RunsFrom
-from overlay.contract import NEVER, RollupState, RosterEntry
-from overlay.group.messages import Place, Seat
-from overlay.interning import TEXT_CHARS_MAX, interned, interned_text, share_nothing
+from elf.agents.group.commands import Enlisted
+from elf.agents.masters.results import Label
+from elf.agents.masters.uptake import Since
+from elf.agents.runs import RunsAfter, RunsFrom
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
+from elf.overlay.group.messages import Place, Seat
+from elf.overlay.interning import TEXT_CHARS_MAX, interned, interned_text, share_nothing
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):

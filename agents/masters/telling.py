@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.errors import ExpiredError
-from agents.masters.emission import note_rest
-from agents.masters.master import Master
-from agents.masters.results import Json
+from elf.agents.errors import ExpiredError
+from elf.agents.masters.emission import note_rest
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json
 
 #: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20

@@ -2,15 +2,15 @@
 
 A version counts from an interval on that agents should hear of before it begins. One that hears of it too late has
 reduced events by the version before, which nobody can use: it says from which interval on it counts by the new one
-(`agents.worker.Worker.adopt`), and labels name it in windows that reach back further. Until it has said so it is named
-in all, for nobody knows. OVERLAY 6.3: an agent that learned too late counts as missing.
+(`elf.agents.worker.Worker.adopt`), and labels name it in windows that reach back further. Until it has said so it is
+named in all, for nobody knows. OVERLAY 6.3: an agent that learned too late counts as missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agents.jobs.versions import Versions
+from elf.agents.jobs.versions import Versions
 
 #: Version -> agent id -> first interval of which the agent counts all its events by it.
 Since = Mapping[int, Mapping[str, int]]

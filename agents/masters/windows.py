@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agents.errors import BadRequestError
-from agents.jobs.durations import parse_duration_ms
-from agents.masters.results import Span
+from elf.agents.errors import BadRequestError
+from elf.agents.jobs.durations import parse_duration_ms
+from elf.agents.masters.results import Span
 
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
 _TEXT_CHARS_MAX = 100

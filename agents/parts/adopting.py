@@ -3,7 +3,7 @@
 Each part has versions of its own, decided by its own root group, with the numbers and from the interval on that those
 of the first part have: its master tells the others' until they have them. A part that hears of one too late, as it had
 no master, say, counts by it from its next commit on; windows that it has counted by another one until then lack its
-rows, and name all agents as missing (`agents.parts.shares`). Who tells it is `agents.parts.telling`.
+rows, and name all agents as missing (`elf.agents.parts.shares`). Who tells it is `elf.agents.parts.telling`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import asyncio
 
 from msgspec.structs import replace
 
-from agents.changing.deciding import with_version
-from agents.errors import JobError, UnavailableError
-from agents.group.commands import Turn
-from agents.jobs.own import Admits
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import Version, check_change, compile_versions
-from agents.masters.masters import Masters
-from agents.parts.requests import Adopt
-from agents.requests import JobRecord
-from overlay.contract import NEVER
+from elf.agents.changing.deciding import with_version
+from elf.agents.errors import JobError, UnavailableError
+from elf.agents.group.commands import Turn
+from elf.agents.jobs.own import Admits
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import Version, check_change, compile_versions
+from elf.agents.masters.masters import Masters
+from elf.agents.parts.requests import Adopt
+from elf.agents.requests import JobRecord
+from elf.overlay.contract import NEVER
 
 
 def adopted(job: JobRecord, version: Version) -> Version | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.masters.results import Json, Span
-from agents.parts.shares import Rest, Told, least_through
+from elf.agents.masters.results import Json, Span
+from elf.agents.parts.shares import Rest, Told, least_through
 
 #: Windows that wait for a part that is behind; of more, the oldest are only counted.
 WAITING_MAX = 200

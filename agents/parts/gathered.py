@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import polars as pl
 
-from agents.errors import UnavailableError
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan
-from agents.masters.results import Json, Label, Span, result_of
-from agents.parts.shares import Shared, joined_label, least_through, shape_of, unpack_rows
+from elf.agents.errors import UnavailableError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan
+from elf.agents.masters.results import Json, Label, Span, result_of
+from elf.agents.parts.shares import Shared, joined_label, least_through, shape_of, unpack_rows
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import StoppedError, UnavailableError, UnknownJobError
-from agents.jobs.definition import Definition, check_definition
-from agents.jobs.plan import Plan, compile_job
-from agents.masters.results import Json, Span
-from agents.parts.gathered import Gathered, definition_of
-from agents.parts.requests import Share
-from agents.parts.shares import Shared, common_span, part_of_key
-from agents.publishing.locating import JobRequest
-from agents.requests import JobRecord
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
+from elf.agents.jobs.definition import Definition, check_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.masters.results import Json, Span
+from elf.agents.parts.gathered import Gathered, definition_of
+from elf.agents.parts.requests import Share
+from elf.agents.parts.shares import Shared, common_span, part_of_key
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import JobRecord
 
 #: Asks the master of a job, or of a part: how people write it, the question, milliseconds.
 Answer = tuple[Any, list[str]]

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from agents.errors import UnavailableError
-from agents.http.service import Positioned
-from agents.masters.results import Json, Span
-from agents.parts.due import Due, reached_by
-from agents.parts.gathering import Answer
-from agents.parts.requests import Watch
-from agents.parts.shares import Told
-from agents.requests import JobRecord
+from elf.agents.errors import UnavailableError
+from elf.agents.http.service import Positioned
+from elf.agents.masters.results import Json, Span
+from elf.agents.parts.due import Due, reached_by
+from elf.agents.parts.gathering import Answer
+from elf.agents.parts.requests import Watch
+from elf.agents.parts.shares import Told
+from elf.agents.requests import JobRecord
 
 #: How long a master may hold a follower's request; shorter than the usual idle timeouts on the way.
 FOLLOW_MS = 10_000

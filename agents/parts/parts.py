@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agents.catalogue import Catalogue
-from agents.errors import UnavailableError
-from agents.jobs.definition import TREES_MAX
-from agents.requests import JobRecord
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import UnavailableError
+from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.requests import JobRecord
 
 
 def siblings(job: JobRecord, catalogue: Catalogue) -> list[JobRecord]:

@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError
-from agents.masters.masters import Masters
-from agents.parts.gathering import Ask
-from agents.requests import Describe, JobRecord
-from overlay.errors import OverlayError
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError
+from elf.agents.masters.masters import Masters
+from elf.agents.parts.gathering import Ask
+from elf.agents.requests import Describe, JobRecord
+from elf.overlay.errors import OverlayError
 
 log = logging.getLogger(__name__)
 ASK_MS = 5_000

@@ -1,4 +1,4 @@
-"""What the masters of a job's parts are asked; with those of `agents.requests` they are all questions there are."""
+"""What the masters of a job's parts are asked; with those of `elf.agents.requests` they are all questions there are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from agents.jobs.versions import VERSIONS_MAX, Version
-from overlay.contract import PAYLOAD_BYTES_MAX
-from overlay.fields import AppId, Interval
+from elf.agents.jobs.versions import VERSIONS_MAX, Version
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
+from elf.overlay.fields import AppId, Interval
 
 #: Most agents that are named as missing.
 AGENTS_MAX = 10_000
@@ -61,7 +61,7 @@ class Adopt(msgspec.Struct, frozen=True, tag_field="ask", tag="adopt"):
 class LoadIntervals(msgspec.Struct, frozen=True, tag_field="ask", tag="load"):
     """Take intervals as the archive has them into the panes of a part; asked of its master, as often as need be.
 
-    `instance`: the publication they were computed for. The rest is as in `agents.group.commands.Load`.
+    `instance`: the publication they were computed for. The rest is as in `elf.agents.group.commands.Load`.
     """
 
     app: AppId

@@ -1,9 +1,9 @@
 """What one part of a job answers, and how the answers of all parts become one result.
 
-The parts of a job have no key in common (`cbt.partitions`), so each master filters, sorts and cuts its own rows, and
-whoever was asked merges sorted rows: of a top ten over a million keys each part sends ten. A part says of itself what a
-job with one tree says of itself; together they are as complete as the least complete of them. DESIGN section 6: a label
-may be pessimistic, never optimistic.
+The parts of a job have no key in common (`elf.cbt.partitions`), so each master filters, sorts and cuts its own rows,
+and whoever was asked merges sorted rows: of a top ten over a million keys each part sends ten. A part says of itself
+what a job with one tree says of itself; together they are as complete as the least complete of them. DESIGN section 6:
+a label may be pessimistic, never optimistic.
 
 Differs from OVERLAY 6.3, where part 0 collects the news of the others: here nobody has to. Whoever is asked, asks all.
 """
@@ -18,17 +18,17 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from agents.errors import JobError, UnavailableError
-from agents.jobs.plan import Plan
-from agents.jobs.query import Window
-from agents.masters.master import Found, Master
-from agents.masters.masters import Masters
-from agents.masters.results import Json, Label, Span
-from agents.masters.spans import resolve
-from agents.masters.telling import FOLLOW_WINDOWS_MAX
-from agents.parts.requests import Share, Watch
-from agents.requests import JobRecord
-from cbt import partitions_of
+from elf.agents.errors import JobError, UnavailableError
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.query import Window
+from elf.agents.masters.master import Found, Master
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json, Label, Span
+from elf.agents.masters.spans import resolve
+from elf.agents.masters.telling import FOLLOW_WINDOWS_MAX
+from elf.agents.parts.requests import Share, Watch
+from elf.agents.requests import JobRecord
+from elf.cbt import partitions_of
 
 #: Errors of Polars at values that do not fit.
 _MISFITS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, TypeError, ValueError, OverflowError)

@@ -1,9 +1,9 @@
 """Stopping a job, all its parts.
 
 For a while, like any change of it: the first part decides, the others follow (`adopting`). A stopped job rests until
-its time is over (`agents.group.reigns`) or another one takes its name (`replaced`), then it ends for good. For good at
-once, each part by itself and the first one last: while that is as it was, a stop that was interrupted can be asked for
-again.
+its time is over (`elf.agents.group.reigns`) or another one takes its name (`replaced`), then it ends for good. For good
+at once, each part by itself and the first one last: while that is as it was, a stop that was interrupted can be asked
+for again.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from agents.changing.requests import KEEP_MS, Amend
-from agents.errors import ElfError, UnavailableError, UnknownJobError
-from agents.masters.results import Json
-from agents.parts.gathering import Ask, all_of
-from agents.parts.parts import trees_of
-from agents.requests import Describe, Stop
-from overlay.ids import app_id, partition_id
+from elf.agents.changing.requests import KEEP_MS, Amend
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.masters.results import Json
+from elf.agents.parts.gathering import Ask, all_of
+from elf.agents.parts.parts import trees_of
+from elf.agents.requests import Describe, Stop
+from elf.overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 

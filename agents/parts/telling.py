@@ -1,9 +1,9 @@
 """What the master of a job has to say to others whom it concerns, and to hear from them before the job ends.
 
 Agents with the job's source are told of its record; of a job with several trees the masters of its other parts are told
-of the versions that the first one has (`agents.parts.adopting`). When the time of a stopped job is over the first part
-ends, once all others have heard of the stop, for nobody tells them of it afterwards; and then those: of a resume that
-was decided just before they may not have heard.
+of the versions that the first one has (`elf.agents.parts.adopting`). When the time of a stopped job is over the first
+part ends, once all others have heard of the stop, for nobody tells them of it afterwards; and then those: of a resume
+that was decided just before they may not have heard.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from agents.errors import ElfError, UnavailableError, UnknownJobError
-from agents.parts.gathering import Ask, all_of
-from agents.parts.replaced import Publication
-from agents.parts.requests import Adopt
-from agents.requests import Describe, JobRecord, publication_of
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.parts.gathering import Ask, all_of
+from elf.agents.parts.replaced import Publication
+from elf.agents.parts.requests import Adopt
+from elf.agents.requests import Describe, JobRecord, publication_of
 
 log = logging.getLogger(__name__)
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.

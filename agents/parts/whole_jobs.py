@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from agents.changing.requests import Leap
-from agents.errors import ElfError, JobConflictError, JobError
-from agents.group.copies import Copies
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.gathering import Answer, Ask
-from agents.parts.parts import trees_of
-from agents.parts.shares import least_through
-from agents.requests import Describe
-from overlay.ids import app_id, partition_id
+from elf.agents.changing.requests import Leap
+from elf.agents.errors import ElfError, JobConflictError, JobError
+from elf.agents.group.copies import Copies
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.gathering import Answer, Ask
+from elf.agents.parts.parts import trees_of
+from elf.agents.parts.shares import least_through
+from elf.agents.requests import Describe
+from elf.overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 #: How often parts that wait for nobody are asked to leap where others do, and the pause between.

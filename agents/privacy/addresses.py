@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import polars as pl
 
-from agents.privacy.siphash import hash_texts
+from elf.agents.privacy.siphash import hash_texts
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -24,7 +24,7 @@ _HASHED_BYTES = 32
 
 
 class Anonymiser(msgspec.Struct, frozen=True):
-    """How addresses are made less exact: prefixes in bits, of the lengths that `agents.config` allows."""
+    """How addresses are made less exact: prefixes in bits, of the lengths that `elf.agents.config` allows."""
 
     ipv4_prefix: int = 24
     ipv6_prefix: int = 48

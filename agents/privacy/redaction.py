@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from agents.config import PrivacySection
-from agents.jobs.types import SqlType
-from agents.privacy.addresses import Anonymiser
-from agents.privacy.marks import may_hold
+from elf.agents.config import PrivacySection
+from elf.agents.jobs.types import SqlType
+from elf.agents.privacy.addresses import Anonymiser
+from elf.agents.privacy.marks import may_hold
 
 #: Stands for a text that was there.
 MASK = "***"

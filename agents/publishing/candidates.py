@@ -1,6 +1,6 @@
 """Choosing a new job's master between its two candidates, by asking both.
 
-Which keys, and which of two loads wins, is `overlay.placement`'s; for whom a candidate holds a job is `holds`'s.
+Which keys, and which of two loads wins, is `elf.overlay.placement`'s; for whom a candidate holds a job is `holds`'s.
 Paper: §2.3; OVERLAY section 5 (two candidate roots, the less loaded wins).
 """
 
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from agents.errors import ElfError, UnavailableError
-from agents.replies import value_of
-from agents.requests import Weigh, Weight, encode
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
-from overlay.placement import SALTS, candidate_key, choose_salt
+from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.replies import value_of
+from elf.agents.requests import Weigh, Weight, encode
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+from elf.overlay.placement import SALTS, candidate_key, choose_salt
 
 #: A candidate that does not tell its load within this time loses.
 WEIGH_MS = 1_500

@@ -1,11 +1,11 @@
 """For whom a candidate holds a job that is just being published, so that two publishers never place it twice. Pure.
 
-The publisher's side is `agents.publishing.candidates`. OVERLAY section 5.
+The publisher's side is `elf.agents.publishing.candidates`. OVERLAY section 5.
 """
 
 from __future__ import annotations
 
-from agents.requests import Weigh
+from elf.agents.requests import Weigh
 
 #: How long a candidate holds a job for a publisher that says nothing more: longer than weighing and installing take
 #: together. One that knows what came of it lets go at once.

@@ -6,8 +6,8 @@ candidate that is down costs nothing. The next question goes toward the key that
 that brings nothing soon. A newcomer nearer to the key than the master ends such a way and has not heard of the job, and
 so may a way that ends early while tables are thin; the agents nearest to both keys are asked then, of which some keep
 copies of the master. Last come the agents we know, asked for the jobs they know. Who takes part in results of one side
-(`agents.sides`) asks its provisional master first; others ask for one when nothing else is left. Paper: §2.3 (a query
-is routed to the key of the job).
+(`elf.agents.sides`) asks its provisional master first; others ask for one when nothing else is left. Paper: §2.3 (a
+query is routed to the key of the job).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any
 
 import msgspec
 
-from agents.applications.messages import Ask
-from agents.catalogue import Catalogue
-from agents.changing.requests import Amend, Leap
-from agents.changing.stops import why_ended
-from agents.errors import ElfError, UnavailableError, UnknownJobError
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.requests import Adopt, LoadIntervals, Share, Watch
-from agents.replies import value_of
-from agents.requests import Describe, Follow, JobRecord, Locate, Located, Query, Retire, Stop, contact_at, encode
-from overlay.errors import NotFoundError, OverlayError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
-from overlay.placement import SALTS, candidate_key
+from elf.agents.applications.messages import Ask
+from elf.agents.catalogue import Catalogue
+from elf.agents.changing.requests import Amend, Leap
+from elf.agents.changing.stops import why_ended
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.requests import Adopt, LoadIntervals, Share, Watch
+from elf.agents.replies import value_of
+from elf.agents.requests import Describe, Follow, JobRecord, Locate, Located, Query, Retire, Stop, contact_at, encode
+from elf.overlay.errors import NotFoundError, OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+from elf.overlay.placement import SALTS, candidate_key
 
 #: What may change something.
 _ONCE = Stop | Retire | LoadIntervals | Amend | Adopt | Leap | Ask

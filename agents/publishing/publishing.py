@@ -16,20 +16,28 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agents.applications.loading import require_application
-from agents.catalogue import job_record
-from agents.errors import ElfError, JobConflictError, JobError, JobSpecError, UnavailableError, did_you_mean, nearest
-from agents.jobs.definition import Definition
-from agents.jobs.dialect import refused
-from agents.jobs.own import Admits, bound
-from agents.jobs.plan import compile_job
-from agents.jobs.query import columns_read, parse_query, source_node
-from agents.publishing.candidates import Candidates, Placement
-from agents.replies import value_of
-from agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
-from overlay.errors import NotFoundError, OverlayError
-from overlay.ids import Contact, source_id
-from overlay.node import OverlayNode
+from elf.agents.applications.loading import require_application
+from elf.agents.catalogue import job_record
+from elf.agents.errors import (
+    ElfError,
+    JobConflictError,
+    JobError,
+    JobSpecError,
+    UnavailableError,
+    did_you_mean,
+    nearest,
+)
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.own import Admits, bound
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.query import columns_read, parse_query, source_node
+from elf.agents.publishing.candidates import Candidates, Placement
+from elf.agents.replies import value_of
+from elf.agents.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
+from elf.overlay.errors import NotFoundError, OverlayError
+from elf.overlay.ids import Contact, source_id
+from elf.overlay.node import OverlayNode
 
 #: Agents asked, one after the other, for the types of columns that the ones before had not seen in their logs.
 DESCRIBE_MAX = 8

@@ -2,9 +2,9 @@
 
 Paper: section 2.3, hot replication and the "mirroring straggler". A snapshot that has no verdict after a moment is
 handed to the tree under its owner's name. Snapshots are immutable and the root counts an agent once an interval
-(`overlay.rollup.claims`), so a copy can do no harm, whoever else comes. A checkpoint is another matter: what is in it
-is not sealed, its owner goes on from there itself. It is only given back, to whoever begins at its owner's address
-(`agents.replication.succession`), never handed to a tree.
+(`elf.overlay.rollup.claims`), so a copy can do no harm, whoever else comes. A checkpoint is another matter: what is in
+it is not sealed, its owner goes on from there itself. It is only given back, to whoever begins at its owner's address
+(`elf.agents.replication.succession`), never handed to a tree.
 
 Everything is on this agent's disk before its owner is told that it is held, so copies outlive a restart of their
 holder; many that come together share one transaction. Snapshots are in memory besides, from seal to verdict.
@@ -18,13 +18,13 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from agents.catalogue import Catalogue
-from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.requests import Introduce, contact_at, encode
-from agents.store.checkpoints import FOREVER
-from agents.store.held import HeldCheckpoint, HeldCopies
-from overlay.errors import OverlayError
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.replication.keeping import Keep, KeepCheckpoint
+from elf.agents.requests import Introduce, contact_at, encode
+from elf.agents.store.checkpoints import FOREVER
+from elf.agents.store.held import HeldCheckpoint, HeldCopies
+from elf.overlay.errors import OverlayError
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: A copy without a verdict for this long is handed to the tree if its owner does not answer either: a root waits 0.5 s

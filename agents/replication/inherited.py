@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from agents.group.commands import Enlisted
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions
-from agents.paos import Paos, decode_open, encode_open
-from agents.payload import unpack
-from agents.store.checkpoints import Progress, WorkerState
-from overlay.contract import NEVER
+from elf.agents.group.commands import Enlisted
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions
+from elf.agents.paos import Paos, decode_open, encode_open
+from elf.agents.payload import unpack
+from elf.agents.store.checkpoints import Progress, WorkerState
+from elf.overlay.contract import NEVER
 
 
 def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> WorkerState:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.contract import NEVER
-from overlay.ids import ID_BYTES
+from elf.overlay.contract import NEVER
+from elf.overlay.ids import ID_BYTES
 
 
 class Request(msgspec.Struct, frozen=True, tag_field="ask"):

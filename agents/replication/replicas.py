@@ -3,7 +3,8 @@
 Paper: section 2.3, hot replication. A snapshot is copied once it is durable and handed to the tree: copies are in
 nobody's way, and what could not be copied is as it would be without. A checkpoint is copied as it is in the database,
 at most every two seconds and only if lines were read: its read positions, open intervals and snapshots without a
-verdict. Who begins at our address after us, with an empty disk, goes on from there (`agents.replication.succession`).
+verdict. Who begins at our address after us, with an empty disk, goes on from there
+(`elf.agents.replication.succession`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError
-from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.replies import value_of
-from agents.requests import JobRecord, contact_at, encode
-from agents.store.checkpoints import Checkpoints, Snapshot, Whole
-from overlay.contract import NEVER, PAYLOAD_BYTES_MAX
-from overlay.errors import OverlayError
-from overlay.ids import Contact, distance
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError
+from elf.agents.replication.keeping import Keep, KeepCheckpoint
+from elf.agents.replies import value_of
+from elf.agents.requests import JobRecord, contact_at, encode
+from elf.agents.store.checkpoints import Checkpoints, Snapshot, Whole
+from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact, distance
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Snapshots on their way to others: more are not copied.

@@ -21,25 +21,25 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError
-from agents.group.commands import Enlisted
-from agents.intake.intake import Intake
-from agents.intake.progress import SourceProgress
-from agents.jobs.versions import Versions
-from agents.replication.inherited import taken_over
-from agents.replication.keeping import KeepCheckpoint, Recall
-from agents.replies import value_of
-from agents.requests import JobRecord, contact_at, encode
-from agents.sources import rotation
-from agents.sources.rotation import Position
-from agents.store.checkpoints import Checkpoints, Whole, WorkerState
-from agents.worker import Worker
-from cbt import PaoDecodeError
-from overlay.decoding import read_msgpack
-from overlay.errors import OverlayError
-from overlay.ids import distance
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError
+from elf.agents.group.commands import Enlisted
+from elf.agents.intake.intake import Intake
+from elf.agents.intake.progress import SourceProgress
+from elf.agents.jobs.versions import Versions
+from elf.agents.replication.inherited import taken_over
+from elf.agents.replication.keeping import KeepCheckpoint, Recall
+from elf.agents.replies import value_of
+from elf.agents.requests import JobRecord, contact_at, encode
+from elf.agents.sources import rotation
+from elf.agents.sources.rotation import Position
+from elf.agents.store.checkpoints import Checkpoints, Whole, WorkerState
+from elf.agents.worker import Worker
+from elf.cbt import PaoDecodeError
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import distance
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 #: Neighbours that are asked, those whose ids are nearest first: copies are with the nearest that were there.

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from agents.paos import Paos
-from agents.sharing.trees import SharedTree
-from cbt import PaoSchema
+from elf.agents.paos import Paos
+from elf.agents.sharing.trees import SharedTree
+from elf.cbt import PaoSchema
 
 #: Bytes of frames kept at a time, and at most as many of what they are encoded to. What is more is read out again.
 COPIES_BYTES_MAX = 64 << 20

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan
-from agents.jobs.types import SqlType
-from agents.sharing.parsing import parsings
-from agents.sharing.together import mapped_as
-from agents.worker import Worker
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.types import SqlType
+from elf.agents.sharing.parsing import parsings
+from elf.agents.sharing.together import mapped_as
+from elf.agents.worker import Worker
 
 Json = dict[str, Any]
 #: Jobs that are named of those that share something.

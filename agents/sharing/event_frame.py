@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from agents.jobs.plan import Plan
-from agents.sharing.parsing import Parsing
+from elf.agents.jobs.plan import Plan
+from elf.agents.sharing.parsing import Parsing
 
 
 class EventFrame:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from agents.jobs.plan import Plan
-from agents.jobs.types import SqlType
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.types import SqlType
 
 
 class Parsing(NamedTuple):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agents.failures import FAILURES
-from agents.installed.calling import FunctionsStoppedError
-from agents.open_intervals import insert_together
-from agents.paos import by_interval
-from agents.sharing.event_frame import EventFrame
-from cbt import PaoSchema, split
+from elf.agents.failures import FAILURES
+from elf.agents.installed.calling import FunctionsStoppedError
+from elf.agents.open_intervals import insert_together
+from elf.agents.paos import by_interval
+from elf.agents.sharing.event_frame import EventFrame
+from elf.cbt import PaoSchema, split
 
 if TYPE_CHECKING:
-    from agents.worker import Worker
+    from elf.agents.worker import Worker
 
 log = logging.getLogger(__name__)
 #: Jobs that a message names.

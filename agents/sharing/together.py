@@ -3,7 +3,7 @@
 Whatever their names, creators, windows, HAVING, ORDER BY, LIMIT, lateness, semantics and trees: what is dear, parsing,
 filtering and mapping, is done once. Jobs with several trees have as many parts, each with a tree, a worker and a master
 of its own (DESIGN section 4); which rows of the mapped frame a part gets the fixed hash of their keys decides
-(`cbt.partitions`).
+(`elf.cbt.partitions`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
-from agents.intake.poison import Taker
-from agents.jobs.plan import Plan
-from agents.sharing.event_frame import EventFrame
-from agents.sharing.taking import Alone, named, take_together
-from agents.worker import Worker
-from cbt import split
+from elf.agents.intake.poison import Taker
+from elf.agents.jobs.plan import Plan
+from elf.agents.sharing.event_frame import EventFrame
+from elf.agents.sharing.taking import Alone, named, take_together
+from elf.agents.worker import Worker
+from elf.cbt import split
 
 
 def takers(workers: Iterable[Worker], frame: EventFrame) -> Iterator[Taker]:

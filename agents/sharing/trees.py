@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cbt import BufferTree, PaoSchema
+from elf.cbt import BufferTree, PaoSchema
 
 if TYPE_CHECKING:
-    from agents.open_intervals import OpenIntervals
+    from elf.agents.open_intervals import OpenIntervals
 
 
 class SharedTree:

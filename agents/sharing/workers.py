@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from agents.intake.poison import insert_whatever
-from agents.jobs.types import SqlType
-from agents.sharing.copies import Copies
-from agents.sharing.event_frame import EventFrame
-from agents.sharing.parsing import Parsing, parsings
-from agents.sharing.together import takers
-from agents.store.checkpoints import Snapshot, WorkerState
-from agents.worker import Worker
+from elf.agents.intake.poison import insert_whatever
+from elf.agents.jobs.types import SqlType
+from elf.agents.sharing.copies import Copies
+from elf.agents.sharing.event_frame import EventFrame
+from elf.agents.sharing.parsing import Parsing, parsings
+from elf.agents.sharing.together import takers
+from elf.agents.store.checkpoints import Snapshot, WorkerState
+from elf.agents.worker import Worker
 
 
 class Workers(dict[bytes, Worker]):

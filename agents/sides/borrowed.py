@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from agents.store.checksums import DamagedError
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes, Place
-from agents.store.together import Write
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes, Place
+from elf.agents.store.together import Write
 
 
 class BorrowedPanes(Panes):

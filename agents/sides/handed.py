@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from agents.runs import RunsAfter
-from overlay.contract import NEVER, Verdict
+from elf.agents.runs import RunsAfter
+from elf.overlay.contract import NEVER, Verdict
 
 
 class HandedOver:

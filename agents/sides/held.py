@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from agents.errors import UnknownJobError
-from agents.group.copies import Copy
-from agents.masters.master import Master
-from agents.masters.results import Json
-from agents.masters.spans import resolve
-from agents.masters.telling import news_with_results
-from agents.requests import Follow, JobRecord
-from agents.sides.borrowed import BorrowedPanes
-from overlay.contract import NEVER
-from overlay.ids import Contact
+from elf.agents.errors import UnknownJobError
+from elf.agents.group.copies import Copy
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json
+from elf.agents.masters.spans import resolve
+from elf.agents.masters.telling import news_with_results
+from elf.agents.requests import Follow, JobRecord
+from elf.agents.sides.borrowed import BorrowedPanes
+from elf.overlay.contract import NEVER
+from elf.overlay.ids import Contact
 
 
 class Provisional:

@@ -13,18 +13,18 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 
-from agents import payload as payloads
-from agents.catalogue import Catalogue
-from agents.requests import contact_at
-from agents.runs import RunsAfter
-from agents.sides.handed import HandedOver
-from agents.sides.words import Partake
-from agents.store.checkpoints import Snapshot
-from cbt import PaoDecodeError
-from overlay.contract import NEVER, Verdict
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents import payload as payloads
+from elf.agents.catalogue import Catalogue
+from elf.agents.requests import contact_at
+from elf.agents.runs import RunsAfter
+from elf.agents.sides.handed import HandedOver
+from elf.agents.sides.words import Partake
+from elf.agents.store.checkpoints import Snapshot
+from elf.cbt import PaoDecodeError
+from elf.overlay.contract import NEVER, Verdict
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 

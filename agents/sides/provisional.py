@@ -2,7 +2,7 @@
 
 Owns one thing: results in memory, of the copy's committed panes and of what the agents of the side hand over beyond
 them, in a tree of their own. It decides nothing for the job: it proposes nothing to the group, and its verdicts settle
-nothing (`agents.sides.partaking`). It ends, and all it made with it, when its copy hears a leader or leads itself.
+nothing (`elf.agents.sides.partaking`). It ends, and all it made with it, when its copy hears a leader or leads itself.
 OVERLAY 6.5 ("availability=AP").
 """
 
@@ -16,19 +16,19 @@ from collections.abc import Callable, Coroutine
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import ElfError, UnknownJobError
-from agents.group.copies import Copies, Copy
-from agents.jobs.plan import compile_job
-from agents.masters.master import Master
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.replies import value_of
-from agents.requests import Describe, Follow, Query, contact_at, encode
-from agents.sides.borrowed import BorrowedPanes
-from agents.sides.held import Provisional
-from agents.sides.partaking import Partaking
-from agents.sides.words import (
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import ElfError, UnknownJobError
+from elf.agents.group.copies import Copies, Copy
+from elf.agents.jobs.plan import compile_job
+from elf.agents.masters.master import Master
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.replies import value_of
+from elf.agents.requests import Describe, Follow, Query, contact_at, encode
+from elf.agents.sides.borrowed import BorrowedPanes
+from elf.agents.sides.held import Provisional
+from elf.agents.sides.partaking import Partaking
+from elf.agents.sides.words import (
     SIDE_KEY,
     AskStand,
     Candidate,
@@ -39,13 +39,13 @@ from agents.sides.words import (
     must_yield,
     side_tree,
 )
-from agents.store.database import Database
-from cbt import PaoDecodeError
-from overlay.contract import Commit, Record
-from overlay.errors import OverlayError, OvertakenError
-from overlay.group.messages import Seat
-from overlay.ids import Contact
-from overlay.node import OverlayNode
+from elf.agents.store.database import Database
+from elf.cbt import PaoDecodeError
+from elf.overlay.contract import Commit, Record
+from elf.overlay.errors import OverlayError, OvertakenError
+from elf.overlay.group.messages import Seat
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
 

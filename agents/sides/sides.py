@@ -6,19 +6,19 @@ from collections.abc import Callable, Coroutine
 
 import msgspec
 
-from agents.catalogue import Catalogue
-from agents.errors import BadRequestError
-from agents.group.copies import Copies
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.requests import Describe, Follow, Query
-from agents.sides.partaking import Partaking
-from agents.sides.provisional import ProvisionalMasters
-from agents.sides.words import AskStand, Partake, Seek, decode_question
-from agents.store.database import Database
-from overlay.contract import Commit, Record, Verdict
-from overlay.ids import ID_BYTES, Contact
-from overlay.node import OverlayNode
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import BadRequestError
+from elf.agents.group.copies import Copies
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.requests import Describe, Follow, Query
+from elf.agents.sides.partaking import Partaking
+from elf.agents.sides.provisional import ProvisionalMasters
+from elf.agents.sides.words import AskStand, Partake, Seek, decode_question
+from elf.agents.store.database import Database
+from elf.overlay.contract import Commit, Record, Verdict
+from elf.overlay.ids import ID_BYTES, Contact
+from elf.overlay.node import OverlayNode
 
 #: Sides whose job is remembered.
 KNOWN_MAX = 1_024

@@ -11,9 +11,9 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from agents.requests import JobRecord, OfSide
-from overlay.decoding import read_msgpack
-from overlay.ids import ID_BYTES, Contact, distance, parse_address
+from elf.agents.requests import JobRecord, OfSide
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.ids import ID_BYTES, Contact, distance, parse_address
 
 Key = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 #: Bytes of a job's tree that its sides' trees share: as many as decide who is near (`JobRecord.tree`).

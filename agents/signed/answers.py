@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from agents.jobs.types import SqlType
-from agents.signed.process import GaveUpError
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.process import GaveUpError
 
 #: Times that Python has, in microseconds since 1970, and its days.
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)

@@ -15,15 +15,15 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
-from agents.catalogue import Catalogue
-from agents.changing.requests import Amend
-from agents.errors import ElfError, JobConflictError, JobError, UnknownJobError
-from agents.jobs.own import OwnFunction
-from agents.jobs.versions import WHY_CHARS_MAX
-from agents.publishing.locating import JobRequest
-from agents.requests import JobRecord, Stop
-from overlay.errors import OverlayError
-from overlay.ids import app_id
+from elf.agents.catalogue import Catalogue
+from elf.agents.changing.requests import Amend
+from elf.agents.errors import ElfError, JobConflictError, JobError, UnknownJobError
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.versions import WHY_CHARS_MAX
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import JobRecord, Stop
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import app_id
 
 log = logging.getLogger(__name__)
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.errors import JobError
-from agents.jobs.definition import load_definition
-from agents.jobs.own import SOURCES_BYTES_MAX
-from agents.jobs.own_tables import Read, signed_table
-from agents.signed.signing import KEY_BYTES, sign
-from agents.toml_text import parse_toml
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.own import SOURCES_BYTES_MAX
+from elf.agents.jobs.own_tables import Read, signed_table
+from elf.agents.signed.signing import KEY_BYTES, sign
+from elf.agents.toml_text import parse_toml
 
 
 def beside(file: Path) -> Read:

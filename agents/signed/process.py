@@ -1,7 +1,7 @@
 """The process of one job's signed functions, seen from the agent: started, asked, and ended when it takes too much.
 
 It is given sources and columns, and nothing else: no environment, no open file, no secret. What it sends back is held
-to lengths and types like a peer's bytes. `agents.signed.child` is its program, which says what the messages are.
+to lengths and types like a peer's bytes. `elf.agents.signed.child` is its program, which says what the messages are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from agents.errors import ElfError
-from agents.jobs.own import OwnFunction
-from agents.signed.confining import MEMORY_BYTES_MAX
+from elf.agents.errors import ElfError
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.signed.confining import MEMORY_BYTES_MAX
 
 #: Until the interpreter has confined itself and says so; a machine that starts up is slow.
 START_S = 20.0

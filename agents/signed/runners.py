@@ -17,15 +17,15 @@ from typing import Any
 
 import polars as pl
 
-from agents.errors import JobSpecError
-from agents.installed.calling import FunctionError, FunctionsStoppedError
-from agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
-from agents.jobs.types import SqlType
-from agents.signed.allowance import Allowance
-from agents.signed.answers import typed
-from agents.signed.confining import unsupported
-from agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, NotStartedError, Process
-from agents.signed.signing import is_signed, read_key
+from elf.agents.errors import JobSpecError
+from elf.agents.installed.calling import FunctionError, FunctionsStoppedError
+from elf.agents.jobs.own import Call, OwnFunction, check_functions, fingerprint
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.allowance import Allowance
+from elf.agents.signed.answers import typed
+from elf.agents.signed.confining import unsupported
+from elf.agents.signed.process import QUESTION_BYTES_MAX, GaveUpError, NotStartedError, Process
+from elf.agents.signed.signing import is_signed, read_key
 
 log = logging.getLogger(__name__)
 #: Rows of a question at most: few enough for the process's memory, unless their texts are long.
@@ -112,7 +112,7 @@ class Runners:
         self._lock = threading.Lock()
 
     def admit(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> Sequence[Call]:
-        """Return what calls functions of a job here; `agents.jobs.own.Admits`."""
+        """Return what calls functions of a job here; `elf.agents.jobs.own.Admits`."""
         check_functions(functions)
         if self._trust is not None:
             self._trust.check(creator, job, functions)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from agents.errors import JobError
-from agents.jobs.own import OwnFunction
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobError
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.types import SqlType
 
 _PURPOSE = b"elf signed function 1"
 KEY_BYTES = 32

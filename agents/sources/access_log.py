@@ -16,14 +16,24 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from agents.jobs.types import SqlType
-from agents.sources import event_time
-from agents.sources.counters import Counters, Oddities, Parsed, Rejects
-from agents.sources.kept import Kept
-from agents.sources.layout_patterns import Patterns, extract
-from agents.sources.lines import bounds, clean, split
-from agents.sources.log_format import COMBINED, COMMON, SKIPPED, TIME_ISO, TIME_LOCAL, TIMES, Field, Token, parse_layout
-from agents.sources.prefilter import Prefilter
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources import event_time
+from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.layout_patterns import Patterns, extract
+from elf.agents.sources.lines import bounds, clean, split
+from elf.agents.sources.log_format import (
+    COMBINED,
+    COMMON,
+    SKIPPED,
+    TIME_ISO,
+    TIME_LOCAL,
+    TIMES,
+    Field,
+    Token,
+    parse_layout,
+)
+from elf.agents.sources.prefilter import Prefilter
 
 _METHOD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PROTOCOL = r"HTTP/[0-9](?:\.[0-9])?"
@@ -55,12 +65,12 @@ class AccessLog:
         self.columns: Mapping[str, SqlType] = _schema(self._fields)
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
-        """Keep the lines that some job may want; see `agents.sources.format.Format`."""
+        """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
         prefilter = Prefilter(literals, escape=None)  # values are as logged
         return prefilter.keep(clean(chunk, prefilter.word))
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
-        """Parse lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects, oddities = Rejects(), lines.oddities
         parts = []
         for block in _blocks(lines):

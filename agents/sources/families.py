@@ -10,9 +10,9 @@ import stat
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agents.sources import rotation
-from agents.sources.readers import look_at
-from agents.sources.rotation import Seen
+from elf.agents.sources import rotation
+from elf.agents.sources.readers import look_at
+from elf.agents.sources.rotation import Seen
 
 
 class Matched(NamedTuple):

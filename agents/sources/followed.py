@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from agents.sources.lines import LINE_BYTES_MAX
-from agents.sources.readers import Reader, open_reader
-from agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.readers import Reader, open_reader
+from elf.agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
 _PEEK_BYTES = 16 << 10

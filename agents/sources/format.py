@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from agents.errors import ConfigError, did_you_mean, nearest
-from agents.jobs.types import SqlType
-from agents.sources.counters import Parsed
-from agents.sources.json_lines import JsonLines
-from agents.sources.kept import Kept
+from elf.agents.errors import ConfigError, did_you_mean, nearest
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.counters import Parsed
+from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.kept import Kept
 
 
 class Format(Protocol):
@@ -64,7 +64,7 @@ def make_format(spec: str, *, time: str = "ts") -> Format:
     if spec == "json":
         return JsonLines(time)
     # Not loaded by an agent that reads only JSON.
-    from agents.sources.access_log import NAMED, AccessLog
+    from elf.agents.sources.access_log import NAMED, AccessLog
 
     if spec in NAMED:
         return AccessLog(spec, NAMED[spec])

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from agents.sources import event_time
+from elf.agents.sources import event_time
 
 #: Names whose bytes in a line are their letters: nothing in them can be, or need be, escaped.
 _PLAIN = re.compile(r"[A-Za-z0-9_@.-]+")

@@ -7,10 +7,10 @@ import functools
 import os
 from collections.abc import Iterator
 
-from agents.sources import rotation
-from agents.sources.followed import Followed
-from agents.sources.readers import Reader, open_reader
-from agents.sources.rotation import HEAD_BYTES, Position, Seen
+from elf.agents.sources import rotation
+from elf.agents.sources.followed import Followed
+from elf.agents.sources.readers import Reader, open_reader
+from elf.agents.sources.rotation import HEAD_BYTES, Position, Seen
 
 _PIECE_BYTES = 1 << 20
 #: Files whose first bytes are remembered for as long as they do not change: each is held against all others of its log.

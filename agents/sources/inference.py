@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agents.errors import did_you_mean, nearest
-from agents.jobs.types import SqlType
-from agents.sources.lines import clean, valid_utf8
+from elf.agents.errors import did_you_mean, nearest
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.lines import clean, valid_utf8
 
 #: Lines looked at; more would delay a publish and rarely tell more.
 SAMPLE_LINES_MAX = 10_000

@@ -25,14 +25,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agents.jobs.types import SqlType
-from agents.sources import event_time
-from agents.sources.counters import Counters, Oddities, Parsed, Rejects
-from agents.sources.fronts import Bytes, FrontReader, Shape
-from agents.sources.json_values import MalformedError, RawLine, Value, convert
-from agents.sources.kept import Kept
-from agents.sources.lines import Ends, clean, cuts, valid_utf8
-from agents.sources.prefilter import Prefilter, json_escape
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources import event_time
+from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
+from elf.agents.sources.fronts import Bytes, FrontReader, Shape
+from elf.agents.sources.json_values import MalformedError, RawLine, Value, convert
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.lines import Ends, clean, cuts, valid_utf8
+from elf.agents.sources.prefilter import Prefilter, json_escape
 
 #: Bytes decoded at a time where all lines have the same front: some 3,000 lines, 0.8 ms.
 _FRONT_BLOCK_BYTES = 1 << 20
@@ -64,7 +64,7 @@ class JsonLines:
         self.time = time
 
     def keep(self, chunk: bytes, literals: Sequence[Sequence[str]] = ()) -> Kept:
-        """Keep the lines that some job may want; see `agents.sources.format.Format`."""
+        """Keep the lines that some job may want; see `elf.agents.sources.format.Format`."""
         prefilter = Prefilter(literals, json_escape(chunk, literals))
         lines = clean(chunk, prefilter.word)
         if lines.data is not chunk:  # a NUL may have stood in an escape; no word was found then
@@ -72,7 +72,7 @@ class JsonLines:
         return prefilter.keep(lines)
 
     def parse(self, lines: Kept, wanted: Mapping[str, SqlType]) -> Parsed:
-        """Parse lines into `ts` and the wanted columns; see `agents.sources.format.Format`."""
+        """Parse lines into `ts` and the wanted columns; see `elf.agents.sources.format.Format`."""
         rejects = Rejects()
         for line in lines.huge:
             rejects.add(line, "line_too_long")

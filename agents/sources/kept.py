@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from agents.sources.counters import Oddities
-from agents.sources.lines import Ends
+from elf.agents.sources.counters import Oddities
+from elf.agents.sources.lines import Ends
 
 
 class Kept(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from agents.sources.counters import Oddities
+from elf.agents.sources.counters import Oddities
 
 #: Longest line that is parsed whole. Longer ones are cut here (and flagged): a line of 100 MB must not end the agent.
 LINE_BYTES_MAX = 1 << 20

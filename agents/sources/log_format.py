@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agents.errors import ConfigError
-from agents.jobs.types import SqlType
+from elf.agents.errors import ConfigError
+from elf.agents.jobs.types import SqlType
 
 #: The formats with a name. Apache's `%l` (the ident user, in practice always "-") is read over.
 COMMON = r'%h %l %u %t "%r" %>s %b'

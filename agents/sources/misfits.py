@@ -6,9 +6,9 @@ not to be told from one bad line in a thousand by a look at one chunk, so the ju
 
 from __future__ import annotations
 
-from agents.errors import ConfigError
-from agents.sources.format import Format, make_format, parse_chunk
-from agents.sources.json_lines import JsonLines
+from elf.agents.errors import ConfigError
+from elf.agents.sources.format import Format, make_format, parse_chunk
+from elf.agents.sources.json_lines import JsonLines
 
 #: Fewer lines than this judge no source that ever had events: scanners send what no web server's log is ready for.
 LINES_MIN = 20
@@ -80,7 +80,7 @@ def advice(format: Format, line: bytes, reason: str, section: str = "") -> str:
     fitting = [name for name in _NAMED if name != format.name and _fits(name, line)]
     if isinstance(format, JsonLines):
         return f"{NO_OBJECTS} {format_option}, such as {fitting[0] if fitting else 'combined'}"
-    from agents.sources.access_log import NAMED  # only here: agents without access logs do without it
+    from elf.agents.sources.access_log import NAMED  # only here: agents without access logs do without it
 
     layout = f" ({NAMED[format.name]})" if format.name in NAMED else ""
     wrong = f"these lines do not have the format {format.name!r}{layout}"

@@ -13,9 +13,9 @@ from operator import and_, or_
 import numpy as np
 import polars as pl
 
-from agents.sources.counters import Oddities
-from agents.sources.kept import Kept
-from agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
+from elf.agents.sources.counters import Oddities
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.lines import Ends, Lines, line_ends, rows, valid_utf8
 
 _BACKSLASHES_MAX = 4_096
 #: Texts of so many characters are looked for before lines are taken apart. Shorter ones may be all over the lines.

@@ -6,7 +6,7 @@ import os
 import zlib
 from typing import Protocol
 
-from agents.sources.rotation import Seen
+from elf.agents.sources.rotation import Seen
 
 _PIECE_BYTES = 64 << 10
 _CUT = "the gzip data end in the middle: the file was cut short"

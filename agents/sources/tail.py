@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from agents.sources import rotation
-from agents.sources.families import family_on_disk, live_paths
-from agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
-from agents.sources.identity import holds, is_copy_of, is_older_copy
-from agents.sources.rotation import GONE_MAX, Position, Seen
+from elf.agents.sources import rotation
+from elf.agents.sources.families import family_on_disk, live_paths
+from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
+from elf.agents.sources.identity import holds, is_copy_of, is_older_copy
+from elf.agents.sources.rotation import GONE_MAX, Position, Seen
 
 #: How long a rotated file is watched after its end was reached: web servers finish open requests in it.
 ROTATE_WAIT_MS = 5_000

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agents.payload import Count
-from agents.runs import RunsAfter, RunsFrom
-from agents.store.checksums import verified
-from overlay.contract import NEVER
-from overlay.fields import Interval
+from elf.agents.payload import Count
+from elf.agents.runs import RunsAfter, RunsFrom
+from elf.agents.store.checksums import verified
+from elf.overlay.contract import NEVER
+from elf.overlay.fields import Interval
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
     import sqlite3
 
-    from agents.damages import Damages
-    from agents.store.database import Database
+    from elf.agents.damages import Damages
+    from elf.agents.store.database import Database
 
 #: Later than any interval.
 FOREVER = (1 << 62) - 1

@@ -2,7 +2,7 @@
 
 SQLite checks the frames of its write-ahead log, not its pages: a byte that flips on the disk is handed out as if it had
 been written. CRC-32 finds every damage within any 32 bits and lets one in 2^32 of all others pass; it is no defence
-against somebody who may write our files (`cbt.spill_block` has the timings).
+against somebody who may write our files (`elf.cbt.spill_block` has the timings).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 import zlib
 from typing import Any
 
-from agents.errors import ElfError
+from elf.agents.errors import ElfError
 
 #: What SQLite gives back for a column of ours.
 Value = int | str | bytes | None

@@ -5,9 +5,9 @@ What an entry does must be written in the transaction that writes its mark: then
 
 from __future__ import annotations
 
-from agents.store.checksums import verified
-from agents.store.database import Database
-from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark
+from elf.agents.store.checksums import verified
+from elf.agents.store.database import Database
+from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark
 
 _WHAT = "the control log of a tree"
 

@@ -5,7 +5,7 @@ without an error its changes are on disk (synchronous=FULL), otherwise none of t
 thread.
 
 A file is taken as it is only if SQLite finds its pages in order, the checksums of the agent's own account are right and
-it holds as many transactions as its mark says; else `agents.store.quarantine` sets it aside. Rows of `history` and
+it holds as many transactions as its mark says; else `elf.agents.store.quarantine` sets it aside. Rows of `history` and
 `records` are checked where they are read.
 """
 
@@ -21,13 +21,13 @@ import sqlite3
 import time
 from collections.abc import Iterator
 
-from agents.damages import Damages
-from agents.errors import ConfigError
-from agents.store import quarantine
-from agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
-from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
-from agents.store.mark import Mark
-from agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
+from elf.agents.damages import Damages
+from elf.agents.errors import ConfigError
+from elf.agents.store import quarantine
+from elf.agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
+from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified
+from elf.agents.store.mark import Mark
+from elf.agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
 
 #: Pages that are kept in memory: what an agent writes again and again is little, and the system has the rest.
 CACHE_KIB = 256
@@ -181,8 +181,8 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Run a block atomically and durably, whichever thread asks; one at a time.
 
-        Blocks that wait for each other are one transaction of SQLite's (`agents.store.batches`): if the disk refuses
-        it, that is an error in all of them.
+        Blocks that wait for each other are one transaction of SQLite's (`elf.agents.store.batches`): if the disk
+        refuses it, that is an error in all of them.
         """
         with self._turns.turn():
             batch = self._batch or self._begin()

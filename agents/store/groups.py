@@ -1,6 +1,7 @@
 """What a member of a job's root group must not forget: its term, its vote, and entries that are not applied yet.
 
-What is applied is part of the master's own state (`agents.store.panes`), in one transaction with what it changed there.
+What is applied is part of the master's own state (`elf.agents.store.panes`), in one transaction with what it changed
+there.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 import functools
 import sqlite3
 
-from agents.store.checksums import verified
-from agents.store.database import Database
-from agents.store.together import Steps
-from overlay.group.effects import Save
-from overlay.group.messages import Entry, Kind, Place, Seat
-from overlay.group.state import GroupState
+from elf.agents.store.checksums import verified
+from elf.agents.store.database import Database
+from elf.agents.store.together import Steps
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import Entry, Kind, Place, Seat
+from elf.overlay.group.state import GroupState
 
 _WHAT = "the log of a root group"
 

@@ -1,7 +1,7 @@
 """What this agent keeps for others on its disk: sealed snapshots without a verdict, and last checkpoints.
 
 Rows stand for themselves: one that is damaged costs that copy, which is counted, said and dropped, and nothing else.
-When to take a copy, and when to let it go, is `agents.replication.holder`'s.
+When to take a copy, and when to let it go, is `elf.agents.replication.holder`'s.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.store.checksums import is_whole
-from agents.store.database import Database
+from elf.agents.replication.keeping import Keep, KeepCheckpoint
+from elf.agents.store.checksums import is_whole
+from elf.agents.store.database import Database
 
 #: What others must leave of our disk: it is for our own work first.
 ROOM_BYTES_MIN = 64 << 20

@@ -17,8 +17,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agents.store.checksums import is_whole
-from agents.store.tables import TABLES, Table
+from elf.agents.store.checksums import is_whole
+from elf.agents.store.tables import TABLES, Table
 
 #: Damaged files kept beside the good one; the oldest goes when there is one more.
 KEPT_MAX = 3

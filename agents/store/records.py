@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.store.checksums import is_whole
-from agents.store.database import Database
-from overlay.contract import Record
+from elf.agents.store.checksums import is_whole
+from elf.agents.store.database import Database
+from elf.overlay.contract import Record
 
 
 class Records:

@@ -1,7 +1,7 @@
 """The tables of the state file, by version, and which of their rows a damaged file's successor takes over. Pure.
 
-Every table's last column is the row's checksum (`agents.store.checksums`); a table that a later version adds has one
-too, and a line in `TABLES`. Statements are written out here, never put together.
+Every table's last column is the row's checksum (`elf.agents.store.checksums`); a table that a later version adds has
+one too, and a line in `TABLES`. Statements are written out here, never put together.
 """
 
 from __future__ import annotations

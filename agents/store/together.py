@@ -11,9 +11,9 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 
-from agents.failures import FAILURES
-from agents.store.batches import BLOCKS_MAX
-from agents.store.database import Database
+from elf.agents.failures import FAILURES
+from elf.agents.store.batches import BLOCKS_MAX
+from elf.agents.store.database import Database
 
 #: Writes a change; may be called again if the transaction is undone.
 Write = Callable[[sqlite3.Connection], None]

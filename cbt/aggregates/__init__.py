@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from cbt.aggregates import contract
-from cbt.aggregates.contract import (
+from elf.cbt.aggregates import contract
+from elf.cbt.aggregates.contract import (
     AggregateLimit,
     AggregateOverflow,
     Combine,
@@ -22,11 +22,11 @@ from cbt.aggregates.contract import (
     States,
     UserPaoError,
 )
-from cbt.aggregates.segments import segmented
-from cbt.aggregates.totals import check_sums
+from elf.cbt.aggregates.segments import segmented
+from elf.cbt.aggregates.totals import check_sums
 
 if TYPE_CHECKING:
-    from cbt.aggregates.user import UserPao, register
+    from elf.cbt.aggregates.user import UserPao, register
 
 #: Module -> its classes, by kind.
 _CLASSES = {
@@ -59,14 +59,14 @@ def aggregate(kind: str, dtype: pl.DataType | None = None, **options: Any) -> co
     if kind not in _KINDS:
         raise ValueError(f"there is no aggregate {kind!r}")
     module, name = _KINDS[kind]
-    made = getattr(import_module(f"cbt.aggregates.{module}"), name)
+    made = getattr(import_module(f"elf.cbt.aggregates.{module}"), name)
     result: contract.Aggregate = made(dtype if dtype is not None else pl.Int64(), **options)
     return result
 
 
 def __getattr__(name: str) -> Any:
     if name in ("UserPao", "register"):
-        return getattr(import_module("cbt.aggregates.user"), name)
+        return getattr(import_module("elf.cbt.aggregates.user"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Slotted
-from cbt.aggregates.grouped import convert
-from cbt.columns import Words
-from cbt.words import KeyLayout
+from elf.cbt.aggregates.contract import Merge, Slotted
+from elf.cbt.aggregates.grouped import convert
+from elf.cbt.columns import Words
+from elf.cbt.words import KeyLayout
 
 #: Spark's default.
 RSD_DEFAULT = 0.05

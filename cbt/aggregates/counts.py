@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain
+from elf.cbt.aggregates.contract import Merge, Plain
 
 
 class Count(Plain):

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbt.aggregates.contract import States
-from cbt.aggregates.segments import segmented
+from elf.cbt.aggregates.contract import States
+from elf.cbt.aggregates.segments import segmented
 
 #: Bits of a double after the first.
 _BITS = 52

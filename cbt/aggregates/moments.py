@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain, States
+from elf.cbt.aggregates.contract import Merge, Plain, States
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain, States
-from cbt.aggregates.physical import greatest, kept, least, less, lowest, physical
+from elf.cbt.aggregates.contract import Merge, Plain, States
+from elf.cbt.aggregates.physical import greatest, kept, least, less, lowest, physical
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Slotted
-from cbt.aggregates.grouped import convert
+from elf.cbt.aggregates.contract import Merge, Slotted
+from elf.cbt.aggregates.grouped import convert
 
 #: Relative accuracy unless asked for another.
 ACCURACY_DEFAULT = 0.01

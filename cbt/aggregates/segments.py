@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cbt.aggregates.contract import Combine, States
+from elf.cbt.aggregates.contract import Combine, States
 
 
 def segmented(states: States, starts: npt.NDArray[np.int64], combine: Combine) -> States:

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Slotted
-from cbt.aggregates.physical import one_of_equals
+from elf.cbt.aggregates.contract import Merge, Slotted
+from elf.cbt.aggregates.physical import one_of_equals
 
 #: Distinct values of one key that may end up in one result cell, or be held to choose from.
 LIMIT_DEFAULT = 10_000

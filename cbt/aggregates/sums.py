@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain
-from cbt.aggregates.totals import FloatTotal, IntegerTotal, LimbTotal, Total
+from elf.cbt.aggregates.contract import Merge, Plain
+from elf.cbt.aggregates.totals import FloatTotal, IntegerTotal, LimbTotal, Total
 
 #: Integers of at most 32 bits.
 _SMALL = (pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32)

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cbt.aggregates.contract import AggregateOverflow, Merge
-from cbt.aggregates.doubles import add_pairs, add_up
-from cbt.aggregates.grouped import convert, reduce_groups
+from elf.cbt.aggregates.contract import AggregateOverflow, Merge
+from elf.cbt.aggregates.doubles import add_pairs, add_up
+from elf.cbt.aggregates.grouped import convert, reduce_groups
 
 _LIMB = 2**32
 #: Below this, no sum of two int64 halves can have left the range on the way.

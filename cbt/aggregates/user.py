@@ -17,9 +17,9 @@ import msgpack
 import numpy as np
 import polars as pl
 
-from cbt.aggregates.contract import Merge, Plain, States, UserPaoError
-from cbt.aggregates.grouped import convert
-from cbt.foreign import is_theirs
+from elf.cbt.aggregates.contract import Merge, Plain, States, UserPaoError
+from elf.cbt.aggregates.grouped import convert
+from elf.cbt.foreign import is_theirs
 
 #: A state that failed: a byte that no msgpack begins with, and the reason as text.
 _FAILED = b"\xc1"

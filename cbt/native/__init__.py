@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbt.columns import Index, Words, is_constant
+from elf.cbt.columns import Index, Words, is_constant
 
 #: A column as kernels take it: the value of all rows, or a contiguous, aligned array of integers of 1, 2, 4 or 8 bytes.
 Argument = int | npt.NDArray[Any]
@@ -27,7 +27,7 @@ class Kernels(Protocol):
     """What `module.c` offers; arguments that do not fit together raise ValueError."""
 
     def pack(self, values: Argument, rows: int, sizes: Argument | None, word: int, relative: bool, /) -> bytes:
-        """Pack a column of so many rows (`cbt.packing`); of text, if there are `sizes`, its word of that number."""
+        """Pack a column of so many rows (`elf.cbt.packing`); of text, if there are `sizes`, its word of that number."""
 
     def unpack(
         self, data: bytes | memoryview, at: int, sizes: Argument | None, word: int, out: npt.NDArray[Any], /
@@ -35,7 +35,7 @@ class Kernels(Protocol):
         """Unpack such a column from byte `at` on; returns where the next begins."""
 
     def hash_words(self, columns: list[Argument], out: Words, /) -> None:
-        """Hash keys (`cbt.hashing.hash_words`)."""
+        """Hash keys (`elf.cbt.hashing.hash_words`)."""
 
     def sort_packed(self, packed: Words, /) -> None:
         """Sort by the upper 40 bits, in place and stably; takes as much memory again."""
@@ -44,7 +44,7 @@ class Kernels(Protocol):
         """Write where among sorted rows each key begins; returns how many do, -1 if keys of one order alternate."""
 
     def locate(self, many: list[Argument], few: list[Argument], order: Words, wanted: Words, places: Index, /) -> bool:
-        """Write where among many sorted rows the keys of few are (`cbt.patching`); false if keys collide."""
+        """Write where among many sorted rows the keys of few are (`elf.cbt.patching`); false if keys collide."""
 
     def take(self, values: Argument, packed: Words, starts: Index | None, out: npt.NDArray[Any], /) -> None:
         """Gather the values of sorted rows, or of those of them that are at `starts`, as items of 8 bytes."""
@@ -55,7 +55,7 @@ class Kernels(Protocol):
     def merge_blocks(
         self, blocks: Sequence[memoryview], shape: Shape, bounds: Words, most: int, /
     ) -> list[tuple[int, bytes, int, int]] | None:
-        """Merge packed columns of sorted rows into (part, packed columns, rows, lowest order) (`cbt.fusing`)."""
+        """Merge packed columns of sorted rows into (part, packed columns, rows, lowest order) (`elf.cbt.fusing`)."""
 
     def write_ranked(
         self, columns: list[Argument], packed: Words, shape: Shape, bounds: Words, most: int, /
@@ -70,7 +70,7 @@ class Kernels(Protocol):
 
 def _built() -> Kernels | None:
     try:
-        return cast(Kernels, importlib.import_module("cbt.native._kernels"))
+        return cast(Kernels, importlib.import_module("elf.cbt.native._kernels"))
     except ImportError:
         return None
 

@@ -1,7 +1,7 @@
 /* Columns in as few bytes as their varying bits need; cbt/bits.py says how and why. */
 #include "native.h"
 
-#define RUNS_MAX 10 /* as in cbt.bits */
+#define RUNS_MAX 10 /* as in elf.cbt.bits */
 #define CHUNK 256
 #define EACH_BYTE (UINT64_MAX / 255)
 

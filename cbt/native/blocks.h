@@ -1,4 +1,4 @@
-/* Blocks to blocks: readers, a writer, and the merge between them (cbt.fusing). */
+/* Blocks to blocks: readers, a writer, and the merge between them (elf.cbt.fusing). */
 #ifndef CBT_BLOCKS_H
 #define CBT_BLOCKS_H
 
@@ -13,7 +13,7 @@ typedef struct {
 } Shape;
 #define SHAPE_COLUMNS_MAX 96
 
-/* reader.c: a packed block (cbt.blocks), some rows at a time. */
+/* reader.c: a packed block (elf.cbt.blocks), some rows at a time. */
 #define READ_ROWS 128
 typedef struct {
     const Shape *shape;

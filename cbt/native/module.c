@@ -243,7 +243,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "cbt.native._kernels", NULL, 0, methods, slots, NULL, NULL, NULL};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "elf.cbt.native._kernels", NULL, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__kernels(void)
 {

@@ -11,7 +11,7 @@
 #error "blocks are little-endian; elsewhere NumPy does the work"
 #endif
 
-/* Rows are ordered by the upper bits of the hash; the lower ones hold a row's number (cbt.words). */
+/* Rows are ordered by the upper bits of the hash; the lower ones hold a row's number (elf.cbt.words). */
 #define NUMBER_BITS 24
 #define NUMBER_MASK (((uint64_t)1 << NUMBER_BITS) - 1)
 
@@ -35,7 +35,7 @@ static inline uint64_t value_at(const Column *column, ptrdiff_t row)
     }
 }
 
-/* bits.c: a column in as few bytes as its varying bits need (cbt.bits).
+/* bits.c: a column in as few bytes as its varying bits need (elf.cbt.bits).
  *
  * `sizes`, if not NULL, are bytes of text of each row, of which the column holds bytes 8 * word to 8 * word + 7; what is
  * behind a text is any value. Rows whose text does not reach the column are left out where these are many. */
@@ -96,7 +96,7 @@ static inline uint64_t mix64(uint64_t value)
     return value ^ value >> 31;
 }
 
-/* rows.c: rows' places, sorted, and what is of one key brought together (cbt.hashing, cbt.rows). */
+/* rows.c: rows' places, sorted, and what is of one key brought together (elf.cbt.hashing, elf.cbt.rows). */
 void hash_words(const Column *columns, ptrdiff_t width, ptrdiff_t rows, uint64_t *out);
 void sort_packed(uint64_t *packed, uint64_t *scratch, ptrdiff_t rows);
 /* The number of first rows of a key, written to `starts`; -1: keys of one order alternate; -2: no such row. */
@@ -111,7 +111,7 @@ int take_rows(const Column *column, const uint64_t *packed, ptrdiff_t rows, cons
 /* 0, or -1: a sum has left 64 bits on its way, -2: starts do not ascend within the rows. */
 int sum_runs(const int64_t *values, ptrdiff_t rows, const int64_t *starts, ptrdiff_t count, int64_t *out);
 
-/* text.c: strings as Arrow's views to words (cbt.strings). */
+/* text.c: strings as Arrow's views to words (elf.cbt.strings). */
 /* `buffers` are columns of bytes. 0, or -2: a view points nowhere or is longer than `width` words. `rows` NULL: the first
  * `count` ones. Column after column is written. */
 int words_of_views(const uint8_t *views, ptrdiff_t view_count, const Column *buffers, ptrdiff_t buffer_count,

@@ -3,7 +3,7 @@
 
 typedef struct {
     uint32_t rows, width;
-} Header; /* cbt.blocks._HEADER */
+} Header; /* elf.cbt.blocks._HEADER */
 
 static uint64_t *column_of(BlockReader *reader, ptrdiff_t number)
 {
@@ -112,7 +112,7 @@ ptrdiff_t read_rows(BlockReader *reader)
     for (ptrdiff_t c = 1; c < shape->width; c++)
         words[c - 1] = (Column){column_of(reader, c), 0, 8, count};
     hash_words(words, shape->width - 1, count, reader->order);
-    /* Places in the tree's order, as cbt.words makes them of hashes and intervals. */
+    /* Places in the tree's order, as elf.cbt.words makes them of hashes and intervals. */
     interval = (Column){column_of(reader, 0), 0, 8, count};
     for (ptrdiff_t i = 0; i < count; i++)
         reader->order[i] = (reader->order[i] ^ mix64(value_at(&interval, i))) & ~NUMBER_MASK;

@@ -1,4 +1,4 @@
-/* Sorted rows to packed blocks (cbt.blocks), rows of one key merged. */
+/* Sorted rows to packed blocks (elf.cbt.blocks), rows of one key merged. */
 #include <stdlib.h>
 
 #include "blocks.h"
@@ -25,7 +25,7 @@ static double as_double(uint64_t bits)
     return value;
 }
 
-/* The state of merged rows; 0 or SUM_TOO_LARGE. As `cbt.reducing`: NaN is above all numbers. */
+/* The state of merged rows; 0 or SUM_TOO_LARGE. As `elf.cbt.reducing`: NaN is above all numbers. */
 static int merge_state(uint8_t kind, uint64_t *mine, uint64_t theirs)
 {
     double left = as_double(*mine), right = as_double(theirs);

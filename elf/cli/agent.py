@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import ConfigError
+from elf.agents.errors import ConfigError
 from elf.cli.exits import CONFIG, USAGE
 from elf.cli.output import say
 
 if TYPE_CHECKING:
-    from agents.config import AgentConfig
+    from elf.agents.config import AgentConfig
 
 _PANEL = "Agents"
 
@@ -50,15 +50,15 @@ def agent(
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
         raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
-    from agents.sources.allocation import loading, share_freed_memory
+    from elf.agents.sources.allocation import loading, share_freed_memory
 
     share_freed_memory()
     # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
     for pool in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(pool, "1")
     with loading():
-        import agents.runtime
-        import agents.validate  # noqa: F401
+        import elf.agents.runtime
+        import elf.agents.validate  # noqa: F401
         from elf.cli.effective import render_changes, render_toml, with_settings, with_sources
 
     effective = with_sources(_file_config(config), source or [], format, time)
@@ -95,7 +95,7 @@ def validate(
     Exit code 2 if a job is wrong; 78 if a configuration is, or an agent could not start with it here, or a file cannot
     be told to be a job.
     """
-    from agents.validate import check_file
+    from elf.agents.validate import check_file
 
     checked = check_file(file)
     for finding in checked.findings:
@@ -114,11 +114,11 @@ def validate(
 
 def _look_around(file: Path) -> None:
     """Say what a valid configuration would meet on this machine; end if that keeps an agent from starting."""
-    from agents.sources.allocation import loading
+    from elf.agents.sources.allocation import loading
 
     with loading():
-        from agents.surroundings import look_around
-        from agents.validate import load_config
+        from elf.agents.surroundings import look_around
+        from elf.agents.validate import load_config
 
     found = look_around(load_config(file), file.read_text(encoding="utf-8"), str(file))
     for finding in (*found.obstacles, *found.notes):
@@ -130,17 +130,17 @@ def _look_around(file: Path) -> None:
 
 def _file_config(file: Path | None) -> AgentConfig:
     if file is None:
-        from agents.config import AgentConfig
+        from elf.agents.config import AgentConfig
 
         return AgentConfig()
-    from agents.validate import load_config
+    from elf.agents.validate import load_config
 
     return load_config(file)
 
 
 def _check_effective(text: str) -> None:
     """Hold the options to the same rules as a file."""
-    from agents.validate import check_config
+    from elf.agents.validate import check_config
 
     findings = check_config(text, "effective configuration")[1]
     if findings:
@@ -152,9 +152,9 @@ def _run(config: AgentConfig) -> None:
     import asyncio
     import logging
 
-    from agents.runtime import run
-    from agents.sources.allocation import keep_freed_memory
-    from overlay.errors import OverlayError
+    from elf.agents.runtime import run
+    from elf.agents.sources.allocation import keep_freed_memory
+    from elf.overlay.errors import OverlayError
 
     keep_freed_memory()
 

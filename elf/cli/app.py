@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import elf
-from agents.errors import ElfError
+from elf.agents.errors import ElfError
 from elf.cli import agent, applications, backfill, changes, explain, jobs, keys, lab, pipeline, run, verify
 from elf.cli.exits import INTERNAL, INTERRUPTED, UNWRITTEN, exit_code_of
 from elf.cli.output import say

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from agents.errors import BadRequestError
 from elf.agent_url import DEFAULT_URL
+from elf.agents.errors import BadRequestError
 from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.output import console, print_json, result_table, wants_json
 

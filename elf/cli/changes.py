@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import BadRequestError, JobError
 from elf.agent_url import DEFAULT_URL
+from elf.agents.errors import BadRequestError, JobError
 from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, say, table_of, wants_json
@@ -57,7 +57,7 @@ def update(
 
 def _refuse_another(name: str, file: Path) -> None:
     """Refuse a file that is another job's: its definition would take the place of this one's."""
-    from agents.toml_text import TomlError, parse_toml
+    from elf.agents.toml_text import TomlError, parse_toml
 
     try:
         named = None if file.suffix == ".sql" else parse_toml(read_job(file)).get("name")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.errors import BadRequestError, ConfigError
 from elf.agent_url import check_url
+from elf.agents.errors import BadRequestError, ConfigError
 
 if TYPE_CHECKING:
     from elf.client import Client

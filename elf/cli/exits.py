@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from agents.errors import (
+from elf.agents.errors import (
     EXIT_CONFIG,
     EXIT_USAGE,
     ConfigError,

@@ -12,21 +12,12 @@ from elf.agent_url import DEFAULT_URL
 from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
 from elf.cli.exits import INTERRUPTED, NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
-from elf.cli.output import (
-    console,
-    describe_time,
-    print_json,
-    printable,
-    result_table,
-    say,
-    table_of,
-    wants_json,
-)
+from elf.cli.output import console, describe_time, print_json, printable, result_table, say, table_of, wants_json
 
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from agents.result import Result
+    from elf.agents.result import Result
     from elf.client import Job, Tree, TreeNode
     from elf.client.results import Gap
 

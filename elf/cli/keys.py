@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 from elf.cli.mistakes import explained
 from elf.cli.output import say
 
@@ -38,7 +38,7 @@ def keygen(
     if not signing:
         say(f"wrote {out}; copy it to every agent over a safe channel")
         return
-    from agents.signed.signing import public_key
+    from elf.agents.signed.signing import public_key
 
     print(public_key(secret))
     say(f"wrote {out}, which stays with you; agents that are to run your functions have your public key, above, in")
@@ -69,8 +69,8 @@ def certgen(
     days: Annotated[int, typer.Option(min=1, max=CA_DAYS, help="How long the certificate is valid.")] = NODE_DAYS,
 ) -> None:
     """Create a certificate for one agent, and the cluster's CA if there is none yet."""
-    from overlay.errors import OverlayError
-    from overlay.links.certificates import make_authority, make_certificate
+    from elf.overlay.errors import OverlayError
+    from elf.overlay.links.certificates import make_authority, make_certificate
 
     now = datetime.datetime.now(datetime.UTC)
     ca, ca_key = out / "ca.pem", out / "ca-key.pem"

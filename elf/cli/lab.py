@@ -13,7 +13,7 @@ from elf.cli.exits import DIFFERS
 from elf.cli.output import console, print_json, say, table_of, wants_json
 
 if TYPE_CHECKING:
-    from overlay.sim.lab import Findings, Plan
+    from elf.overlay.sim.lab import Findings, Plan
 
 _PANEL = "Lab"
 
@@ -31,7 +31,7 @@ def lab(
     """See scale on a laptop: whole agents in virtual time, their trees measured. Exit code 1 if a tree is wrong."""
     import logging
 
-    from overlay.sim import lab as simulated
+    from elf.overlay.sim import lab as simulated
 
     plan = simulated.Plan.of(agents, jobs, share, seed)
     say(_describe(plan, share))

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from agents.errors import JobSpecError
+from elf.agents.errors import JobSpecError
 from elf.cli.exits import USAGE
 from elf.cli.output import say
 from elf.job_text import read_job
 
 if TYPE_CHECKING:
-    from agents.jobs.definition import Definition
+    from elf.agents.jobs.definition import Definition
 
 
 def load_job(file: Path) -> Definition:
     """Read a job file to run here; its name does not matter, so a bare SQL file may be called anything."""
-    from agents.jobs.definition import load_definition
-    from agents.signed.job_file import beside
+    from elf.agents.jobs.definition import load_definition
+    from elf.agents.signed.job_file import beside
 
     name = "once" if file.suffix == ".sql" else None
     return load_definition(read_job(file), filename=file.name, name=name, read=beside(file))
@@ -41,7 +41,7 @@ def explained(file: Path, *, alone: bool = False) -> Iterator[None]:
     try:
         yield
     except JobSpecError as error:
-        from agents.validate import check_job, query_finding
+        from elf.agents.validate import check_job, query_finding
 
         text = read_job(file)
         found = check_job(text, str(file)) or (check_job(text, str(file), alone=True) if alone else ())

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import BadRequestError, ConfigError, JobError
-from agents.result import json_value
+from elf.agents.errors import BadRequestError, ConfigError, JobError
+from elf.agents.result import json_value
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -35,13 +35,13 @@ def run(
 
     Lines are read as they are: no agent's settings count, so nothing is redacted as a source's privacy has it.
     """
-    from agents.sources.allocation import keep_freed_memory, loading
+    from elf.agents.sources.allocation import keep_freed_memory, loading
 
     with loading():
         import polars as pl
 
-        from agents.once import WINDOW_COLUMNS, evaluate, parse_columns
-        from agents.sources.format import make_format
+        from elf.agents.once import WINDOW_COLUMNS, evaluate, parse_columns
+        from elf.agents.sources.format import make_format
     keep_freed_memory()
 
     if not once:

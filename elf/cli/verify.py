@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from agents.errors import JobError
 from elf.agent_url import DEFAULT_URL
+from elf.agents.errors import JobError
 from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
 from elf.cli.exits import DIFFERS
 from elf.cli.output import console, print_json, wants_json

@@ -1,11 +1,11 @@
 """The application's side of the HTTP API: one client, blocking or asynchronous, and the records it returns."""
 
-from agents.result import Column, Completeness, Result, Window
 from elf.agent_url import DEFAULT_URL
+from elf.agents.result import Column, Completeness, Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.blocking import Client
 from elf.client.results import Job, Leap, Member, Retirement, Stop, Tree, TreeNode, Version
-from overlay.struct_types import prepare_structs
+from elf.overlay.struct_types import prepare_structs
 
 __all__ = [
     "DEFAULT_URL",
@@ -26,4 +26,4 @@ __all__ = [
 ]
 
 # Clients may be used by several threads from the first answer on.
-prepare_structs("agents", "elf")
+prepare_structs("elf")

@@ -1,6 +1,6 @@
 """The asynchronous client: one agent's HTTP API as methods with typed answers.
 
-Any agent will do: it routes each question to the job's master. Errors are those of `agents.errors`; an agent that
+Any agent will do: it routes each question to the job's master. Errors are those of `elf.agents.errors`; an agent that
 cannot be reached is an `UnavailableError`.
 """
 
@@ -19,9 +19,9 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
-from agents.result import Result, Window
 from elf.agent_url import DEFAULT_URL, check_url
+from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader

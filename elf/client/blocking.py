@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from agents.errors import BadRequestError
-from agents.result import Result, Window
 from elf.agent_url import DEFAULT_URL
+from elf.agents.errors import BadRequestError
+from elf.agents.result import Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agents.errors import UnavailableError
+from elf.agents.errors import UnavailableError
 
 #: A result of a million short rows fits; what is larger was not sent by an agent of ours.
 EVENT_BYTES_MAX = 256 << 20

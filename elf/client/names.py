@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 
 CREATOR_VARIABLE = "ELF_CREATOR"
 _PATTERN = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")

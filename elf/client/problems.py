@@ -1,11 +1,12 @@
-"""Problems that an agent answers, turned back into the errors of `agents.errors`: the mirror of its HTTP door."""
+"""Problems that an agent answers, turned back into the errors of `elf.agents.errors`: the mirror of its HTTP door."""
 
 from __future__ import annotations
 
 import aiohttp
 import msgspec
 
-from agents.errors import (
+from elf.agent_url import DEFAULT_URL
+from elf.agents.errors import (
     AgentRunningError,
     BadRequestError,
     ConfigError,
@@ -21,7 +22,6 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.agent_url import DEFAULT_URL
 
 _TYPE_PREFIX = "urn:elf:problem:"
 

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from agents.errors import BadRequestError, JobError
-from agents.result import Result
+from elf.agents.errors import BadRequestError, JobError
+from elf.agents.result import Result
 
 Until: TypeAlias = Literal["converged"] | None
 

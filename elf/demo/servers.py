@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import elf
-from agents.errors import ElfError
+from elf.agents.errors import ElfError
 
 #: An agent starts in a second or two; a slow machine gets this long.
 START_S = 60.0

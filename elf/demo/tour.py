@@ -25,7 +25,7 @@ from rich.live import Live
 from rich.text import Text
 
 import elf
-from agents.errors import ElfError
+from elf.agents.errors import ElfError
 from elf.cli.exits import DIFFERS, OK
 from elf.cli.output import result_table
 from elf.demo.servers import Servers, until_stopped

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from agents.archive.layout import ArchivedFile
-from agents.archive.place import Place
-from agents.archive.remote import open_url
-from agents.archive.urls import is_url
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.archive.place import Place
+from elf.agents.archive.remote import open_url
+from elf.agents.archive.urls import is_url
 from elf.offline.session import OfflineError
 
 #: What Hadoop calls stores that go by another name elsewhere.

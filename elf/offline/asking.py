@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agents.errors import JobError
-from agents.jobs.definition import Options
-from agents.jobs.joins import Joined
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import Options
+from elf.agents.jobs.joins import Joined
 from elf.client.results import Function, Version
 
 
@@ -45,7 +45,7 @@ class Reach(msgspec.Struct, frozen=True):
     agents: list[CountedAgent]
     #: The version of the job that the intervals are of; None from an agent that knows of none.
     version: int | None = None
-    #: What is added to the numbers of its intervals (`agents.jobs.intervals.Numbering`).
+    #: What is added to the numbers of its intervals (`elf.agents.jobs.intervals.Numbering`).
     shift: int = 0
 
 

@@ -1,6 +1,6 @@
 """Functions that a job brings along, in Spark's Python workers: in the very process that agents run them in.
 
-A worker runs no source itself: it starts the confined process (`agents.signed.process`) when it first needs it, and
+A worker runs no source itself: it starts the confined process (`elf.agents.signed.process`) when it first needs it, and
 asks it row by row. The process ends with its worker, by the kernel's hand. Times cross as the process knows them:
 TIMESTAMP in microseconds, DATE in days. What it says is held to its types, as agents do. Spark's workers load this
 module each time anew, so it imports little.
@@ -15,11 +15,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from agents.jobs.own import OwnFunction
-from agents.jobs.types import SqlType
-from agents.signed.allowance import BURST_S, EVENT_S
-from agents.signed.answers import typed
-from agents.signed.process import GaveUpError, Process
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.allowance import BURST_S, EVENT_S
+from elf.agents.signed.answers import typed
+from elf.agents.signed.process import GaveUpError, Process
 from elf.offline.session import OfflineError
 
 #: Answers that a worker remembers, and how long they and their arguments may be: some 30 MB at most.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from agents.archive.layout import ArchivedFile, check_file
+from elf.agents.archive.layout import ArchivedFile, check_file
 from elf.offline.session import OfflineError
 
 

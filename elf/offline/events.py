@@ -1,8 +1,8 @@
 """The archive as a Spark DataFrame: which files a window needs, and their columns in the job's types.
 
 Files of many agents and many days differ in columns and types; each file's manifest tells its own, so they are read
-in groups of one schema and cast, as far as `agents.archive.evolution` allows. A column that a file lacks is NULL in its
-events.
+in groups of one schema and cast, as far as `elf.agents.archive.evolution` allows. A column that a file lacks is NULL in
+its events.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from agents.archive.evolution import check_types
-from agents.archive.layout import ArchivedFile, list_files, source_folder
-from agents.archive.place import Place
+from elf.agents.archive.evolution import check_types
+from elf.agents.archive.layout import ArchivedFile, list_files, source_folder
+from elf.agents.archive.place import Place
 from elf.offline.archives import distinct, refuse_copies, spark_path
 from elf.offline.session import OfflineError
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from agents.errors import JobSpecError, did_you_mean, nearest
-from agents.installed.loading import find_function, installed
-from agents.jobs.query import AGGREGATES
+from elf.agents.errors import JobSpecError, did_you_mean, nearest
+from elf.agents.installed.loading import find_function, installed
+from elf.agents.jobs.query import AGGREGATES
 from elf.offline.functions import function_column
 
 if TYPE_CHECKING:

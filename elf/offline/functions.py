@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from agents.installed.declaring import Aggregate, Declared, Vectorised
-from agents.installed.entry_points import Origin, brief
-from agents.installed.loading import GROUP, find_aggregate, find_function, installed
-from agents.jobs.types import SqlType
-from cbt.foreign import is_theirs
+from elf.agents.installed.declaring import Aggregate, Declared, Vectorised
+from elf.agents.installed.entry_points import Origin, brief
+from elf.agents.installed.loading import GROUP, find_aggregate, find_function, installed
+from elf.agents.jobs.types import SqlType
+from elf.cbt.foreign import is_theirs
 from elf.offline.session import OfflineError
 
 if TYPE_CHECKING:

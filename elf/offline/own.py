@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from agents.errors import JobError
-from agents.jobs.own import OwnFunction, bound, check_functions
-from agents.jobs.types import SqlType
-from agents.signed.runners import Trust
+from elf.agents.errors import JobError
+from elf.agents.jobs.own import OwnFunction, bound, check_functions
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.runners import Trust
 from elf.client.results import Function
 from elf.offline.confined import OwnCall
 from elf.offline.functions import in_python

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from agents.errors import UnavailableError
+from elf.agents.errors import UnavailableError
 
 #: Another master takes a job up within seconds; agents that are started again need some more.
 PATIENCE_S = 60.0

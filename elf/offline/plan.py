@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.dialect import refused
-from agents.jobs.query import Query, aggregate_call, parse_query
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.query import Query, aggregate_call, parse_query
 from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.failing import without_failing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from agents.archive.place import Place
-from agents.archive.removed import EVER_MS, Removed, join_spans, read_removed
-from agents.instants import instant
+from elf.agents.archive.place import Place
+from elf.agents.archive.removed import EVER_MS, Removed, join_spans, read_removed
+from elf.agents.instants import instant
 from elf.offline.archives import distinct
 
 #: Hours named in one sentence.

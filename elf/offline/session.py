@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.errors import ElfError
+from elf.agents.errors import ElfError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

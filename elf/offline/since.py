@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.errors import BadRequestError, JobError
-from agents.jobs.durations import parse_duration_ms
-from agents.masters.windows import instant_ms
+from elf.agents.errors import BadRequestError, JobError
+from elf.agents.jobs.durations import parse_duration_ms
+from elf.agents.masters.windows import instant_ms
 
 
 def parse_since(text: str, end_ms: int | None) -> int:

@@ -1,6 +1,6 @@
 """Who is told which control record: each new one over all edges at once, and comparisons that heal what was missed.
 
-Owns the exchange; what is held is `overlay.control.records`'. Pure. When an edge comes up, its child sends what it
+Owns the exchange; what is held is `elf.overlay.control.records`'. Pure. When an edge comes up, its child sends what it
 holds as marks (`Digest`); the parent answers with the records that the child lacks, and with its own marks if it lacks
 some itself. On an edge that stays up, the child now and then compares one number over all marks: they differ only if a
 record was lost or refused on the way, and then the parent begins the same exchange. OVERLAY section 4 (anti-entropy).
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import random
 
-from overlay.contract import Record
-from overlay.control.batches import batches
-from overlay.control.records import RecordMap
-from overlay.effects import Apply, ChildDown, ChildUp, EdgeEvent, Effect, ParentDown, ParentUp, Send
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.messages import Compare, Digest, FloodMessage, Records, record_fault
+from elf.overlay.contract import Record
+from elf.overlay.control.batches import batches
+from elf.overlay.control.records import RecordMap
+from elf.overlay.effects import Apply, ChildDown, ChildUp, EdgeEvent, Effect, ParentDown, ParentUp, Send
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Compare, Digest, FloodMessage, Records, record_fault
 
 #: Bodies in one `Records` message; well below the frame limit, so a large map goes in several.
 BATCH_BYTES = 4 << 20

@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Sequence
 
-from overlay.contract import CONTROL_ENTRIES_MAX, CONTROL_LOG_BYTES_MAX, ORIGIN, LogEntry, Mark
+from elf.overlay.contract import CONTROL_ENTRIES_MAX, CONTROL_LOG_BYTES_MAX, ORIGIN, LogEntry, Mark
 
 
 class ControlLog:

@@ -1,10 +1,10 @@
 """One node's part in one tree's control log: what the root says, on every agent in order and at most once.
 
-Owns the order, the way down and the delivery to the runtime; `overlay.control.log` holds the entries,
-`overlay.tree.machine` the edges. Pure. The root's runtime makes an entry durable before anyone else hears of it; every
-other node passes entries on at once and lets its own runtime handle them meanwhile. An edge begins with the child's
-question for what follows its newest entry and then carries each entry once, so an agent that was away catches up over
-its new edge.
+Owns the order, the way down and the delivery to the runtime; `elf.overlay.control.log` holds the entries,
+`elf.overlay.tree.machine` the edges. Pure. The root's runtime makes an entry durable before anyone else hears of it;
+every other node passes entries on at once and lets its own runtime handle them meanwhile. An edge begins with the
+child's question for what follows its newest entry and then carries each entry once, so an agent that was away catches
+up over its new edge.
 
 Nobody but a root decides what is lost. A root that took over without the old root's entries (a rendezvous tree, an
 empty disk) learns from `ControlSeen` that agents are ahead of it, and says an empty entry in a higher term: agents
@@ -17,23 +17,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
-from overlay.control.batches import batches
-from overlay.control.log import ControlLog
-from overlay.effects import (
-    ChildDown,
-    ChildUp,
-    Deliver,
-    EdgeEvent,
-    Effect,
-    ParentDown,
-    ParentUp,
-    RootChanged,
-    Send,
-)
-from overlay.errors import NotJoinedError, OverlayError
-from overlay.ids import Contact
-from overlay.messages import ControlAsk, ControlEntries, ControlMessage, ControlSeen, Unlink
+from elf.overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
+from elf.overlay.control.batches import batches
+from elf.overlay.control.log import ControlLog
+from elf.overlay.effects import ChildDown, ChildUp, Deliver, EdgeEvent, Effect, ParentDown, ParentUp, RootChanged, Send
+from elf.overlay.errors import NotJoinedError, OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import ControlAsk, ControlEntries, ControlMessage, ControlSeen, Unlink
 
 #: Entries of a root that may wait to become durable; a root that cannot write must not fill memory.
 PENDING_MAX = 1_024

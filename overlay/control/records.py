@@ -1,6 +1,6 @@
 """The control records of one application: a map in which the newest wins, alike on all agents that heard the same.
 
-Owns what is held. Durability is the runtime's: it re-adds records at start; `overlay.control.flood` exchanges them.
+Owns what is held. Durability is the runtime's: it re-adds records at start; `elf.overlay.control.flood` exchanges them.
 Pure. Beyond the limits the greatest keys go, whoever came first: every agent then keeps the same ones, and an agent's
 announcement goes before a job's definition (DESIGN section 4).
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from overlay.contract import Record
-from overlay.messages import RECORD_BYTES_MAX, RecordMark
+from elf.overlay.contract import Record
+from elf.overlay.messages import RECORD_BYTES_MAX, RecordMark
 
 #: Most records of one application, and most bytes in their bodies: about 8,000 job definitions of 8 KiB.
 RECORDS_MAX = 8_192

@@ -1,8 +1,8 @@
 """The DHT: kademlia's protocol and table, subclassed where they fail us (OVERLAY section 1)."""
 
-from overlay.dht.auth import Secret
-from overlay.dht.pace import DhtTimes
-from overlay.dht.protocol import Counters
-from overlay.dht.server import Dht
+from elf.overlay.dht.auth import Secret
+from elf.overlay.dht.pace import DhtTimes
+from elf.overlay.dht.protocol import Counters
+from elf.overlay.dht.server import Dht
 
 __all__ = ["Counters", "Dht", "DhtTimes", "Secret"]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from overlay.errors import SecretError
+from elf.overlay.errors import SecretError
 
 KEY_BYTES: Final = 32
 KEY_ID_BYTES: Final = 4

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from overlay.dht.messages import HINT_BYTES_MAX
-from overlay.ids import distance
+from elf.overlay.dht.messages import HINT_BYTES_MAX
+from elf.overlay.ids import distance
 
 #: 16 MB of values at most.
 HINTS_MAX = 4096

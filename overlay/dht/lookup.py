@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from overlay.dht.table import by_distance
-from overlay.ids import Contact
+from elf.overlay.dht.table import by_distance
+from elf.overlay.ids import Contact
 
 PARALLEL = 3
 #: Agents asked in one lookup at most: log2 of a million rounds of three, doubled. Bounds what a liar can cost us.

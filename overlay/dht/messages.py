@@ -13,8 +13,8 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.errors import DecodeError
-from overlay.ids import ID_BYTES, Contact
+from elf.overlay.errors import DecodeError
+from elf.overlay.ids import ID_BYTES, Contact
 
 DATAGRAM_BYTES_MAX = 8192
 HINT_BYTES_MAX = 4096

@@ -16,9 +16,9 @@ from typing import NoReturn
 from kademlia.node import Node
 from kademlia.protocol import KademliaProtocol
 
-from overlay.dht.auth import Gate
-from overlay.dht.hints import Hint, Hints
-from overlay.dht.messages import (
+from elf.overlay.dht.auth import Gate
+from elf.overlay.dht.hints import Hint, Hints
+from elf.overlay.dht.messages import (
     CALL_BYTES,
     DATAGRAM_BYTES_MAX,
     REPLY_TO,
@@ -38,10 +38,10 @@ from overlay.dht.messages import (
     pack,
     unpack,
 )
-from overlay.dht.table import Table
-from overlay.dht.unheard import Unheard
-from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact, canonical_host, format_address
+from elf.overlay.dht.table import Table
+from elf.overlay.dht.unheard import Unheard
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.ids import Contact, canonical_host, format_address
 
 log = logging.getLogger(__name__)
 Answer = asyncio.Future[Reply | None]

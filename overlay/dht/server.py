@@ -19,16 +19,16 @@ from typing import Final, NoReturn
 from kademlia.network import Server
 from kademlia.utils import digest
 
-from overlay.dht import state
-from overlay.dht.auth import Gate, Secret
-from overlay.dht.hints import Hint, Hints
-from overlay.dht.lookup import PARALLEL, Lookup
-from overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
-from overlay.dht.pace import DhtTimes, Pace
-from overlay.dht.protocol import Answer, Counters, DhtProtocol
-from overlay.dht.table import Table, by_distance
-from overlay.errors import DecodeError, NotJoinedError
-from overlay.ids import Contact
+from elf.overlay.dht import state
+from elf.overlay.dht.auth import Gate, Secret
+from elf.overlay.dht.hints import Hint, Hints
+from elf.overlay.dht.lookup import PARALLEL, Lookup
+from elf.overlay.dht.messages import CONTACTS_MAX, HINT_BYTES_MAX, Fetched, Found, Stored, pack, unpack
+from elf.overlay.dht.pace import DhtTimes, Pace
+from elf.overlay.dht.protocol import Answer, Counters, DhtProtocol
+from elf.overlay.dht.table import Table, by_distance
+from elf.overlay.errors import DecodeError, NotJoinedError
+from elf.overlay.ids import Contact
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import msgspec
 
-from overlay.ids import Contact, parse_address
+from elf.overlay.ids import Contact, parse_address
 
 log = logging.getLogger(__name__)
 

@@ -1,8 +1,8 @@
 """The routing table: which contacts are kept, which are looked after next, which one is given up.
 
-Owns every decision over contacts but which is next on the way to a key (`overlay.routing`); sends nothing and reads no
-clock. One level per length of the prefix shared with our own id, k contacts on each. OVERLAY sections 1 (what is wrong
-with the library's table), 1.2 and 3.
+Owns every decision over contacts but which is next on the way to a key (`elf.overlay.routing`); sends nothing and reads
+no clock. One level per length of the prefix shared with our own id, k contacts on each. OVERLAY sections 1 (what is
+wrong with the library's table), 1.2 and 3.
 
 Invariants: a level holds only contacts of its prefix length, at most k, least recently seen first; a contact leaves
 after `STRIKES_MAX` calls in a row without an answer, never after one lost datagram.
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from kademlia.node import Node
 from kademlia.routing import KBucket, RoutingTable
 
-from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
+from elf.overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
 
 STRIKES_MAX = 2
 #: Nearest contacts that are checked more often than the rest: as many as answer for a key near us (HINT_COPIES).

@@ -1,6 +1,6 @@
 """Keeping a root group complete while this agent leads it: who is near, who is silent, who should lead (OVERLAY 6.5).
 
-What the next step is `overlay.group.seating` says; whoever calls knows how agents are found and asked who they are.
+What the next step is `elf.overlay.group.seating` says; whoever calls knows how agents are found and asked who they are.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from overlay.errors import OverlayError
-from overlay.group.messages import Seat
-from overlay.group.seating import SIZE, next_seats
-from overlay.group.state import GroupView
-from overlay.groups import Groups
-from overlay.ids import distance
+from elf.overlay.errors import OverlayError
+from elf.overlay.group.messages import Seat
+from elf.overlay.group.seating import SIZE, next_seats
+from elf.overlay.group.state import GroupView
+from elf.overlay.groups import Groups
+from elf.overlay.ids import distance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from overlay.group.messages import Entry, GroupMessage
-from overlay.ids import Contact
+from elf.overlay.group.messages import Entry, GroupMessage
+from elf.overlay.ids import Contact
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from overlay.group.log import GroupLog, quorum
-from overlay.group.messages import Entry, GroupAppended, Place, Seat
+from elf.overlay.group.log import GroupLog, quorum
+from elf.overlay.group.messages import Entry, GroupAppended, Place, Seat
 
 #: A message that was not answered is sent again after this long; the link says sooner if it broke.
 RESEND_MS = 5_000

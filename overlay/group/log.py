@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from overlay.group.messages import ENTRIES_MAX, Entry, Kind, Place, Seat, decode_seats
+from elf.overlay.group.messages import ENTRIES_MAX, Entry, Kind, Place, Seat, decode_seats
 
 #: Applied entries that are kept for members that are behind, in bytes; who needs older ones fetches a copy.
 TAIL_BYTES_MAX = 8 << 20

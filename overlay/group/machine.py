@@ -15,11 +15,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from overlay.errors import NotJoinedError, OverlayError
-from overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
-from overlay.group.followers import Follower, Followers
-from overlay.group.log import GroupLog, quorum
-from overlay.group.messages import (
+from elf.overlay.errors import NotJoinedError, OverlayError
+from elf.overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
+from elf.overlay.group.followers import Follower, Followers
+from elf.overlay.group.log import GroupLog, quorum
+from elf.overlay.group.messages import (
     PART_BYTES_MAX,
     Entry,
     GroupAppend,
@@ -35,9 +35,9 @@ from overlay.group.messages import (
     Seat,
     encode_seats,
 )
-from overlay.group.seating import new_voters
-from overlay.group.state import GroupState, GroupView, Role
-from overlay.ids import Contact, distance
+from elf.overlay.group.seating import new_voters
+from elf.overlay.group.state import GroupState, GroupView, Role
+from elf.overlay.ids import Contact, distance
 
 #: A leader that has nothing to say shows so often that it leads.
 SHOW_MS = 10_000

@@ -12,10 +12,10 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.decoding import read_msgpack
-from overlay.fields import Address, AgentId, AppId, Serial, WireMessage, check_address
-from overlay.ids import Contact, parse_address
-from overlay.interning import interned
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.fields import Address, AgentId, AppId, Serial, WireMessage, check_address
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.interning import interned
 
 #: Largest part of a command in one entry, and most entries in one message: a few messages of the usual size at most.
 PART_BYTES_MAX = 4 << 20

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from overlay.errors import NotJoinedError, OvertakenError
-from overlay.failures import ENDINGS
-from overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
-from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
-from overlay.group.state import GroupHandler, GroupView
-from overlay.ids import Contact
+from elf.overlay.errors import NotJoinedError, OvertakenError
+from elf.overlay.failures import ENDINGS
+from elf.overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import Entry, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
+from elf.overlay.group.state import GroupHandler, GroupView
+from elf.overlay.ids import Contact
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from overlay.errors import OverlayError
-from overlay.group.messages import Seat
-from overlay.ids import distance
+from elf.overlay.errors import OverlayError
+from elf.overlay.group.messages import Seat
+from elf.overlay.ids import distance
 
 #: Members of a group, if there are so many agents: two may fail at a time.
 SIZE = 5

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import msgspec
 
-from overlay.group.effects import Save
-from overlay.group.messages import Entry, Kind, Place, Seat
-from overlay.ids import Contact
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import Entry, Kind, Place, Seat
+from elf.overlay.ids import Contact
 
 
 class Role(enum.Enum):

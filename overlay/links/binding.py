@@ -11,10 +11,10 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 
-from overlay.contract import OverlaySettings
-from overlay.errors import OverlayError
-from overlay.ids import Contact, parse_address
-from overlay.links.tls import Tls
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.links.tls import Tls
 
 #: Ports tried when any will do; one that is free for TCP is nearly always free for UDP.
 TRIES = 32

@@ -1,7 +1,7 @@
 """Cluster certificates: what one must be, and the making of a CA and of the certificates it signs.
 
 Owns their contents: signed by the cluster's CA, in time, valid for the address that others are told. Loaded only where
-certificates are used, for `cryptography` costs an agent 7 MB; how they are used on links is `overlay.links.tls`'s.
+certificates are used, for `cryptography` costs an agent 7 MB; how they are used on links is `elf.overlay.links.tls`'s.
 DESIGN 8.
 """
 
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from overlay.errors import OverlayError
+from elf.overlay.errors import OverlayError
 
 #: Certificates begin a little before they are made: clocks of two machines differ.
 SKEW = datetime.timedelta(hours=1)

@@ -3,9 +3,9 @@
 Owns what is said when on one connection, both directions; pure, no socket and no clock: bytes and `now_ms` come in,
 frames and messages go out. Real links and simulated ones drive this very class. OVERLAY 6.1, DESIGN section 6.
 
-Invariants: within a lane (`overlay.links.lanes`) messages come out exactly once and in order, whatever the transport
-drops, damages or repeats, or the channel is lost. No more bulk bytes are under way than the receiver has granted. All
-that is kept is bounded: what waits, what is not acknowledged, what is put together.
+Invariants: within a lane (`elf.overlay.links.lanes`) messages come out exactly once and in order, whatever the
+transport drops, damages or repeats, or the channel is lost. No more bulk bytes are under way than the receiver has
+granted. All that is kept is bounded: what waits, what is not acknowledged, what is put together.
 
 Repair is the receiver's business: a damaged frame, or a number that shows that one is missing, makes it ask for all
 from the serial it wants (go-back-N). The sender needs no timer, because a heartbeat, too, names its next serial.
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import msgspec
 
-from overlay.errors import DamagedError, OverlayError, RemoteProtocolError
-from overlay.links.lanes import Inbox, Outbox
-from overlay.links.wire import BODY_BYTES_MAX, BULK, DATA, PARTIAL, RESEND, Buffer, Frame, Framer, pack, unpack
+from elf.overlay.errors import DamagedError, OverlayError, RemoteProtocolError
+from elf.overlay.links.lanes import Inbox, Outbox
+from elf.overlay.links.wire import BODY_BYTES_MAX, BULK, DATA, PARTIAL, RESEND, Buffer, Frame, Framer, pack, unpack
 
 #: Frames after which an acknowledgement goes out at once; light traffic is acknowledged by the next heartbeat.
 ACK_FRAMES = 256

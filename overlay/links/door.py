@@ -1,8 +1,8 @@
 """The listening side of links: who may knock, for how long, and how many at once.
 
 Owns the accept loop, TLS of incoming calls, the deadline of the greeting and the limits on connections that have not
-proven themselves; what a greeting is, is `overlay.links.handshake`'s. Shell. A caller that fills the limits displaces
-its own oldest connections first, so idle ones cost an honest caller nothing: it greets within milliseconds.
+proven themselves; what a greeting is, is `elf.overlay.links.handshake`'s. Shell. A caller that fills the limits
+displaces its own oldest connections first, so idle ones cost an honest caller nothing: it greets within milliseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from overlay.links.tls import is_hang_up, refusal
+from elf.overlay.links.tls import is_hang_up, refusal
 
 log = logging.getLogger(__name__)
 

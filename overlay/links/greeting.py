@@ -1,6 +1,6 @@
 """How a link is opened: the call, TLS, and the three messages of the greeting over the new connection.
 
-Owns the I/O of both sides until the first frame; what the messages say is `overlay.links.handshake`'s. Shell.
+Owns the I/O of both sides until the first frame; what the messages say is `elf.overlay.links.handshake`'s. Shell.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 import aiohttp
 from aiohttp import web
 
-from overlay.dht.auth import Secret
-from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact
-from overlay.links import handshake, wire
-from overlay.links.door import GREETING_S
-from overlay.links.handshake import Hello
-from overlay.links.tls import Tls, certifies
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.ids import Contact
+from elf.overlay.links import handshake, wire
+from elf.overlay.links.door import GREETING_S
+from elf.overlay.links.handshake import Hello
+from elf.overlay.links.tls import Tls, certifies
 
 PATH = "/overlay/v2"
 #: Why a call fails without anybody being to blame; ValueError: for a host of a name that no host can have.

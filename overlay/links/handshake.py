@@ -12,13 +12,13 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from overlay.decoding import read_msgpack
-from overlay.dht.auth import Secret
-from overlay.errors import DecodeError, UnsupportedVersionError
-from overlay.fields import Address, AgentId
-from overlay.ids import Contact, parse_address
-from overlay.links.wire import VERSION, Framer
-from overlay.settings import LEASE_MS_MAX
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import DecodeError, UnsupportedVersionError
+from elf.overlay.fields import Address, AgentId
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.links.wire import VERSION, Framer
+from elf.overlay.settings import LEASE_MS_MAX
 
 #: A greeting is a few hundred bytes; more is no greeting.
 GREETING_BYTES_MAX = 2_048

@@ -7,10 +7,10 @@ within a lane. DESIGN section 8: memory is bounded on both sides.
 
 from __future__ import annotations
 
-from overlay.contract import MESSAGE_BYTES_MAX
-from overlay.errors import DecodeError
-from overlay.links.wire import BODY_BYTES_MAX, Buffer
-from overlay.messages import Announce, Contribution, Message, Presence, Records, Reply, Request, Retire, Settle
+from elf.overlay.contract import MESSAGE_BYTES_MAX
+from elf.overlay.errors import DecodeError
+from elf.overlay.links.wire import BODY_BYTES_MAX, Buffer
+from elf.overlay.messages import Announce, Contribution, Message, Presence, Records, Reply, Request, Retire, Settle
 
 #: Most that msgpack adds to a batch, and to each message in it.
 HEAD_BYTES = 5

@@ -1,8 +1,8 @@
 """All links of one node, apart from what connections are made of: which one counts, what waits, when one is lost.
 
 Owns every decision over peers and links, and the surface that a node uses; opens, reads and closes nothing: WebSockets
-do that in `overlay.links.websocket`, simulated streams in `overlay.sim.links`, and both obey this very class. What is
-said when on a link is `overlay.links.channel`'s. Pure. OVERLAY 6.1.
+do that in `elf.overlay.links.websocket`, simulated streams in `elf.overlay.sim.links`, and both obey this very class.
+What is said when on a link is `elf.overlay.links.channel`'s. Pure. OVERLAY 6.1.
 
 A link is lost as a whole: when it closes, falls silent, carries something illegal or its queue overflows, everything
 queued is dropped and `on_lost` is called once; the machines above then send again what matters. Within a lane of one
@@ -23,16 +23,16 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from overlay.dht.auth import Secret
-from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact
-from overlay.links import handshake, wire
-from overlay.links.binding import Bound
-from overlay.links.channel import Channel, ChannelSettings
-from overlay.links.handshake import Hello
-from overlay.links.lanes import is_bulk, is_patient
-from overlay.links.peers import COUNTERS, Link, Peer
-from overlay.messages import Message, decode, encode
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.ids import Contact
+from elf.overlay.links import handshake, wire
+from elf.overlay.links.binding import Bound
+from elf.overlay.links.channel import Channel, ChannelSettings
+from elf.overlay.links.handshake import Hello
+from elf.overlay.links.lanes import is_bulk, is_patient
+from elf.overlay.links.peers import COUNTERS, Link, Peer
+from elf.overlay.messages import Message, decode, encode
 
 log = logging.getLogger(__name__)
 

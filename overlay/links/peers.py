@@ -1,6 +1,7 @@
 """What a link layer keeps of each agent: the connection in use, or what waits for one.
 
-Owns the queue of a peer and the bookkeeping of use; which connection counts is decided in `overlay.links.layer`. Pure.
+Owns the queue of a peer and the bookkeeping of use; which connection counts is decided in `elf.overlay.links.layer`.
+Pure.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from overlay.ids import Contact
-from overlay.links.channel import Channel
-from overlay.links.handshake import Hello
+from elf.overlay.ids import Contact
+from elf.overlay.links.channel import Channel
+from elf.overlay.links.handshake import Hello
 
 #: What may wait for a peer that is being called; past it the call is given up. Later the channel's own limit holds.
 QUEUE_BYTES_MAX = 64 << 20

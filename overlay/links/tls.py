@@ -15,8 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from overlay.contract import OverlaySettings
-from overlay.errors import OverlayError
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.errors import OverlayError
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Tls:
         """
         if not settings.tls_cert_file:
             return None
-        from overlay.links.certificates import check_own
+        from elf.overlay.links.certificates import check_own
 
         check_own(settings.tls_cert_file, settings.tls_ca_file, host, datetime.datetime.now(datetime.UTC))
         _check_mode(settings.tls_key_file)

@@ -1,6 +1,6 @@
 """Links over WebSockets: one per pair of agents, used both ways, opened when first needed.
 
-Owns sockets and tasks; which connection counts and when a link is lost is `overlay.links.layer`'s. Shell.
+Owns sockets and tasks; which connection counts and when a link is lost is `elf.overlay.links.layer`'s. Shell.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 import aiohttp
 from aiohttp import web
 
-from overlay.errors import RemoteProtocolError
-from overlay.links import greeting, wire
-from overlay.links.binding import Bound
-from overlay.links.door import Door, admit
-from overlay.links.layer import LinkLayer
-from overlay.links.peers import Link, Peer
-from overlay.links.tls import Tls, is_hang_up, is_refusal, refusal
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.links import greeting, wire
+from elf.overlay.links.binding import Bound
+from elf.overlay.links.door import Door, admit
+from elf.overlay.links.layer import LinkLayer
+from elf.overlay.links.peers import Link, Peer
+from elf.overlay.links.tls import Tls, is_hang_up, is_refusal, refusal
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """Frames on a link: a header with numbers, a batch of messages, and what proves both undamaged.
 
 Owns how one frame becomes one WebSocket message and back, and how messages are packed and compressed; pure. What the
-numbers mean is `overlay.links.channel`'s. Layout: version, flags, number, serial, ack, grant (little endian), body,
+numbers mean is `elf.overlay.links.channel`'s. Layout: version, flags, number, serial, ack, grant (little endian), body,
 then the secret's tag or, without a secret, a CRC-32; either covers everything before it. Body: one message or part of
 one, or a msgpack array of several. OVERLAY 6.1, DESIGN section 6.
 """
@@ -16,8 +16,8 @@ from typing import TypeAlias
 import lz4.block
 import msgspec
 
-from overlay.dht.auth import TAG_BYTES, Secret
-from overlay.errors import DamagedError, DecodeError, UnsupportedVersionError
+from elf.overlay.dht.auth import TAG_BYTES, Secret
+from elf.overlay.errors import DamagedError, DecodeError, UnsupportedVersionError
 
 #: Version of everything on a link, greeting included; 1 had one message a frame and no acknowledgements, 2 no leases.
 VERSION = 3

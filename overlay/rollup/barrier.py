@@ -1,6 +1,6 @@
 """The combining-tree barrier of an inner node: wait for all participants, merge, forward one claim.
 
-Owns when to forward and what was forwarded; the root's side is `overlay.rollup.ledger`. Pure. The barrier is about
+Owns when to forward and what was forwarded; the root's side is `elf.overlay.rollup.ledger`. Pure. The barrier is about
 *less traffic*: whatever it lets through early or late, claims stay true and the root counts nobody twice. Hence three
 liberties: it gives up on a silent participant after `patience_ms`; a claim that comes after its interval was forwarded
 passes through unmerged (M8: what was forwarded is never changed); a new parent gets everything unsettled again. Paper:
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import msgspec
 
-from overlay.contract import NEVER, PAYLOAD_BYTES_MAX
-from overlay.messages import Claim
-from overlay.rollup.claims import Bag, Choice
+from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
+from elf.overlay.messages import Claim
+from elf.overlay.rollup.claims import Bag, Choice
 
 
 class Barrier:

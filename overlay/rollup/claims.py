@@ -1,8 +1,9 @@
 """Claims that wait at a node, by the edge they came over, and the choice of disjoint ones to merge.
 
-Owns no clock and no decision when to merge: `overlay.rollup.barrier` (inner nodes) and `overlay.rollup.ledger` (root)
-decide that. Exactness rests on two properties kept here: every claim is true for ever (see `Claim`), and a choice never
-names an agent twice, so whichever claims are chosen, no snapshot is counted twice (OVERLAY 6.4, M6 and M8).
+Owns no clock and no decision when to merge: `elf.overlay.rollup.barrier` (inner nodes) and `elf.overlay.rollup.ledger`
+(root) decide that. Exactness rests on two properties kept here: every claim is true for ever (see `Claim`), and a
+choice never names an agent twice, so whichever claims are chosen, no snapshot is counted twice (OVERLAY 6.4, M6 and
+M8).
 
 Claims overlap when a subtree moved while they were on their way: two nodes have merged the same agents with others. Of
 such claims the choice takes those that together cover most agents, as far as a bounded search finds them.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from overlay.messages import Claim
+from elf.overlay.messages import Claim
 
 #: The edge under which a node files its own claims; peers are filed under their 20-byte ids.
 OWN = b""

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from overlay.contract import NEVER, Absence, Commit, RollupState, RosterEntry
-from overlay.messages import Announce, Claim, Settle, Status
-from overlay.rollup.claims import OWN, Bag, Choice
+from elf.overlay.contract import NEVER, Absence, Commit, RollupState, RosterEntry
+from elf.overlay.messages import Announce, Claim, Settle, Status
+from elf.overlay.rollup.claims import OWN, Bag, Choice
 
 #: Most absences remembered for one agent. A run of missed commits is one; only an agent that comes and goes thousands
 #: of times without ever confirming gets here.

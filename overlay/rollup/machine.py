@@ -1,7 +1,7 @@
 """One node's part in one job's roll-up: its own snapshots, its children's claims, and either a barrier or the ledger.
 
 Owns what goes up (claims, announcements) and what comes down (verdicts, statuses) over the edges that
-`overlay.tree.machine` keeps. Pure. Not here: durability, which is the runtime's; it may call a snapshot sealed only
+`elf.overlay.tree.machine` keeps. Pure. Not here: durability, which is the runtime's; it may call a snapshot sealed only
 when it survives a crash.
 
 How exactness comes about, message by message: a claim (`messages.Claim`) is true for ever and names its agents, so the
@@ -14,8 +14,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from overlay.contract import NEVER, OverlaySettings, RollupState, Verdict
-from overlay.effects import (
+from elf.overlay.contract import NEVER, OverlaySettings, RollupState, Verdict
+from elf.overlay.effects import (
     ChildDown,
     ChildUp,
     EdgeEvent,
@@ -28,9 +28,9 @@ from overlay.effects import (
     RootChanged,
     Send,
 )
-from overlay.errors import NotJoinedError
-from overlay.ids import Contact
-from overlay.messages import (
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import (
     Announce,
     Claim,
     Contribution,
@@ -42,12 +42,12 @@ from overlay.messages import (
     TreeMessage,
     Unlink,
 )
-from overlay.rollup.barrier import Barrier
-from overlay.rollup.below import Below
-from overlay.rollup.claims import OTHERS, OWN, Choice
-from overlay.rollup.ledger import Ledger
-from overlay.rollup.own import OwnSnapshots
-from overlay.rollup.settlement import Settlement
+from elf.overlay.rollup.barrier import Barrier
+from elf.overlay.rollup.below import Below
+from elf.overlay.rollup.claims import OTHERS, OWN, Choice
+from elf.overlay.rollup.ledger import Ledger
+from elf.overlay.rollup.own import OwnSnapshots
+from elf.overlay.rollup.settlement import Settlement
 
 #: Members that do not hang under a new root have so much longer than orphans to find their way to it.
 NEW_ROOT_MS = 500

@@ -8,8 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from overlay.contract import NEVER
-from overlay.messages import Claim
+from elf.overlay.contract import NEVER
+from elf.overlay.messages import Claim
 
 #: Own snapshots on their way at a time. Enough to fill a round trip while catching up, and small enough that what is
 #: sent again to a new parent stays bounded.

@@ -7,8 +7,8 @@ late or repeated message can never settle a snapshot wrongly (OVERLAY 6.4, M4 an
 
 from __future__ import annotations
 
-from overlay.contract import NEVER, Verdict
-from overlay.messages import Settle, Status
+from elf.overlay.contract import NEVER, Verdict
+from elf.overlay.messages import Settle, Status
 
 #: An unanswered announcement is repeated after this long.
 ANNOUNCE_MS = 1_000

@@ -6,7 +6,7 @@ All later lines of its log are the successor's to bring, so a mistake here count
 
 from __future__ import annotations
 
-from overlay.contract import NEVER, RollupState, RosterEntry
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
 
 
 def counted_through(entry: RosterEntry, committed: int) -> int | None:

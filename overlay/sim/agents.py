@@ -13,19 +13,19 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from overlay.contract import OverlaySettings
-from overlay.dht import DhtTimes
-from overlay.ids import ID_BYTES, Contact, distance
-from overlay.links.binding import Bound
-from overlay.network import Network
-from overlay.node import OverlayNode
-from overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
-from overlay.sim.jobs import Heard, Job
-from overlay.sim.links import SimLinks
-from overlay.sim.loop import AGENT, Address, SimLoop
-from overlay.sim.members import Member
-from overlay.sim.runtime import Runtime
-from overlay.sim.streams import Streams
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.dht import DhtTimes
+from elf.overlay.ids import ID_BYTES, Contact, distance
+from elf.overlay.links.binding import Bound
+from elf.overlay.network import Network
+from elf.overlay.node import OverlayNode
+from elf.overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
+from elf.overlay.sim.jobs import Heard, Job
+from elf.overlay.sim.links import SimLinks
+from elf.overlay.sim.loop import AGENT, Address, SimLoop
+from elf.overlay.sim.members import Member
+from elf.overlay.sim.runtime import Runtime
+from elf.overlay.sim.streams import Streams
 
 T = TypeVar("T")
 

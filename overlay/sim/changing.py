@@ -1,7 +1,7 @@
 """Changing a simulated job while it runs: agents that ask for it, and the master that has versions decided.
 
-The counterpart of `agents.changing`. Whoever asks routes the question to whoever is said to be the master; of several
-that are asked for at the same time the group's log makes one order.
+The counterpart of `elf.agents.changing`. Whoever asks routes the question to whoever is said to be the master; of
+several that are asked for at the same time the group's log makes one order.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlay.errors import NotFoundError, OverlayError
-from overlay.sim.copies import Copy, Turn
-from overlay.sim.jobs import Amend, Amended, Job
-from overlay.sim.versions import FIRST, next_version
+from elf.overlay.errors import NotFoundError, OverlayError
+from elf.overlay.sim.copies import Copy, Turn
+from elf.overlay.sim.jobs import Amend, Amended, Job
+from elf.overlay.sim.versions import FIRST, next_version
 
 if TYPE_CHECKING:
-    from overlay.sim.agents import Machine
-    from overlay.sim.members import Member
+    from elf.overlay.sim.agents import Machine
+    from elf.overlay.sim.members import Member
 
 #: Another version may take the number that a master has proposed, as often as this; then whoever asks has to ask again.
 TRIES = 8

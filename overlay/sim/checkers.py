@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from overlay.contract import Commit, ControlEntry, TreeView
-from overlay.ids import Contact, distance
+from elf.overlay.contract import Commit, ControlEntry, TreeView
+from elf.overlay.ids import Contact, distance
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import random
 
-from overlay.dht.auth import Secret
-from overlay.dht.pace import DhtTimes
-from overlay.dht.server import Dht
-from overlay.ids import ID_BYTES, Contact, distance
-from overlay.routing import closer
-from overlay.sim.loop import SimLoop
+from elf.overlay.dht.auth import Secret
+from elf.overlay.dht.pace import DhtTimes
+from elf.overlay.dht.server import Dht
+from elf.overlay.ids import ID_BYTES, Contact, distance
+from elf.overlay.routing import closer
+from elf.overlay.sim.loop import SimLoop
 
 PORT = 4250
 #: Agents that join at the same time; never more than half of those already there, as in a real rollout.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlay.contract import ControlEntry, ControlState, LogEntry
+from elf.overlay.contract import ControlEntry, ControlState, LogEntry
 
 
 def handled(state: ControlState, entry: ControlEntry) -> ControlState:

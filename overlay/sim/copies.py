@@ -1,6 +1,6 @@
 """What every member of a simulated job's root group holds: its master's copy, and the commands it is made of.
 
-The counterpart of `commands` and `copies` in `agents.group`, as thin as can be. `Truth` looks from outside:
+The counterpart of `commands` and `copies` in `elf.agents.group`, as thin as can be. `Truth` looks from outside:
 it holds all members to one order, and is what was decided, whoever still has it. OVERLAY 6.5.
 """
 
@@ -11,11 +11,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from overlay.contract import Commit, ControlEntry, ControlState, Mark, RollupState
-from overlay.group.messages import Kind, Place, Seat, decode_seats
-from overlay.sim.controls import handled
-from overlay.sim.payloads import Row, read, read_told, row_of
-from overlay.sim.versions import FIRST, Version, counts, late, turns, version_at, with_version
+from elf.overlay.contract import Commit, ControlEntry, ControlState, Mark, RollupState
+from elf.overlay.group.messages import Kind, Place, Seat, decode_seats
+from elf.overlay.sim.controls import handled
+from elf.overlay.sim.payloads import Row, read, read_told, row_of
+from elf.overlay.sim.versions import FIRST, Version, counts, late, turns, version_at, with_version
 
 
 class Enlisted(msgspec.Struct, frozen=True):

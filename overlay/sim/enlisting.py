@@ -1,6 +1,6 @@
 """Where a new worker of a simulated job begins, as its master has it decided: after a disk that was lost, behind that.
 
-The counterpart of `enlist` in `agents.masters.masters`; the rule itself is `overlay.rollup.succession`'s.
+The counterpart of `enlist` in `elf.agents.masters.masters`; the rule itself is `elf.overlay.rollup.succession`'s.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from overlay.contract import NEVER
-from overlay.errors import NotJoinedError
-from overlay.rollup.succession import brought_through
-from overlay.sim.copies import Enlisted, Enrol
+from elf.overlay.contract import NEVER
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.rollup.succession import brought_through
+from elf.overlay.sim.copies import Enlisted, Enrol
 
 if TYPE_CHECKING:
-    from overlay.sim.members import Member
+    from elf.overlay.sim.members import Member
 
 #: A commit on its way is waited for by looking so often.
 LOOK_S = 0.05

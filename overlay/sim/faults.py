@@ -11,9 +11,9 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.loop import Address
-from overlay.sim.work import Work
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.loop import Address
+from elf.overlay.sim.work import Work
 
 #: How long one fault lasts at least and at most: shorter and longer than a lease, so that both sides of it are seen.
 LASTS_S = (0.05, 8.0)

@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from overlay.contract import Record
-from overlay.ids import Contact, parse_address
-from overlay.sim.copies import Copy
-from overlay.sim.truth import Truth
-from overlay.sim.versions import Version, What
+from elf.overlay.contract import Record
+from elf.overlay.ids import Contact, parse_address
+from elf.overlay.sim.copies import Copy
+from elf.overlay.sim.truth import Truth
+from elf.overlay.sim.versions import Version, What
 
 #: The key of the job's record, in its source's tree and in its own.
 JOB_KEY = "job"

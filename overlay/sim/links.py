@@ -1,7 +1,7 @@
 """`SimLinks`: the links of one simulated node, by callbacks instead of a task per connection.
 
 Owns how connections are opened, greeted, written to and closed over `streams`; every decision is the real
-`overlay.links.layer`'s, every message is encoded, every frame is a real `Channel`'s, greetings are the real ones.
+`elf.overlay.links.layer`'s, every message is encoded, every frame is a real `Channel`'s, greetings are the real ones.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact
-from overlay.links import handshake
-from overlay.links.binding import Bound
-from overlay.links.door import GREETING_S
-from overlay.links.handshake import Hello
-from overlay.links.layer import LinkLayer
-from overlay.links.peers import Link, Peer
-from overlay.messages import Message
-from overlay.sim.streams import StreamEnd, Streams
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.ids import Contact
+from elf.overlay.links import handshake
+from elf.overlay.links.binding import Bound
+from elf.overlay.links.door import GREETING_S
+from elf.overlay.links.handshake import Hello
+from elf.overlay.links.layer import LinkLayer
+from elf.overlay.links.peers import Link, Peer
+from elf.overlay.messages import Message
+from elf.overlay.sim.streams import StreamEnd, Streams
 
 
 class SimLinks(LinkLayer[StreamEnd]):

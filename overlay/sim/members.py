@@ -1,6 +1,6 @@
 """One simulated agent's part in a job: its place in the tree, and its part in the job's root group.
 
-The counterpart of `agents.group`, `agents.masters` and `agents.attachments`, without SQL and panes:
+The counterpart of `elf.agents.group`, `elf.agents.masters` and `elf.agents.attachments`, without SQL and panes:
 what a leader does with its tree, how a copy is fetched, who begins where. The group itself is the real one. Lives as
 long as a process does; what must outlive it is on the runtime's disk and in the machine's memory of records.
 """
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from overlay.contract import Commit, ControlEntry, ControlState, Record, RollupState
-from overlay.errors import NotJoinedError, OverlayError, OvertakenError
-from overlay.group.care import CareTimes, GroupCare
-from overlay.group.effects import Save
-from overlay.group.messages import Kind, Place, Seat
-from overlay.group.seating import SIZE
-from overlay.group.state import GroupState, Role
-from overlay.ids import Contact
-from overlay.node import OverlayNode
-from overlay.sim.changing import amend
-from overlay.sim.copies import Command, Copy, Count, Rename, Say, Turn
-from overlay.sim.enlisting import enlist
-from overlay.sim.jobs import JOB_KEY, Amend, Ask, Enlist, Fetch, Heard, Job, Who, contact_at
+from elf.overlay.contract import Commit, ControlEntry, ControlState, Record, RollupState
+from elf.overlay.errors import NotJoinedError, OverlayError, OvertakenError
+from elf.overlay.group.care import CareTimes, GroupCare
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import Kind, Place, Seat
+from elf.overlay.group.seating import SIZE
+from elf.overlay.group.state import GroupState, Role
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+from elf.overlay.sim.changing import amend
+from elf.overlay.sim.copies import Command, Copy, Count, Rename, Say, Turn
+from elf.overlay.sim.enlisting import enlist
+from elf.overlay.sim.jobs import JOB_KEY, Amend, Ask, Enlist, Fetch, Heard, Job, Who, contact_at
 
 if TYPE_CHECKING:
-    from overlay.sim.agents import Machine
+    from elf.overlay.sim.agents import Machine
 
 #: Pauses between tries of what another agent has to answer.
 RETRY_S, RETRY_S_MAX = 0.1, 2.0

@@ -11,10 +11,10 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.checkers import check_counted
-from overlay.sim.report import Outcome
-from overlay.sim.scenarios import enter
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.checkers import check_counted
+from elf.overlay.sim.report import Outcome
+from elf.overlay.sim.scenarios import enter
 
 #: One way of a link of the paper's testbed.
 DELAY_MS = (0.5, 0.5)

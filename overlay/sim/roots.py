@@ -1,7 +1,7 @@
 """How many trees each agent is root of, when jobs are published one after another: only the choice is real.
 
-The keys are `overlay.placement.candidate_key`'s and the choice is `choose_salt`'s, as the publisher makes it; what a
-candidate would answer is counted here. Pure. Paper: §4 (share of agents that are root of fewer than 3 of 500 trees,
+The keys are `elf.overlay.placement.candidate_key`'s and the choice is `choose_salt`'s, as the publisher makes it; what
+a candidate would answer is counted here. Pure. Paper: §4 (share of agents that are root of fewer than 3 of 500 trees,
 and so on); OVERLAY section 5.
 """
 
@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from overlay.ids import ID_BYTES
-from overlay.placement import SALTS, candidate_key, choose_salt
+from elf.overlay.ids import ID_BYTES
+from elf.overlay.placement import SALTS, candidate_key, choose_salt
 
 AGENTS = 1_280
 #: Trees, the bound that an agent's roots stay below, and the share of agents for which the paper says so.

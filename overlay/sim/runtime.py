@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState, Verdict
-from overlay.group.messages import Entry
-from overlay.ids import Contact
-from overlay.node import OverlayNode
-from overlay.sim.controls import handled
-from overlay.sim.copies import Copy, Count, Say
-from overlay.sim.payloads import Row, pack, read, row_of, told, unpack
-from overlay.sim.versions import FIRST, Version, boundaries, counts, taken_up, version_at
+from elf.overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState, Verdict
+from elf.overlay.group.messages import Entry
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+from elf.overlay.sim.controls import handled
+from elf.overlay.sim.copies import Copy, Count, Say
+from elf.overlay.sim.payloads import Row, pack, read, row_of, told, unpack
+from elf.overlay.sim.versions import FIRST, Version, boundaries, counts, taken_up, version_at
 
 if TYPE_CHECKING:
-    from overlay.sim.members import Member
+    from elf.overlay.sim.members import Member
 
 __all__ = ["GroupDisk", "Runtime", "pack", "unpack"]
 

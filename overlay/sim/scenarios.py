@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 
-from overlay.contract import Record
-from overlay.messages import ControlEntries, Join
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
-from overlay.sim.report import Outcome
+from elf.overlay.contract import Record
+from elf.overlay.messages import ControlEntries, Join
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
+from elf.overlay.sim.report import Outcome
 
 #: The paper's fan-in, and our cap.
 FAN_IN_MAX = 16

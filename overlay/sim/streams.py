@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 
-from overlay.sim.loop import Address, SimLoop
+from elf.overlay.sim.loop import Address, SimLoop
 
 #: How soon TCP tries again where the way was cut.
 RETRY_S = 0.2

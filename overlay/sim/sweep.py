@@ -16,10 +16,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from overlay.sim import rollups, scenarios, trials, updates
-from overlay.sim.agents import Cluster
-from overlay.sim.loop import SimLoop
-from overlay.sim.report import Outcome
+from elf.overlay.sim import rollups, scenarios, trials, updates
+from elf.overlay.sim.agents import Cluster
+from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.report import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

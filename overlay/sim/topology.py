@@ -1,8 +1,8 @@
 """The shape of one tree over up to a million agents, without any network: only the choices are real.
 
-Whom a node asks is `overlay.routing.bounded` and `overlay.tree.policy.first_choice`; who is taken in, sent on or given
-away is `overlay.tree.policy.place`: the very functions of the tree machine. Simulated is what surrounds them: routing
-tables, the order of joining, and a network that loses and delays nothing. Pure. OVERLAY section 5.
+Whom a node asks is `elf.overlay.routing.bounded` and `elf.overlay.tree.policy.first_choice`; who is taken in, sent on
+or given away is `elf.overlay.tree.policy.place`: the very functions of the tree machine. Simulated is what surrounds
+them: routing tables, the order of joining, and a network that loses and delays nothing. Pure. OVERLAY section 5.
 
 Tables are implicit: a level of a node's table is a pseudo-random k-subset of the agents that belong there, a pure
 function of node and level, so all trees see the same tables and none is ever stored. A settled table looks like this:
@@ -17,9 +17,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
-from overlay.routing import GAIN_BITS, bounded, closer
-from overlay.tree.policy import Seat, SendOn, first_choice, place, rank
+from elf.overlay.ids import ID_BITS, ID_BYTES, Contact, prefix_bits
+from elf.overlay.routing import GAIN_BITS, bounded, closer
+from elf.overlay.tree.policy import Seat, SendOn, first_choice, place, rank
 
 K = 20
 FAN_IN_MAX = 16

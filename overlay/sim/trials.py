@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from overlay.errors import NotJoinedError
-from overlay.ids import ID_BYTES
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.checkers import (
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.ids import ID_BYTES
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.checkers import (
     check_counted,
     check_edges,
     check_multicast,
@@ -20,11 +20,11 @@ from overlay.sim.checkers import (
     follow_routes,
     is_attached,
 )
-from overlay.sim.faults import Faults
-from overlay.sim.jobs import Job
-from overlay.sim.report import Outcome, percentile
-from overlay.sim.scenarios import FAN_IN_MAX, enter
-from overlay.sim.work import Work
+from elf.overlay.sim.faults import Faults
+from elf.overlay.sim.jobs import Job
+from elf.overlay.sim.report import Outcome, percentile
+from elf.overlay.sim.scenarios import FAN_IN_MAX, enter
+from elf.overlay.sim.work import Work
 
 #: Repair is looked at so often; the figures are too long by half of this.
 LOOK_S = 0.1

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from overlay.contract import Commit
-from overlay.group.messages import Kind, Place
-from overlay.sim.copies import Copy
-from overlay.sim.payloads import Row, read, row_of
-from overlay.sim.versions import Version
+from elf.overlay.contract import Commit
+from elf.overlay.group.messages import Kind, Place
+from elf.overlay.sim.copies import Copy
+from elf.overlay.sim.payloads import Row, read, row_of
+from elf.overlay.sim.versions import Version
 
 
 class Reduced(NamedTuple):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import math
 
-from overlay.contract import Record
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.changing import ask
-from overlay.sim.checkers import check_counted, check_settled
-from overlay.sim.jobs import Amend, Job
-from overlay.sim.report import Outcome
-from overlay.sim.versions import What
-from overlay.sim.work import Work
+from elf.overlay.contract import Record
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.changing import ask
+from elf.overlay.sim.checkers import check_counted, check_settled
+from elf.overlay.sim.jobs import Amend, Job
+from elf.overlay.sim.report import Outcome
+from elf.overlay.sim.versions import What
+from elf.overlay.sim.work import Work
 
 #: One way of a link of the paper's testbed, and what a machine sends at most: one Gbit/s.
 DELAY_MS = (0.5, 0.5)

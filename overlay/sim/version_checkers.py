@@ -10,10 +10,10 @@ import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from overlay.contract import NEVER
-from overlay.sim.copies import Copy
-from overlay.sim.truth import Truth
-from overlay.sim.versions import FIRST, Version, counts, turns, version_at
+from elf.overlay.contract import NEVER
+from elf.overlay.sim.copies import Copy
+from elf.overlay.sim.truth import Truth
+from elf.overlay.sim.versions import FIRST, Version, counts, turns, version_at
 
 #: Sentences that one check returns at most.
 SENTENCES_MAX = 10

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from overlay.contract import NEVER
+from elf.overlay.contract import NEVER
 
 #: Agents have so many whole intervals' time to hear of a version, and the rest of the one that runs.
 AHEAD = 2

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from overlay.contract import NEVER, RollupState, RosterEntry
-from overlay.group.log import quorum
-from overlay.group.messages import Kind, Seat, decode_seats
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.changing import ask, drawn
-from overlay.sim.copies import Copy, Enlisted
-from overlay.sim.jobs import Job
-from overlay.sim.truth import Truth
-from overlay.sim.version_checkers import check_changes
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
+from elf.overlay.group.log import quorum
+from elf.overlay.group.messages import Kind, Seat, decode_seats
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.changing import ask, drawn
+from elf.overlay.sim.copies import Copy, Enlisted
+from elf.overlay.sim.jobs import Job
+from elf.overlay.sim.truth import Truth
+from elf.overlay.sim.version_checkers import check_changes
 
 #: An interval begins so often.
 PACE_S = 0.5

@@ -1,6 +1,6 @@
 """The edges of one node in one tree: who is at their ends, until when they count, and what children were told.
 
-Owns heartbeats and leases; who may have an edge is `overlay.tree.machine`'s. Pure. OVERLAY section 4.
+Owns heartbeats and leases; who may have an edge is `elf.overlay.tree.machine`'s. Pure. OVERLAY section 4.
 
 A silent peer is the link's to notice (`PeerLost`), so an edge needs few heartbeats of its own: rare ones, by which both
 ends agree that it exists, and one at once when something from above changes: the root's term or last commit, by which
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from overlay.contract import OverlaySettings
-from overlay.effects import ChildDown, Effect, ParentDown, Send
-from overlay.ids import Contact
-from overlay.messages import Accept, Drop, Heartbeat, Unlink, contact_of
-from overlay.tree.policy import Seat, has_room
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import ChildDown, Effect, ParentDown, Send
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Accept, Drop, Heartbeat, Unlink, contact_of
+from elf.overlay.tree.policy import Seat, has_room
 
 #: Heartbeats of a link for one of an edge, and heartbeats of an edge for its lease. Links notice what fails; an edge
 #: on which its two ends disagree, which only a fault in our own code or memory brings about, may last this much longer.
@@ -128,7 +128,7 @@ class Edges:
         return edge is not None and edge.epoch == epoch
 
     def seats(self) -> Iterator[Seat]:
-        """Yield the children as `overlay.tree.policy` sees them."""
+        """Yield the children as `elf.overlay.tree.policy` sees them."""
         return (Seat(edge.peer, edge.load) for edge in self.children.values())
 
     # ---- heartbeats

@@ -1,13 +1,13 @@
-"""A parent's answer to a JOIN: taken in, sent on, or refused. Pure; the choices are `overlay.tree.policy`'s."""
+"""A parent's answer to a JOIN: taken in, sent on, or refused. Pure; the choices are `elf.overlay.tree.policy`'s."""
 
 from __future__ import annotations
 
-from overlay.effects import ChildDown, ChildUp, Effect, Send
-from overlay.ids import Contact
-from overlay.messages import Accept, Drop, Join, Reason, Redirect
-from overlay.routing import View
-from overlay.tree.edges import Edges
-from overlay.tree.policy import SendOn, Standing, place, refusal
+from elf.overlay.effects import ChildDown, ChildUp, Effect, Send
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Accept, Drop, Join, Reason, Redirect
+from elf.overlay.routing import View
+from elf.overlay.tree.edges import Edges
+from elf.overlay.tree.policy import SendOn, Standing, place, refusal
 
 
 def answer_join(

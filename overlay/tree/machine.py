@@ -1,10 +1,10 @@
 """One node's place in one application's tree: whom it hangs under and who hangs under it.
 
-Owns who has an edge: JOIN, push-down, going up, repair and leaving. The choices are `overlay.tree.policy`'s, heartbeats
-and leases are `overlay.tree.edges`', the memory of a search is `overlay.tree.seeking`'s; nothing here knows what
-travels over the edges. Pure. Invariants: I7, a parent ranks strictly before its child, so the graph has no cycle
-whatever is lost, repeated or reordered; I8, at most `fan_in_max` children. Both are decided by the end that they
-protect, so no peer can break them.
+Owns who has an edge: JOIN, push-down, going up, repair and leaving. The choices are `elf.overlay.tree.policy`'s,
+heartbeats and leases are `elf.overlay.tree.edges`', the memory of a search is `elf.overlay.tree.seeking`'s; nothing
+here knows what travels over the edges. Pure. Invariants: I7, a parent ranks strictly before its child, so the graph has
+no cycle whatever is lost, repeated or reordered; I8, at most `fan_in_max` children. Both are decided by the end that
+they protect, so no peer can break them.
 Paper: §2.3 (Scribe trees over the DHT). OVERLAY section 4.
 
 Two kinds of trees. With a *recorded root* (job trees) that contact alone ever becomes root. Without one (source trees)
@@ -19,15 +19,15 @@ from __future__ import annotations
 import enum
 import random
 
-from overlay.contract import OverlaySettings, TreeView
-from overlay.effects import ChildDown, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
-from overlay.ids import Contact
-from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
-from overlay.routing import View
-from overlay.tree.edges import Edge, Edges
-from overlay.tree.hosting import answer_join
-from overlay.tree.policy import Standing, climbs, first_choice, rank, with_root
-from overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
+from elf.overlay.contract import OverlaySettings, TreeView
+from elf.overlay.effects import ChildDown, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink, contact_of
+from elf.overlay.routing import View
+from elf.overlay.tree.edges import Edge, Edges
+from elf.overlay.tree.hosting import answer_join
+from elf.overlay.tree.policy import Standing, climbs, first_choice, rank, with_root
+from elf.overlay.tree.seeking import BACKOFF_MS_MAX, DOUBTS_MAX, REDIRECTS_MAX, STRIKE_MS, Search
 
 #: A rendezvous root looks its key up again this often: a closer agent may exist that never became our contact.
 RECHECK_MS = 30_000

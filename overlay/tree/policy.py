@@ -1,8 +1,8 @@
 """The choices of one node in a tree: whom it asks for a place, whom it takes in, sends on or gives away.
 
-Owns no state and sends nothing; `overlay.tree.machine` carries the choices out. Everything rests on one order, `rank`:
-an edge always leads from a higher rank to a strictly lower one, so no choice made here, or by a peer, can close a
-cycle. OVERLAY sections 3 (bounded progress) and 4 (order-preserving push-down).
+Owns no state and sends nothing; `elf.overlay.tree.machine` carries the choices out. Everything rests on one order,
+`rank`: an edge always leads from a higher rank to a strictly lower one, so no choice made here, or by a peer, can close
+a cycle. OVERLAY sections 3 (bounded progress) and 4 (order-preserving push-down).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from overlay.ids import Contact, distance, prefix_bits
-from overlay.messages import Heartbeat, Reason
-from overlay.routing import GAIN_BITS, NEAREST_TIED, View
+from elf.overlay.ids import Contact, distance, prefix_bits
+from elf.overlay.messages import Heartbeat, Reason
+from elf.overlay.routing import GAIN_BITS, NEAREST_TIED, View
 
 #: Share of the joiners with a first candidate beyond the bound that draw among the nearest few instead of asking it.
 REDRAW_SHARE = 0.6

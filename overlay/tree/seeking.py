@@ -1,14 +1,14 @@
 """One node's search for a parent: whom it asked, whom it was pointed to, and who failed it lately.
 
 Owns the memory of a search and its deadlines; which contacts are legal and in what order they are asked is
-`overlay.tree.machine`'s and `overlay.tree.policy`'s. Pure. OVERLAY section 4.
+`elf.overlay.tree.machine`'s and `elf.overlay.tree.policy`'s. Pure. OVERLAY section 4.
 """
 
 from __future__ import annotations
 
 import random
 
-from overlay.ids import Contact
+from elf.overlay.ids import Contact
 
 BACKOFF_MS_MIN = 50
 BACKOFF_MS_MAX = 2_000

@@ -11,19 +11,19 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from agents import payload
-from agents.changing.deciding import next_version, with_version
-from agents.changing.requests import Amend, Kind
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Versions, compile_versions
-from agents.masters.results import Span
-from agents.requests import JobRecord
-from agents.store.checkpoints import WorkerState
-from agents.store.panes import Panes
-from agents.worker import Worker
-from overlay.contract import Commit
-from overlay.group.messages import Place
+from elf.agents import payload
+from elf.agents.changing.deciding import next_version, with_version
+from elf.agents.changing.requests import Amend, Kind
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions, compile_versions
+from elf.agents.masters.results import Span
+from elf.agents.requests import JobRecord
+from elf.agents.store.checkpoints import WorkerState
+from elf.agents.store.panes import Panes
+from elf.agents.worker import Worker
+from elf.overlay.contract import Commit
+from elf.overlay.group.messages import Place
 from tests.agents.labelled import LabelMachine, LabelWorld
 from tests.agents.plans import events
 from tests.overlay.harness import APP, Machine

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from agents import payload
-from agents.jobs.plan import Plan
-from agents.masters.master import Master
-from agents.masters.results import Label
-from agents.masters.state import MasterState
-from agents.store.checkpoints import Snapshot, WorkerState
-from agents.store.panes import Panes
-from agents.worker import Worker
-from overlay.application import Application
-from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, RosterEntry, Verdict
-from overlay.effects import Committed, Notified
-from overlay.group.messages import Place
-from overlay.messages import Claim
+from elf.agents import payload
+from elf.agents.jobs.plan import Plan
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Label
+from elf.agents.masters.state import MasterState
+from elf.agents.store.checkpoints import Snapshot, WorkerState
+from elf.agents.store.panes import Panes
+from elf.agents.worker import Worker
+from elf.overlay.application import Application
+from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, RosterEntry, Verdict
+from elf.overlay.effects import Committed, Notified
+from elf.overlay.group.messages import Place
+from elf.overlay.messages import Claim
 from tests.agents.plans import events, opened
 from tests.overlay.harness import APP, Machine, World
 from tests.overlay.moving import MovingMachine

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agents.jobs.definition import load_definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.payload import Notes, unpack
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.payload import Notes, unpack
 
 COLUMNS = {"product": SqlType.STRING, "cents": SqlType.BIGINT}
 WINDOWED = """

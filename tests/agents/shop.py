@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.changing.changing import Wanted
-from agents.config import SourceConfig
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Wanted
+from elf.agents.config import SourceConfig
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

@@ -8,20 +8,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.archive.layout import list_files
-from agents.archive.remote import open_url
-from agents.catalogue import job_record, member_record
-from agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
-from agents.errors import ConfigError
-from agents.masters.master import MasterState
-from agents.requests import JobRecord, Member
-from agents.service import Service
-from agents.store.panes import Panes
-from agents.store.records import Records
-from overlay.contract import Record
-from overlay.fields import SERIAL_MAX
-from overlay.ids import source_id
+from elf.agents.agent import Agent
+from elf.agents.archive.layout import list_files
+from elf.agents.archive.remote import open_url
+from elf.agents.catalogue import job_record, member_record
+from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
+from elf.agents.errors import ConfigError
+from elf.agents.masters.master import MasterState
+from elf.agents.requests import JobRecord, Member
+from elf.agents.service import Service
+from elf.agents.store.panes import Panes
+from elf.agents.store.records import Records
+from elf.overlay.contract import Record
+from elf.overlay.fields import SERIAL_MAX
+from elf.overlay.ids import source_id
 from tests.agents.archive.archived import read_archive
 from tests.agents.test_catalogue import JOB
 
@@ -91,7 +91,7 @@ def copying(folder: pathlib.Path, url: str) -> AgentConfig:
 async def test_an_agent_copies_its_archive_to_a_url_and_tells_how_far_it_is(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.archive.mirror.TURN_S", 0.05)
+    monkeypatch.setattr("elf.agents.archive.mirror.TURN_S", 0.05)
     agent, copy = Agent(copying(tmp_path, "memory://of-an-agent/elf")), open_url("memory://of-an-agent/elf")
     try:
         await agent.start()

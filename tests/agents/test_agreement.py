@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.agreement import EARLIEST_MS, FRESH_MS, HELD_MS, KEPT_MS, READINGS_MAX, ROUND_TRIP_MS_MAX, Agreement
-from agents.clock import AHEAD_MS, Clock, Doubt
+from elf.agents.agreement import EARLIEST_MS, FRESH_MS, HELD_MS, KEPT_MS, READINGS_MAX, ROUND_TRIP_MS_MAX, Agreement
+from elf.agents.clock import AHEAD_MS, Clock, Doubt
 
 BASE_MS = 1_767_225_600_000
 

@@ -9,10 +9,10 @@ import pathlib
 
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.asking import newest
-from agents.config import AgentConfig
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.asking import newest
+from elf.agents.config import AgentConfig
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agents import at_rest
-from agents.at_rest import LINES_MAX, give_back_at_rest
+from elf.agents import at_rest
+from elf.agents.at_rest import LINES_MAX, give_back_at_rest
 
 
 async def test_memory_is_given_back_while_few_lines_are_read(monkeypatch: pytest.MonkeyPatch) -> None:

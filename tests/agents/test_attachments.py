@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents import attachments
-from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
-from agents.masters.results import Json
-from agents.service import Service
+from elf.agents import attachments
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
+from elf.agents.masters.results import Json
+from elf.agents.service import Service
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.catalogue import RECENT_MAX, Catalogue, job_record, member_record
-from agents.errors import JobError
-from agents.requests import JobRecord, Member
-from overlay.contract import Record
+from elf.agents.catalogue import RECENT_MAX, Catalogue, job_record, member_record
+from elf.agents.errors import JobError
+from elf.agents.requests import JobRecord, Member
+from elf.overlay.contract import Record
 from tests.agents.plans import plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})

@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
-from agents.changing.requests import Kind
-from agents.store.database import Database
-from agents.store.panes import Panes
+from elf.agents.changing.requests import Kind
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
 from tests.agents.changed import CLASSES, ChangedMachine, ChangedWorld
 from tests.agents.plans import plan_of
 

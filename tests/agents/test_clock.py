@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.clock import AHEAD_MS, BELIEVED_MS, STEP_MS_MAX, Clock, Doubt
+from elf.agents.clock import AHEAD_MS, BELIEVED_MS, STEP_MS_MAX, Clock, Doubt
 
 HOUR_MS = 3_600_000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
-from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
-from agents.service import Service
-from agents.store.controls import Controls
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig, AgentSection, ApiSection, ArchiveSection, OverlaySection, SourceConfig
+from elf.agents.service import Service
+from elf.agents.store.controls import Controls
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
-from agents import entering
-from agents.entering import Entering, why_silent
-from overlay.node import OverlayNode
+from elf.agents import entering
+from elf.agents.entering import Entering, why_silent
+from elf.overlay.node import OverlayNode
 
 
 class Node:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.agent import Agent
-from agents.changing.changing import Wanted
-from agents.errors import UnknownJobError
-from agents.explaining import shape_of
-from agents.http.app import make_app, serve
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import UnknownJobError
+from elf.agents.explaining import shape_of
+from elf.agents.http.app import make_app, serve
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.agents.test_feedback import sell
 from tests.overlay.cluster import wait_until

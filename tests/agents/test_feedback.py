@@ -17,17 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.agent import Agent
-from agents.config import AgentConfig
-from agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
-from agents.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
-from agents.http.app import make_app, serve
-from agents.jobs.definition import load_definition
-from agents.result import Result
-from agents.service import Service
-from overlay.contract import Record
-from overlay.control.records import RecordMap
-from overlay.messages import RECORD_BYTES_MAX
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig
+from elf.agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
+from elf.agents.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
+from elf.agents.http.app import make_app, serve
+from elf.agents.jobs.definition import load_definition
+from elf.agents.result import Result
+from elf.agents.service import Service
+from elf.overlay.contract import Record
+from elf.overlay.control.records import RecordMap
+from elf.overlay.messages import RECORD_BYTES_MAX
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
@@ -216,7 +216,7 @@ async def test_what_a_lost_master_had_said_does_not_stay_above_what_holds() -> N
 async def test_of_a_job_over_others_the_newest_window_is_told_again_when_it_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("agents.feedback.OTHERS_S", 0)
+    monkeypatch.setattr("elf.agents.feedback.OTHERS_S", 0)
     old, new = ({"start_ms": at, "end_ms": at + 5} for at in (0, 5))
     results = [result([{"n": n}], window) for n, window in ((1, old), (2, new), (3, new), (4, old))]
     assert await told_by(Master(*results, joined=True), Tree()) == [{"n": 3}]
@@ -232,7 +232,7 @@ async def test_a_failure_ends_nothing_and_is_not_tried_again_at_once(monkeypatch
         pauses.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr("agents.feedback.asyncio.sleep", pause)
+    monkeypatch.setattr("elf.agents.feedback.asyncio.sleep", pause)
     failures = (pl.exceptions.PanicException("a date of the year 14645"), OSError("no disk"), JobError("none yet"))
     assert await told_by(Master(*failures, result([{"n": 1}], None)), Tree()) == [{"n": 1}]
     assert pauses == [RETRY_S, RETRY_S]

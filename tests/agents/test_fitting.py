@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import fitting
-from agents.fitting import fit
-from agents.paos import Paos
-from agents.payload import Notes
-from agents.worker import Worker
-from cbt import INTERVAL
-from overlay.contract import NEVER, Verdict
+from elf.agents import fitting
+from elf.agents.fitting import fit
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes
+from elf.agents.worker import Worker
+from elf.cbt import INTERVAL
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plans import events, opened, plan_of
 
 PLAN = plan_of()

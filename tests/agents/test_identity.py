@@ -7,13 +7,13 @@ import shutil
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.catalogue import job_record
-from agents.errors import ConfigError
-from agents.identity import open_state
-from agents.service import Service
-from agents.store.database import Database
-from overlay.ids import source_id
+from elf.agents.agent import Agent
+from elf.agents.catalogue import job_record
+from elf.agents.errors import ConfigError
+from elf.agents.identity import open_state
+from elf.agents.service import Service
+from elf.agents.store.database import Database
+from elf.overlay.ids import source_id
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

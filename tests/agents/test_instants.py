@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.instants import instant
+from elf.agents.instants import instant
 
 
 def test_milliseconds_are_written_where_there_are_some() -> None:

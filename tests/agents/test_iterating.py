@@ -14,12 +14,12 @@ import networkx
 import pytest
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.config import AgentConfig, SourceConfig
-from agents.errors import ElfError
-from agents.http.app import make_app, serve
-from agents.result import Result
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig, SourceConfig
+from elf.agents.errors import ElfError
+from elf.agents.http.app import make_app, serve
+from elf.agents.result import Result
+from elf.agents.service import Service
 from elf.client.asynchronous import AsyncClient
 from tests.agents import test_control
 from tests.overlay.cluster import wait_until

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.result import Result
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.result import Result
+from elf.agents.service import Service
 from elf.client.asynchronous import AsyncClient
 from tests.agents import test_iterating
 from tests.agents.test_iterating import client_of, configure, stop

@@ -7,12 +7,12 @@ import pathlib
 import polars as pl
 import pytest
 
-from agents.fitting import Fitted, fit
-from agents.jobs.plan import Plan
-from agents.payload import Notes
-from agents.runs import RunsAfter
-from agents.store.database import Database
-from agents.store.panes import Panes
+from elf.agents.fitting import Fitted, fit
+from elf.agents.jobs.plan import Plan
+from elf.agents.payload import Notes
+from elf.agents.runs import RunsAfter
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
 from tests.agents.labelled import LabelWorld
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
@@ -86,8 +86,8 @@ def test_it_is_so_where_a_message_has_no_room_for_all_that_is_late(
         waited += bool(fitted.owed)
         return fitted
 
-    monkeypatch.setattr("agents.worker.fit", watched)
-    monkeypatch.setattr("agents.fitting.SNAPSHOT_BYTES_MAX", bytes_max)
+    monkeypatch.setattr("elf.agents.worker.fit", watched)
+    monkeypatch.setattr("elf.agents.fitting.SNAPSHOT_BYTES_MAX", bytes_max)
     plan = plan_of(query, lateness_ms=1_000, options=options)
     for seed in range(50, 52):
         _hold(plan, tmp_path, seed, 0.02)

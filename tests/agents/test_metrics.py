@@ -4,12 +4,12 @@ import pathlib
 
 import pytest
 
-from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, OverlaySection
-from agents.damages import KINDS, Damages
-from agents.metrics import damages_by_kind, render_metrics
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig, AgentSection, OverlaySection
+from elf.agents.damages import KINDS, Damages
+from elf.agents.metrics import damages_by_kind, render_metrics
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -8,15 +8,15 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from agents.clock import Clock, Doubt
-from agents.neighbours import ASKED_MAX, Neighbours
-from agents.replies import Failure, Reply, encode_reply
-from agents.requests import Introduce, decode_request
-from overlay.dht import state
-from overlay.errors import UnreachableError
-from overlay.ids import Contact
-from overlay.node import OverlayNode
-from overlay.settings import OverlaySettings
+from elf.agents.clock import Clock, Doubt
+from elf.agents.neighbours import ASKED_MAX, Neighbours
+from elf.agents.replies import Failure, Reply, encode_reply
+from elf.agents.requests import Introduce, decode_request
+from elf.overlay.dht import state
+from elf.overlay.errors import UnreachableError
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+from elf.overlay.settings import OverlaySettings
 
 BASE_MS = 1_767_225_600_000
 #: How far the clock of the agent at a port is ahead.

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import once
-from agents.errors import ConfigError, JobError, JobSpecError
-from agents.jobs.definition import Definition, load_definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.once import evaluate, parse_columns
-from agents.sources.lines import LINE_BYTES_MAX
-from cbt import INTERVAL
+from elf.agents import once
+from elf.agents.errors import ConfigError, JobError, JobSpecError
+from elf.agents.jobs.definition import Definition, load_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.once import evaluate, parse_columns
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.cbt import INTERVAL
 
 TOP = """
 SELECT product, count(*) AS clicks, sum(price) AS total

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents import paos
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.paos import Paos, by_interval, decode_open, encode_open
-from agents.payload import Notes, merge, pack, unpack
-from cbt import INTERVAL, PaoDecodeError, claimed_bytes, encode
+from elf.agents import paos
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.paos import Paos, by_interval, decode_open, encode_open
+from elf.agents.payload import Notes, merge, pack, unpack
+from elf.cbt import INTERVAL, PaoDecodeError, claimed_bytes, encode
 from tests.agents.plans import events, plan_of
 
 PLANS = {
@@ -116,7 +116,7 @@ def test_blocks_that_are_too_much_together_are_refused_before_they_are_decompres
     fits, bomb = (msgspec.msgpack.encode((Notes(), b"", [(2, block)] * count)) for count in (3, 4))
     assert unpack(fits, VERSIONS)[1].height == 27
     assert unpack(merge([fits, fits], VERSIONS), VERSIONS)[1].height == 9
-    monkeypatch.setattr("cbt.codec.decompressed", None)
+    monkeypatch.setattr("elf.cbt.codec.decompressed", None)
     for refused in (lambda: unpack(bomb, VERSIONS), lambda: merge([bomb], VERSIONS)):
         with pytest.raises(PaoDecodeError, match=r"4 blocks of \d+ bytes are over the limit"):
             refused()

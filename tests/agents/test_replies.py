@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.applications.contract import ApplicationError
-from agents.errors import (
+from elf.agents.applications.contract import ApplicationError
+from elf.agents.errors import (
     BadRequestError,
     ElfError,
     ExpiredError,
@@ -20,9 +20,9 @@ from agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
-from agents.installed.calling import FunctionError
-from agents.replies import PLAIN_BYTES_MAX, REPLY_BYTES_MAX, Reply, encode_reply, reply_of_error, value_of
-from overlay.contract import PAYLOAD_BYTES_MAX
+from elf.agents.installed.calling import FunctionError
+from elf.agents.replies import PLAIN_BYTES_MAX, REPLY_BYTES_MAX, Reply, encode_reply, reply_of_error, value_of
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
 
 ROWS = [{"user": f"u{number % 50_000}", "n": number % 97, "cents": number * 31 % 9_973} for number in range(20_000)]
 

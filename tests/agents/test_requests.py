@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.jobs.versions import Version
-from agents.parts.requests import Share
-from agents.requests import (
+from elf.agents.jobs.versions import Version
+from elf.agents.parts.requests import Share
+from elf.agents.requests import (
     AnyRequest,
     Describe,
     DescribeSource,
@@ -27,9 +27,9 @@ from agents.requests import (
     decode_request,
     encode,
 )
-from overlay.decoding import read_msgpack
-from overlay.ids import prefix_bits
-from overlay.placement import candidate_key
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.ids import prefix_bits
+from elf.overlay.placement import candidate_key
 from tests.agents.plans import plan_of
 
 JOB = JobRecord(

@@ -10,8 +10,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.masters.results import Label, result_of
-from agents.result import Column, Completeness, Result, json_value, read_number
+from elf.agents.masters.results import Label, result_of
+from elf.agents.result import Column, Completeness, Result, json_value, read_number
 from tests.agents.plans import plan_of
 
 

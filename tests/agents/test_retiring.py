@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.errors import BadRequestError
-from agents.retiring import find_member
+from elf.agents.errors import BadRequestError
+from elf.agents.retiring import find_member
 
 
 def test_an_agent_is_found_by_id_name_or_address() -> None:

@@ -1,6 +1,6 @@
 """Runs of intervals: what is in them by either way of writing, and what is forgotten of too many."""
 
-from agents.runs import DROPPED_MAX, LOST_MAX, in_runs_after, in_runs_from, with_dropped, with_loss
+from elf.agents.runs import DROPPED_MAX, LOST_MAX, in_runs_after, in_runs_from, with_dropped, with_loss
 
 RUNS = ((2, 4), (6, 7))
 

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.intake.pump import Pump, Sealed
-from agents.jobs.plan import Plan
-from agents.payload import Notes
-from agents.sources.format import make_format
-from agents.sources.rejected import RejectedLines
-from agents.sources.tail import Tail
-from agents.store.checkpoints import Checkpoints
-from agents.store.database import Database
-from agents.worker import Worker
-from cbt import INTERVAL
-from overlay.contract import NEVER, Verdict
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.jobs.plan import Plan
+from elf.agents.payload import Notes
+from elf.agents.sources.format import make_format
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.sources.tail import Tail
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.database import Database
+from elf.agents.worker import Worker
+from elf.cbt import INTERVAL
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.surroundings import Surroundings, look_around
-from agents.validate import check_config
+from elf.agents.surroundings import Surroundings, look_around
+from elf.agents.validate import check_config
 
 SECRET = "5" * 64 + "\n"
 
@@ -122,8 +122,8 @@ sources.b.path = "{folder}/data/access.log"
 """)
     program = f"""
 import os, sys
-from agents.surroundings import look_around
-from agents.validate import load_config
+from elf.agents.surroundings import look_around
+from elf.agents.validate import load_config
 text = open({str(folder / "agent.toml")!r}).read()
 config = load_config({str(folder / "agent.toml")!r})
 os.chdir("/")

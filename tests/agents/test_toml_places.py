@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.toml_places import Place, find_places
+from elf.agents.toml_places import Place, find_places
 
 TEXT = """\
 # a comment with = and [

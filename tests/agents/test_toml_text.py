@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.toml_text import KEY_PARTS_MAX, TomlError, parse_toml
+from elf.agents.toml_text import KEY_PARTS_MAX, TomlError, parse_toml
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.config import AgentConfig
-from agents.errors import ConfigError, JobError
-from agents.validate import FILE_BYTES_MAX, check_config, check_file, check_job, load_config
+from elf.agents.config import AgentConfig
+from elf.agents.errors import ConfigError, JobError
+from elf.agents.validate import FILE_BYTES_MAX, check_config, check_file, check_job, load_config
 
 GOOD = """\
 [agent]

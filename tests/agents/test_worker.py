@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.payload import Notes, unpack
-from agents.runs import DROPPED_MAX
-from agents.store.checkpoints import Progress, Snapshot
-from agents.worker import Worker
-from cbt import INTERVAL, BufferTree
-from overlay.contract import NEVER, Verdict
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.payload import Notes, unpack
+from elf.agents.runs import DROPPED_MAX
+from elf.agents.store.checkpoints import Progress, Snapshot
+from elf.agents.worker import Worker
+from elf.cbt import INTERVAL, BufferTree
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plans import COLUMNS, WINDOWED, events, opened, plan_of
 
 PLAN = plan_of()

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from cbt.aggregates import aggregate
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
+from elf.cbt.aggregates import aggregate
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings
 
 COUNTS = PaoSchema(keys=(("k", pl.String()),), aggregates=(("a0", aggregate("count")),))
 #: So small that some hundred rows make a tree of several levels.

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-import cbt.fusing
-import cbt.hashing
-import cbt.packing
-import cbt.patching
-import cbt.reducing
-import cbt.rows
-import cbt.strings
-from cbt.native import Kernels, kernels
+import elf.cbt.fusing
+import elf.cbt.hashing
+import elf.cbt.packing
+import elf.cbt.patching
+import elf.cbt.reducing
+import elf.cbt.rows
+import elf.cbt.strings
+from elf.cbt.native import Kernels, kernels
 
-USERS = [cbt.fusing, cbt.hashing, cbt.packing, cbt.patching, cbt.reducing, cbt.rows, cbt.strings]
+USERS = [
+    elf.cbt.fusing,
+    elf.cbt.hashing,
+    elf.cbt.packing,
+    elf.cbt.patching,
+    elf.cbt.reducing,
+    elf.cbt.rows,
+    elf.cbt.strings,
+]
 
 
 def without_kernels(patch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import aligned
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt import aligned
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 SCHEMA = PaoSchema(
     keys=(("text", pl.String()), ("number", pl.Float64())),

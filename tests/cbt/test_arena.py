@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt.arena import PAGE_BYTES, Arena, Slot
+from elf.cbt.arena import PAGE_BYTES, Arena, Slot
 
 sizes = st.sampled_from([0, 1, PAGE_BYTES - 1, PAGE_BYTES, PAGE_BYTES + 1, 7 * PAGE_BYTES, 200 * PAGE_BYTES])
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt import bits, columns
-from cbt.columns import Words
+from elf.cbt import bits, columns
+from elf.cbt.columns import Words
 
 u64 = st.integers(0, 2**64 - 1)
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import columns
-from cbt.blocks import BlockFormat
-from cbt.rows import Rows, State
-from cbt.settings import CODECS, Codec
-from cbt.words import KeyLayout
+from elf.cbt import columns
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.rows import Rows, State
+from elf.cbt.settings import CODECS, Codec
+from elf.cbt.words import KeyLayout
 
 LAYOUT = KeyLayout((("interval", pl.Int64()), ("k", pl.String()), ("n", pl.Int64()), ("l", pl.String())))
 STATES: dict[str, tuple[pl.DataType, list[object]]] = {

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from cbt import PaoDecodeError, PaoSchema, decode, encode
-from cbt.aggregates import aggregate
-from cbt.aggregates.counts import Count
+from elf.cbt import PaoDecodeError, PaoSchema, decode, encode
+from elf.cbt.aggregates import aggregate
+from elf.cbt.aggregates.counts import Count
 
 
 class _Raw(Count):

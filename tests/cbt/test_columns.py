@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import columns
+from elf.cbt import columns
 
 values = st.lists(st.integers(0, 3), min_size=1, max_size=12)
 

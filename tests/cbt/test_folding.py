@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateLimit, aggregate
-from cbt.folding import creator, finish, nothing
-from cbt.schema import INTERVAL
+from elf.cbt.aggregates import AggregateLimit, aggregate
+from elf.cbt.folding import creator, finish, nothing
+from elf.cbt.schema import INTERVAL
 from tests.cbt.aggregates.reference import Schema, merged
 
 ORDERED = pl.Struct({"by": pl.Int64(), "value": pl.String()})

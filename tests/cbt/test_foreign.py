@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-import cbt.foreign
-from cbt.foreign import is_theirs
+import elf.cbt.foreign
+from elf.cbt.foreign import is_theirs
 
 ANYTHING = [
     ValueError(), SystemExit(3), GeneratorExit(), asyncio.CancelledError(), MemoryError(), RecursionError(),
@@ -29,6 +29,6 @@ def test_an_interrupt_is_ours_in_the_main_thread_only() -> None:
 
 
 def test_a_want_of_memory_is_ours_where_there_is_none_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cbt.foreign, "_SPARE_BYTES", 1 << 62)
+    monkeypatch.setattr(elf.cbt.foreign, "_SPARE_BYTES", 1 << 62)
     assert not is_theirs(MemoryError())
     assert is_theirs(ValueError())

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from cbt.frames import FrameFormat
-from cbt.words import KeyLayout
+from elf.cbt.frames import FrameFormat
+from elf.cbt.words import KeyLayout
 
 STATES: dict[str, pl.DataType] = {
     "n": pl.Int64(),

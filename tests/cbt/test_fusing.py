@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.blocks import BlockFormat
-from cbt.hashing import mix64
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
-from cbt.tree import BufferTree
-from cbt.words import ORDER_MASK, KeyLayout
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.blocks import BlockFormat
+from elf.cbt.hashing import mix64
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings
+from elf.cbt.tree import BufferTree
+from elf.cbt.words import ORDER_MASK, KeyLayout
 from tests.cbt.counting import COUNTS, TINY, counts
 from tests.cbt.kernels import built, without_kernels
 

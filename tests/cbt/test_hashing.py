@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cbt.hashing import hash_words, mix64
-from cbt.words import KeyLayout
+from elf.cbt.hashing import hash_words, mix64
+from elf.cbt.words import KeyLayout
 
 
 def words(*numbers: int) -> list[np.ndarray]:

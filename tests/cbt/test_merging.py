@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import merging
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.folding import creator, finish
-from cbt.merging import Merging
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt import merging
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.folding import creator, finish
+from elf.cbt.merging import Merging
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 AGGREGATES = (
     ("a0", aggregate("count")),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import columns, hashing, rows, strings
-from cbt.native import argument
+from elf.cbt import columns, hashing, rows, strings
+from elf.cbt.native import argument
 from tests.cbt.kernels import built, without_kernels
 
 u64 = st.integers(0, 2**64 - 1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import columns, packing, strings
-from cbt.columns import Words
+from elf.cbt import columns, packing, strings
+from elf.cbt.columns import Words
 from tests.cbt.kernels import built, without_kernels
 
 u64 = st.integers(0, 2**64 - 1)

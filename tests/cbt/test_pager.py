@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from cbt.arena import PAGE_BYTES
-from cbt.pager import Block, Pager
-from cbt.settings import TreeSettings
-from cbt.spill import SpillCorrupt, SpillError
+from elf.cbt.arena import PAGE_BYTES
+from elf.cbt.pager import Block, Pager
+from elf.cbt.settings import TreeSettings
+from elf.cbt.spill import SpillCorrupt, SpillError
 
 BOUND = 10 * PAGE_BYTES
 

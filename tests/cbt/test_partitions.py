@@ -9,8 +9,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import INTERVAL, PaoSchema, partitions_of, split
-from cbt.aggregates import aggregate
+from elf.cbt import INTERVAL, PaoSchema, partitions_of, split
+from elf.cbt.aggregates import aggregate
 
 SCHEMA = PaoSchema(
     keys=(("name", pl.String()), ("number", pl.Int64()), ("share", pl.Float64()), ("flag", pl.Boolean())),

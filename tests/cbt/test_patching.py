@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.aggregates import aggregate
-from cbt.patching import patch
-from cbt.rows import Rows, sort
-from cbt.schema import INTERVAL, PaoSchema
-from cbt.words import KeyLayout
+from elf.cbt.aggregates import aggregate
+from elf.cbt.patching import patch
+from elf.cbt.rows import Rows, sort
+from elf.cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.words import KeyLayout
 from tests.cbt.kernels import without_kernels
 
 SCHEMA = PaoSchema(

@@ -10,21 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.codec import PaoDecodeError, encode
-from cbt.folding import creator
-from cbt.placed import (
-    MARK,
-    Placed,
-    Placing,
-    decode_placed,
-    encode_placed,
-    is_placeable,
-    order_of,
-    place,
-    to_frame,
-)
-from cbt.schema import INTERVAL, PaoSchema
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.codec import PaoDecodeError, encode
+from elf.cbt.folding import creator
+from elf.cbt.placed import MARK, Placed, Placing, decode_placed, encode_placed, is_placeable, order_of, place, to_frame
+from elf.cbt.schema import INTERVAL, PaoSchema
 
 KEYS = (("text", pl.String()), ("number", pl.Float64()))
 SCHEMA = PaoSchema(

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, Merge, States
-from cbt.reducing import reducer
-from cbt.rows import State
+from elf.cbt.aggregates import AggregateOverflow, Merge, States
+from elf.cbt.reducing import reducer
+from elf.cbt.rows import State
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 

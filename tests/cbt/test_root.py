@@ -7,11 +7,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import columns
-from cbt.columns import Columns, Words
-from cbt.root import RootBuffer
-from cbt.rows import Rows
-from cbt.words import ORDER_MASK
+from elf.cbt import columns
+from elf.cbt.columns import Columns, Words
+from elf.cbt.root import RootBuffer
+from elf.cbt.rows import Rows
+from elf.cbt.words import ORDER_MASK
 
 #: Values that need 1, 2, 4 and 8 bytes.
 VALUES = st.sampled_from([0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**63, 2**64 - 1])

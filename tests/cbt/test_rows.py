@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cbt.rows
-from cbt.aggregates import Merge
-from cbt.reducing import reducer
-from cbt.rows import Rows, merge, sort, subtract, together
-from cbt.words import ORDER_MASK, KeyLayout
+import elf.cbt.rows
+from elf.cbt.aggregates import Merge
+from elf.cbt.reducing import reducer
+from elf.cbt.rows import Rows, merge, sort, subtract, together
+from elf.cbt.words import ORDER_MASK, KeyLayout
 
 REDUCE = reducer(["n"], [Merge(("n",), "sum")])
 Pairs = list[tuple[int, int]]
@@ -54,7 +54,7 @@ def total(values: Iterable[Pairs]) -> dict[int, int]:
 @pytest.fixture(autouse=True, scope="module", params=[16_384, 4])
 def step(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cbt.rows, "STEP_ROWS", request.param)
+        patch.setattr(elf.cbt.rows, "STEP_ROWS", request.param)
         yield
 
 
@@ -113,7 +113,7 @@ def test_slices_are_views_and_takes_are_copies() -> None:
 
 
 def test_more_rows_than_a_merge_takes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cbt.rows, "ROWS_MAX", 5)
+    monkeypatch.setattr(elf.cbt.rows, "ROWS_MAX", 5)
     with pytest.raises(ValueError, match="6 rows are more than one merge takes"):
         list(sort([rows([(key, 1) for key in range(6)])], REDUCE))
 

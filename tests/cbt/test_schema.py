@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.schema import PaoSchema
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.schema import PaoSchema
 from tests.cbt.counting import COUNTS, counts
 
 SCHEMA = PaoSchema(
@@ -78,7 +78,7 @@ def test_few_rows_merge_to_what_they_would_among_many(given: list[list[tuple[obj
     parts = [made(rows) for rows in given]
     merged = SCHEMA.merge(parts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cbt.schema.FEW_ROWS", -1)
+        patch.setattr("elf.cbt.schema.FEW_ROWS", -1)
         assert SCHEMA.merge(parts).equals(merged)
 
 

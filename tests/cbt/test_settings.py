@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cbt.settings import TreeSettings
+from elf.cbt.settings import TreeSettings
 
 
 @pytest.mark.parametrize("name", ["root_rows", "node_rows", "leaf_rows", "block_rows"])

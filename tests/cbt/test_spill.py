@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cbt.spill import Ref, SpillCorrupt, SpillError, SpillFull, SpillStore, sweep
-from cbt.spill_block import HEADER_BYTES
+from elf.cbt.spill import Ref, SpillCorrupt, SpillError, SpillFull, SpillStore, sweep
+from elf.cbt.spill_block import HEADER_BYTES
 
 SEGMENT_BYTES = 4 * (HEADER_BYTES + 20)
 payload = st.binary(max_size=40) | st.sampled_from([b"", b"same", bytes(20)]) | st.binary(min_size=300, max_size=400)
@@ -458,7 +458,7 @@ def test_passing_troubles_are_not_corruption(tmp_path: pathlib.Path, monkeypatch
 
 CHILD = """
 import pathlib, sys
-from cbt.spill import SpillStore
+from elf.cbt.spill import SpillStore
 store = SpillStore(pathlib.Path(sys.argv[1]), segment_bytes=100)
 refs = [store.write(bytes([i]) * 90) for i in range(3)]
 print("written", flush=True)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt import columns, strings
-from cbt.hashing import WIDE_WORDS
+from elf.cbt import columns, strings
+from elf.cbt.hashing import WIDE_WORDS
 
 #: Around every boundary: text inside a view, one word, all narrow widths, wide text.
 SIZES = (0, 1, 7, 8, 9, 12, 13, 15, 16, 17, 8 * WIDE_WORDS, 8 * WIDE_WORDS + 1, 5000)

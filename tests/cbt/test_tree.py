@@ -14,14 +14,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import cbt.tree
-from cbt import columns
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
-from cbt.spill import SpillCorrupt, SpillError
-from cbt.tree import BufferTree
-from cbt.words import KeyLayout
+import elf.cbt.tree
+from elf.cbt import columns
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings
+from elf.cbt.spill import SpillCorrupt, SpillError
+from elf.cbt.tree import BufferTree
+from elf.cbt.words import KeyLayout
 from tests.cbt.counting import COUNTS, TINY, content, counts
 from tests.cbt.kernels import without_kernels
 
@@ -98,7 +98,7 @@ def test_empty_after_a_much_smaller_batch_merges_leaves() -> None:
 
 
 def test_flush_goes_by_width_then_hash_in_bounded_frames(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cbt.tree, "FLUSH_ROWS", 50)
+    monkeypatch.setattr(elf.cbt.tree, "FLUSH_ROWS", 50)
     texts = [name + "-" * padding for name in names(200) for padding in (0, 20, 700)]
     made = tree([counts(texts[start::7]) for start in range(7)])
     frames = list(made.flush())

@@ -27,14 +27,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import cbt.rows
-import cbt.tree
-from cbt.aggregates import Merge, Plain
-from cbt.schema import PaoSchema
-from cbt.settings import TreeSettings
-from cbt.spill import SpillError
-from cbt.tree import BufferTree
-from cbt.words import KeyLayout
+import elf.cbt.rows
+import elf.cbt.tree
+from elf.cbt.aggregates import Merge, Plain
+from elf.cbt.schema import PaoSchema
+from elf.cbt.settings import TreeSettings
+from elf.cbt.spill import SpillError
+from elf.cbt.tree import BufferTree
+from elf.cbt.words import KeyLayout
 from tests.cbt.kernels import without_kernels
 
 Key = tuple[Any, ...]
@@ -302,8 +302,8 @@ class Tree(RuleBasedStateMachine):
     )
     def plant(self, schema: Any, sizes: dict[str, Any], order_bits: int, step_rows: int, kernels: bool) -> None:
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(cbt.rows, "STEP_ROWS", step_rows)
-        self.patch.setattr(cbt.tree, "FLUSH_ROWS", 3 * step_rows)
+        self.patch.setattr(elf.cbt.rows, "STEP_ROWS", step_rows)
+        self.patch.setattr(elf.cbt.tree, "FLUSH_ROWS", 3 * step_rows)
         # Kernels make the places of keys themselves, so they would not know of such collisions.
         if order_bits < 40 or not kernels:
             without_kernels(self.patch)

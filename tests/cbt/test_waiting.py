@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from cbt import strings
-from cbt.waiting import Waiting
+from elf.cbt import strings
+from elf.cbt.waiting import Waiting
 
 
 def frame(*keys: str | None) -> pl.DataFrame:

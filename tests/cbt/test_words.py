@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt import columns
-from cbt.hashing import WIDE_WORDS
-from cbt.words import ORDER_MASK, WIDTHS, KeyLayout
+from elf.cbt import columns
+from elf.cbt.hashing import WIDE_WORDS
+from elf.cbt.words import ORDER_MASK, WIDTHS, KeyLayout
 
 floats = st.none() | st.sampled_from([0.0, -0.0, math.nan, -math.nan, math.inf, 5e-324]) | st.floats()
 TYPES: list[tuple[pl.DataType, st.SearchStrategy[Any]]] = [

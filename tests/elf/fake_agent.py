@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.http import stream
-from agents.http.app import make_app, serve
+from elf.agents.http import stream
+from elf.agents.http.app import make_app, serve
 from tests.agents.http.fake_service import FakeService
 
 

@@ -5,9 +5,9 @@ import inspect
 import pytest
 
 import elf
-from agents.config import API_PORT
-from agents.errors import ConfigError
 from elf.agent_url import DEFAULT_URL, check_url
+from elf.agents.config import API_PORT
+from elf.agents.errors import ConfigError
 from elf.client.problems import error_of
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 from elf.job_text import read_job
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import networkx
 
-from agents.jobs.definition import load_definition
-from agents.once import evaluate
+from elf.agents.jobs.definition import load_definition
+from elf.agents.once import evaluate
 
 JOB = Path(__file__).parents[2] / "examples" / "components" / "job.toml"
 START_MS = 1_790_000_100_000

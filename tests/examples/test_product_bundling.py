@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.applications import loading
-from agents.errors import JobError
-from agents.installed.entry_points import Found
-from agents.service import Service
+from elf.agents.applications import loading
+from elf.agents.errors import JobError
+from elf.agents.installed.entry_points import Found
+from elf.agents.service import Service
 from examples.product_bundling.orders import families, orders
 from examples.product_bundling.product_bundling import Bundling, Components
 from tests.examples.web import web_servers

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.agent import Agent
-from agents.applications import loading
-from agents.errors import JobError
-from agents.installed.entry_points import Found
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.applications import loading
+from elf.agents.errors import JobError
+from elf.agents.installed.entry_points import Found
+from elf.agents.service import Service
 from examples.product_bundling.product_bundling import Bundling
 from examples.sale_prediction.sale_prediction import BUNDLING, PROMOTION, Prediction, predict
 from tests.examples.test_product_bundling import components

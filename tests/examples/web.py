@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from agents.agent import Agent
-from agents.config import SourceConfig
-from agents.http.app import make_app, serve
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.config import SourceConfig
+from elf.agents.http.app import make_app, serve
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

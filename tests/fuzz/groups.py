@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from overlay import messages
-from overlay.errors import DecodeError, NotJoinedError, OverlayError
-from overlay.group.effects import Apply, GroupEffect, Save, Tell
-from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupAppend, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
-from overlay.group.messages import encode_seats as encoded
-from overlay.group.state import GroupState
-from overlay.ids import Contact
+from elf.overlay import messages
+from elf.overlay.errors import DecodeError, NotJoinedError, OverlayError
+from elf.overlay.group.effects import Apply, GroupEffect, Save, Tell
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import Entry, GroupAppend, GroupBehind, GroupGone, GroupMessage, Kind, Place, Seat
+from elf.overlay.group.messages import encode_seats as encoded
+from elf.overlay.group.state import GroupState
+from elf.overlay.ids import Contact
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import APP, BETWEEN, LENGTH, ME, NOW_MS, PEERS
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from overlay import messages
-from overlay.application import Application
-from overlay.contract import OverlaySettings
-from overlay.effects import (
+from elf.overlay import messages
+from elf.overlay.application import Application
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import (
     Committed,
     ContactsChanged,
     Deliver,
@@ -36,9 +36,9 @@ from overlay.effects import (
     Send,
     Tick,
 )
-from overlay.errors import DecodeError
-from overlay.ids import Contact
-from overlay.messages import Claim, Join
+from elf.overlay.errors import DecodeError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Claim, Join
 
 APP = b"a" * 20
 ME = Contact.at("10.0.0.1", 4250)

@@ -8,14 +8,14 @@ import lz4.frame
 import msgspec
 import polars as pl
 
-from agents.jobs.definition import Definition
-from agents.jobs.joins import Joined, Use, clock_query
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.paos import Paos, encode_open
-from agents.payload import Notes, pack, unpack
-from agents.worker import Worker
-from cbt import PaoSchema
-from cbt.placed import encode_placed, order_of, place
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.joins import Joined, Use, clock_query
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.paos import Paos, encode_open
+from elf.agents.payload import Notes, pack, unpack
+from elf.agents.worker import Worker
+from elf.cbt import PaoSchema
+from elf.cbt.placed import encode_placed, order_of, place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 QUERY = """

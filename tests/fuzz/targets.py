@@ -20,34 +20,34 @@ import lz4.block
 import lz4.frame
 import msgspec
 
-from agents import payload, replies, requests
-from agents.catalogue import Catalogue, job_record, member_record
-from agents.errors import ElfError
-from agents.group.commands import Command, decode_command, encode_command
-from agents.jobs.definition import Definition
-from agents.jobs.versions import Version, Versions
-from agents.masters.state import MasterState
-from agents.masters.uptake import NEVER_YET, begun, with_since
-from agents.paos import decode_open, encode_open
-from cbt import PaoDecodeError
-from cbt import decode as decode_block
-from cbt.placed import MARK, Placing, decode_placed, encode_placed
-from overlay import messages
-from overlay.contract import LogEntry, Mark, Record
-from overlay.decoding import read_msgpack
-from overlay.dht import messages as dht_messages
-from overlay.dht import state
-from overlay.dht.auth import KEY_BYTES, PLAIN, Gate, Secret
-from overlay.dht.hints import Hints
-from overlay.dht.messages import DATAGRAM_BYTES_MAX
-from overlay.dht.protocol import DhtProtocol
-from overlay.dht.table import Table
-from overlay.errors import RemoteProtocolError
-from overlay.ids import Contact
-from overlay.links import handshake, wire
-from overlay.links.channel import Channel, ChannelSettings
-from overlay.links.handshake import Hello
-from overlay.sim.loop import SimLoop
+from elf.agents import payload, replies, requests
+from elf.agents.catalogue import Catalogue, job_record, member_record
+from elf.agents.errors import ElfError
+from elf.agents.group.commands import Command, decode_command, encode_command
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.versions import Version, Versions
+from elf.agents.masters.state import MasterState
+from elf.agents.masters.uptake import NEVER_YET, begun, with_since
+from elf.agents.paos import decode_open, encode_open
+from elf.cbt import PaoDecodeError
+from elf.cbt import decode as decode_block
+from elf.cbt.placed import MARK, Placing, decode_placed, encode_placed
+from elf.overlay import messages
+from elf.overlay.contract import LogEntry, Mark, Record
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.dht import messages as dht_messages
+from elf.overlay.dht import state
+from elf.overlay.dht.auth import KEY_BYTES, PLAIN, Gate, Secret
+from elf.overlay.dht.hints import Hints
+from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX
+from elf.overlay.dht.protocol import DhtProtocol
+from elf.overlay.dht.table import Table
+from elf.overlay.errors import RemoteProtocolError
+from elf.overlay.ids import Contact
+from elf.overlay.links import handshake, wire
+from elf.overlay.links.channel import Channel, ChannelSettings
+from elf.overlay.links.handshake import Hello
+from elf.overlay.sim.loop import SimLoop
 from tests.fuzz import groups
 from tests.fuzz.examples import draw, kinds
 from tests.fuzz.machines import play, sequences
@@ -304,7 +304,7 @@ def _agent_targets(rng: random.Random) -> list[Target]:
         Target("decision", decode_command, [encode_command(each) for each in decisions], (msgspec.DecodeError,)),
         Target("state of a master", lambda data: read_msgpack(data, MasterState), states, (msgspec.DecodeError,)),
         Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
-        # What `agents.agent` catches around it.
+        # What `elf.agents.agent` catches around it.
         Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),
         Target("record of a member", partial(_learn, "member/"), records, (msgspec.DecodeError, ElfError, ValueError)),
         Target("block", lambda data: decode_block(data, SCHEMA), blocks(), (PaoDecodeError,), 0.2),

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import payload
-from cbt import PaoDecodeError
-from cbt import decode as decode_block
-from overlay.dht.messages import DATAGRAM_BYTES_MAX
-from overlay.errors import DecodeError
-from overlay.links import wire
-from overlay.links.handshake import GREETING_BYTES_MAX
+from elf.agents import payload
+from elf.cbt import PaoDecodeError
+from elf.cbt import decode as decode_block
+from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX
+from elf.overlay.errors import DecodeError
+from elf.overlay.links import wire
+from elf.overlay.links.handshake import GREETING_BYTES_MAX
 from tests.fuzz import run
 from tests.fuzz.mutations import NESTS, TOKENS
 from tests.fuzz.pao_examples import PLAN, SCHEMA

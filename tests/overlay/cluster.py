@@ -8,9 +8,9 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 
-from overlay.contract import OverlaySettings
-from overlay.node import OverlayNode
-from overlay.sim.runtime import Runtime, pack, unpack
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.node import OverlayNode
+from elf.overlay.sim.runtime import Runtime, pack, unpack
 
 __all__ = ["Runtime", "cluster", "pack", "unpack", "wait_until"]
 

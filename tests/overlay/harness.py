@@ -1,7 +1,7 @@
 """A world of machines in virtual time: seeded delays, cut links, crashes and restarts, checked from outside.
 
 Every message goes through encode and decode. A link is a FIFO per direction; a cut loses what is under way and both
-ends hear of it before anything new arrives, as `overlay.links.websocket` promises. What survives a crash is what a
+ends hear of it before anything new arrives, as `elf.overlay.links.websocket` promises. What survives a crash is what a
 runtime stores: snapshots, carried data, commits with their state, verdicts handled.
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from overlay import messages
-from overlay.application import Application
-from overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
-from overlay.effects import (
+from elf.overlay import messages
+from elf.overlay.application import Application
+from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, Verdict
+from elf.overlay.effects import (
     Committed,
     ContactsChanged,
     Effect,
@@ -34,9 +34,9 @@ from overlay.effects import (
     Send,
     Tick,
 )
-from overlay.ids import Contact, distance
-from overlay.routing import bounded
-from overlay.sim.runtime import pack, unpack
+from elf.overlay.ids import Contact, distance
+from elf.overlay.routing import bounded
+from elf.overlay.sim.runtime import pack, unpack
 
 APP = bytes(range(20))
 EDGE_MESSAGES = (
@@ -190,7 +190,7 @@ class World:
         self.rng = random.Random(seed)
         self.now_ms = 1_000_000
         self.leap_after_ms = 3_000
-        #: What a leap means for the data: late, drop or void; see `agents.jobs.definition.Options`.
+        #: What a leap means for the data: late, drop or void; see `elf.agents.jobs.definition.Options`.
         self.straggler = "late"
         #: How often an operator says of any agent, gone or not, that it is gone for good.
         self.retirements = 0.0

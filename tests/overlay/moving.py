@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlay.rollup.ledger import Ledger
+from elf.overlay.rollup.ledger import Ledger
 from tests.overlay.harness import Machine, World
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from overlay.alarm import GRAIN_MS, STALE_MAX, Alarm
-from overlay.sim.loop import SimLoop
+from elf.overlay.alarm import GRAIN_MS, STALE_MAX, Alarm
+from elf.overlay.sim.loop import SimLoop
 
 A, B, C = b"a" * 20, b"b" * 20, b"c" * 20
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from overlay.background import Background
+from elf.overlay.background import Background
 
 
 async def test_what_fails_is_told_and_what_goes_on_is_ended(caplog: pytest.LogCaptureFixture) -> None:

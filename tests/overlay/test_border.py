@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.border import Border
-from overlay.contract import NEVER, Commit, ControlEntry, Mark, Record, RollupState, Verdict
-from overlay.effects import Committed, Input, Merged, Notified, Refused
-from overlay.errors import OvertakenError
+from elf.overlay.border import Border
+from elf.overlay.contract import NEVER, Commit, ControlEntry, Mark, Record, RollupState, Verdict
+from elf.overlay.effects import Committed, Input, Merged, Notified, Refused
+from elf.overlay.errors import OvertakenError
 from tests.overlay.cluster import wait_until
 
 APP = b"j" * 20

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from overlay.effects import Input, LookedUp, Lookup, Merge, Suspect
-from overlay.errors import OverlayError
-from overlay.executor import Executor
-from overlay.ids import Contact
+from elf.overlay.effects import Input, LookedUp, Lookup, Merge, Suspect
+from elf.overlay.errors import OverlayError
+from elf.overlay.executor import Executor
+from elf.overlay.ids import Contact
 
 APP = b"a" * 20
 PEER = Contact(b"p" * 20, "127.0.0.1", 4250)

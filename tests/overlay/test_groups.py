@@ -8,15 +8,24 @@ import threading
 
 import pytest
 
-from overlay import messages
-from overlay.errors import OverlayError
-from overlay.fields import SERIAL_MAX
-from overlay.group.effects import Save
-from overlay.group.messages import GroupAppend, GroupAppended, GroupMessage, GroupVote, GroupVoted, Kind, Place, Seat
-from overlay.group.runner import TERMS_AHEAD_MAX
-from overlay.group.state import GroupState
-from overlay.groups import Groups
-from overlay.ids import Contact
+from elf.overlay import messages
+from elf.overlay.errors import OverlayError
+from elf.overlay.fields import SERIAL_MAX
+from elf.overlay.group.effects import Save
+from elf.overlay.group.messages import (
+    GroupAppend,
+    GroupAppended,
+    GroupMessage,
+    GroupVote,
+    GroupVoted,
+    Kind,
+    Place,
+    Seat,
+)
+from elf.overlay.group.runner import TERMS_AHEAD_MAX
+from elf.overlay.group.state import GroupState
+from elf.overlay.groups import Groups
+from elf.overlay.ids import Contact
 from tests.overlay.cluster import wait_until
 
 APP = bytes(range(20))

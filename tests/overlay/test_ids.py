@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import overlay.ids
-from overlay.ids import (
+import elf.overlay.ids
+from elf.overlay.ids import (
     PARTITIONS_MAX,
     Contact,
     app_id,
@@ -27,7 +27,7 @@ names = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), min_siz
 
 
 def test_doctests() -> None:
-    assert doctest.testmod(overlay.ids).failed == 0
+    assert doctest.testmod(elf.overlay.ids).failed == 0
 
 
 def test_node_id_is_sha1_of_the_address_text() -> None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from overlay import interning
-from overlay.interning import (
+from elf.overlay import interning
+from elf.overlay.interning import (
     ITEMS_CHARS_MAX,
     TEXT_CHARS_MAX,
     interned,

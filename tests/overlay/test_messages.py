@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay import messages
-from overlay.contract import CONTROL_BYTES_MAX, CONTROL_ENTRIES_MAX, ORIGIN, Absence, LogEntry, Mark, Record
-from overlay.errors import DecodeError
-from overlay.messages import Claim, Message, RecordMark
+from elf.overlay import messages
+from elf.overlay.contract import CONTROL_BYTES_MAX, CONTROL_ENTRIES_MAX, ORIGIN, Absence, LogEntry, Mark, Record
+from elf.overlay.errors import DecodeError
+from elf.overlay.messages import Claim, Message, RecordMark
 
 APP = b"a" * 20
 EXAMPLES: list[Message] = [

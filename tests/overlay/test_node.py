@@ -7,11 +7,11 @@ import time
 import msgspec
 import pytest
 
-from overlay.contract import Commit, OverlaySettings, Record
-from overlay.errors import NotFoundError, NotJoinedError, OverlayError, UnreachableError
-from overlay.ids import app_id, source_id
-from overlay.messages import Join
-from overlay.node import OverlayNode
+from elf.overlay.contract import Commit, OverlaySettings, Record
+from elf.overlay.errors import NotFoundError, NotJoinedError, OverlayError, UnreachableError
+from elf.overlay.ids import app_id, source_id
+from elf.overlay.messages import Join
+from elf.overlay.node import OverlayNode
 from tests.overlay.cluster import Runtime, cluster, pack, unpack, wait_until
 
 APP = app_id("job", "shop")

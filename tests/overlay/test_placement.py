@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay import placement
-from overlay.ids import app_id, distance, source_id
-from overlay.placement import SALTS, candidate_key, choose_salt
+from elf.overlay import placement
+from elf.overlay.ids import app_id, distance, source_id
+from elf.overlay.placement import SALTS, candidate_key, choose_salt
 
 APP = app_id("micro", "shop")
 LOADS = st.lists(st.none() | st.integers(0, 10_000), min_size=2, max_size=2)

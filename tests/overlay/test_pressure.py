@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from overlay.contract import Commit
-from overlay.ids import app_id
-from overlay.links.websocket import Links
-from overlay.pressure import BUSY_TREES, is_busy
-from overlay.rollup import own as rollup
+from elf.overlay.contract import Commit
+from elf.overlay.ids import app_id
+from elf.overlay.links.websocket import Links
+from elf.overlay.pressure import BUSY_TREES, is_busy
+from elf.overlay.rollup import own as rollup
 from tests.overlay.cluster import cluster, wait_until
 
 APP = app_id("job", "shop")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from overlay import messages
-from overlay import requests as requests_module
-from overlay.contract import PAYLOAD_BYTES_MAX
-from overlay.errors import NotFoundError, OverlayError, UnreachableError
-from overlay.ids import Contact, distance
-from overlay.messages import HOPS_MAX, Reply, Request
-from overlay.requests import ACCEPTED, FOUND, UNREACHABLE, Requests
-from overlay.sim.loop import SimLoop
+from elf.overlay import messages
+from elf.overlay import requests as requests_module
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
+from elf.overlay.errors import NotFoundError, OverlayError, UnreachableError
+from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import HOPS_MAX, Reply, Request
+from elf.overlay.requests import ACCEPTED, FOUND, UNREACHABLE, Requests
+from elf.overlay.sim.loop import SimLoop
 
 KEY = bytes(20)
 DELAY_S = 0.001

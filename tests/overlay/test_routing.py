@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.ids import Contact, distance, prefix_bits
-from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
+from elf.overlay.ids import Contact, distance, prefix_bits
+from elf.overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
 
 KEY = bytes(20)
 ME = Contact.at("10.1.0.1", 4250)

@@ -9,11 +9,11 @@ import sys
 READERS = """
 import sys, threading
 sys.setswitchinterval(1e-6)
-import agents.agent, msgspec
-from overlay import struct_types
+import elf.agents.agent, msgspec
+from elf.overlay import struct_types
 
-packages = ("overlay", "cbt", "agents")
-kinds = [kind for kind in struct_types._structs(msgspec.Struct) if kind.__module__.partition(".")[0] in packages]
+packages = ("elf.overlay", "elf.cbt", "elf.agents")
+kinds = [kind for kind in struct_types._structs(msgspec.Struct) if kind.__module__.startswith(packages)]
 struct_types.prepare_structs(*packages)
 
 def value(kind):

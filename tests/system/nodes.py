@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from overlay.contract import Commit, ControlEntry, TreeView
-from overlay.ids import Contact, distance
-from overlay.messages import contact_of
-from overlay.sim.runtime import unpack
+from elf.overlay.contract import Commit, ControlEntry, TreeView
+from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import contact_of
+from elf.overlay.sim.runtime import unpack
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ class SeenAgent:
 
 
 class SeenAgents:
-    """All nodes at one moment, or as near to one as asking each allows; for `overlay.sim.checkers`."""
+    """All nodes at one moment, or as near to one as asking each allows; for `elf.overlay.sim.checkers`."""
 
     def __init__(self, nodes: Sequence[NodeProcess], app: bytes) -> None:
         answers = iter(ask_all(nodes, "look", Seen, app=app.hex()))

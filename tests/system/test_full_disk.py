@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 import elf
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 from tests.system.ticking import JOB, TEXT, query, through_ms, ticking, windows, wrong
 

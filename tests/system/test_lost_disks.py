@@ -11,8 +11,8 @@ import time
 import msgspec
 
 import elf
-from agents.intake.progress import SourceProgress
-from agents.store.checkpoints import Whole
+from elf.agents.intake.progress import SourceProgress
+from elf.agents.store.checkpoints import Whole
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 
 SIZE_S = 10

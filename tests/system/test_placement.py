@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import elf
-from overlay.ids import Contact, app_id, distance, parse_address
-from overlay.placement import SALTS, candidate_key
+from elf.overlay.ids import Contact, app_id, distance, parse_address
+from elf.overlay.placement import SALTS, candidate_key
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 
 AGENTS, JOBS = 6, 12

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import elf
-from overlay.ids import Contact, distance, parse_address, source_id
+from elf.overlay.ids import Contact, distance, parse_address, source_id
 from tests.system.cluster import AgentProcess, running, wait_until
 
 JOB = 'name = "sold"\ncreator = "shop"\nquery = "SELECT count(*) AS n FROM orders"\n[options]\ninterval = "1s"\n'

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import elf
-from agents.errors import JobError, JobSpecError
-from agents.signed.signing import public_key
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.signed.signing import public_key
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
 from tests.agents.signed.signed_jobs import OTHER, TRUSTED, signed

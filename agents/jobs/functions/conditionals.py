@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.coercion import cast, unify
-from agents.jobs.functions.registry import MANY, Call, special
-from agents.jobs.operators import compare, condition
-from agents.jobs.types import SqlType
-from agents.jobs.values import Untyped, Value
+from elf.agents.jobs.coercion import cast, unify
+from elf.agents.jobs.functions.registry import MANY, Call, special
+from elf.agents.jobs.operators import compare, condition
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Untyped, Value
 
 
 @special("coalesce", "ifnull", "nvl", least=1, most=MANY)

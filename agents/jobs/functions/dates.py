@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import polars as pl
 
-from agents.jobs.casts import SECOND_US, micros_of, ordinary_day, ordinary_time, timestamp_of
-from agents.jobs.coercion import cast
-from agents.jobs.functions import datetime_patterns
-from agents.jobs.functions.registry import Call, function, refuse, special
-from agents.jobs.patterns import constant_text
-from agents.jobs.types import SqlType
-from agents.jobs.values import INTEGRAL, Value
+from elf.agents.jobs.casts import SECOND_US, micros_of, ordinary_day, ordinary_time, timestamp_of
+from elf.agents.jobs.coercion import cast
+from elf.agents.jobs.functions import datetime_patterns
+from elf.agents.jobs.functions.registry import Call, function, refuse, special
+from elf.agents.jobs.patterns import constant_text
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import INTEGRAL, Value
 
 STRING, INT, BIGINT, DATE, TIMESTAMP = SqlType.STRING, SqlType.INT, SqlType.BIGINT, SqlType.DATE, SqlType.TIMESTAMP
 _DEFAULT_PATTERN = "yyyy-MM-dd HH:mm:ss"

@@ -7,8 +7,8 @@ import re
 import polars as pl
 from sqlglot import exp
 
-from agents.jobs.casts import SECOND_US, date_of, ordinary_time, timestamp_of
-from agents.jobs.dialect import refused
+from elf.agents.jobs.casts import SECOND_US, date_of, ordinary_time, timestamp_of
+from elf.agents.jobs.dialect import refused
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WRITE = {

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import polars as pl
 
-from agents.jobs import exact
-from agents.jobs.coercion import cast, decimal_refused
-from agents.jobs.functions.registry import Call, function, refuse, special
-from agents.jobs.operators import integer_divide, negate, remainder
-from agents.jobs.types import SqlType
-from agents.jobs.values import INTEGRAL, Untyped, Value
+from elf.agents.jobs import exact
+from elf.agents.jobs.coercion import cast, decimal_refused
+from elf.agents.jobs.functions.registry import Call, function, refuse, special
+from elf.agents.jobs.operators import integer_divide, negate, remainder
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import INTEGRAL, Untyped, Value
 
 DOUBLE, BIGINT = SqlType.DOUBLE, SqlType.BIGINT
 _DIGITS_MAX = 15

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from agents.jobs.functions.registry import Call, special
-from agents.jobs.regex import compile_pattern, rlike_expr, translate_replacement
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.jobs.functions.registry import Call, special
+from elf.agents.jobs.regex import compile_pattern, rlike_expr, translate_replacement
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 STRING = SqlType.STRING
 _SOFT_END = r"$ also matches before a last line break, which would be part of this"

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 import polars as pl
 from sqlglot import exp
 
-from agents.errors import JobSpecError, did_you_mean, nearest
-from agents.installed.loading import installed
-from agents.jobs.coercion import implicit
-from agents.jobs.dialect import refused
-from agents.jobs.query import AGGREGATES, is_aggregate, is_window_call, parse_query
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.errors import JobSpecError, did_you_mean, nearest
+from elf.agents.installed.loading import installed
+from elf.agents.jobs.coercion import implicit
+from elf.agents.jobs.dialect import refused
+from elf.agents.jobs.query import AGGREGATES, is_aggregate, is_window_call, parse_query
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +194,7 @@ def function_names() -> tuple[str, ...]:
 
 def _installed(name: str) -> _Entry:
     """The entry of an installed function; there has to be one."""
-    from agents.installed.calling import evaluated
+    from elf.agents.installed.calling import evaluated
 
     made = installed().functions[name]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from agents.jobs.coercion import cast
-from agents.jobs.functions.registry import MANY, Call, function, refuse, special
-from agents.jobs.patterns import constant_text
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.jobs.coercion import cast
+from elf.agents.jobs.functions.registry import MANY, Call, function, refuse, special
+from elf.agents.jobs.patterns import constant_text
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 STRING, INT, BOOLEAN = SqlType.STRING, SqlType.INT, SqlType.BOOLEAN
 #: lpad and rpad make at most this many characters.

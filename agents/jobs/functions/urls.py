@@ -9,10 +9,10 @@ import re
 
 import polars as pl
 
-from agents.jobs.functions.registry import Call, refuse, special
-from agents.jobs.patterns import constant_text
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.jobs.functions.registry import Call, refuse, special
+from elf.agents.jobs.patterns import constant_text
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 STRING = SqlType.STRING
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from agents.archive.layout import ArchivedFile
-from agents.archive.removed import join_spans
-from agents.jobs.intervals import Numbering
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.archive.removed import join_spans
+from elf.agents.jobs.intervals import Numbering
 from elf.offline.asking import Reach
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 import polars as pl
 
-from agents.jobs.plan import Plan
-from agents.paos import between
-from cbt import INTERVAL, split
+from elf.agents.jobs.plan import Plan
+from elf.agents.paos import between
+from elf.cbt import INTERVAL, split
 from elf.client.results import Intervals
 from elf.offline.asking import DescribingClient, Reach
 from elf.offline.backfill.coverage import Coverage, whole_runs

@@ -1,4 +1,4 @@
-"""What Spark computed, as PAO frames: the columns and types of a job's panes (`cbt.schema`).
+"""What Spark computed, as PAO frames: the columns and types of a job's panes (`elf.cbt.schema`).
 
 Spark hands its rows over as Parquet files, which are read once and go: nothing is saved by making them small. The slot
 of a distinct value is the aggregate's own to say: a sketch that is merged with those of agents has to hash values, or
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cbt import INTERVAL, PaoSchema, encode
-from cbt.aggregates import Slotted
-from cbt.folding import completed
+from elf.cbt import INTERVAL, PaoSchema, encode
+from elf.cbt.aggregates import Slotted
+from elf.cbt.folding import completed
 from elf.offline.backfill.states import TIMES, VALUE
 from elf.offline.session import OfflineError
-from overlay.contract import PAYLOAD_BYTES_MAX
+from elf.overlay.contract import PAYLOAD_BYTES_MAX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -14,9 +14,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
-from agents.archive.layout import ArchivedFile
-from agents.jobs.plan import Plan
-from cbt.aggregates import Slotted
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.jobs.plan import Plan
+from elf.cbt.aggregates import Slotted
 
 #: Bytes of archive that are computed at a time: some forty million events. Fewer where single values are handed over,
 #: of which there may be as many as events.

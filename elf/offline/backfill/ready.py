@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from agents.errors import JobError, UnavailableError
-from agents.jobs.definition import Definition, Options, check_definition
-from agents.jobs.plan import Plan, compile_job
+from elf.agents.errors import JobError, UnavailableError
+from elf.agents.jobs.definition import Definition, Options, check_definition
+from elf.agents.jobs.plan import Plan, compile_job
 from elf.offline.asking import DescribingClient, JobText, Reach, describe
 
 #: How long an interval takes to be committed after it has ended and been waited for.

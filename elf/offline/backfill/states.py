@@ -1,6 +1,6 @@
 """The states of a job's aggregates per interval and key, as Spark columns: what agents keep in panes, from events.
 
-Each state is made of Spark's own aggregates, in the columns that `cbt.aggregates` names; nothing of the agents'
+Each state is made of Spark's own aggregates, in the columns that `elf.cbt.aggregates` names; nothing of the agents'
 evaluation is called. Of aggregates with slots Spark gives each distinct value with how often it came: the slot that a
 value belongs to (a register, a bucket) is the sketch's to say (`elf.offline.backfill.panes`).
 """
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agents.errors import JobSpecError
-from agents.jobs.plan import Plan, syntax_of
-from agents.jobs.query import TIME_COLUMN
-from agents.jobs.types import SqlType
-from cbt import INTERVAL
-from cbt.aggregates import Slotted
-from cbt.aggregates.contract import Aggregate
-from cbt.aggregates.counts import Count
-from cbt.aggregates.extremes import Max, Min
-from cbt.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
-from cbt.aggregates.ordered import FirstBy, LastBy
-from cbt.aggregates.sums import Avg, Sum
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.plan import Plan, syntax_of
+from elf.agents.jobs.query import TIME_COLUMN
+from elf.agents.jobs.types import SqlType
+from elf.cbt import INTERVAL
+from elf.cbt.aggregates import Slotted
+from elf.cbt.aggregates.contract import Aggregate
+from elf.cbt.aggregates.counts import Count
+from elf.cbt.aggregates.extremes import Max, Min
+from elf.cbt.aggregates.moments import StddevPop, StddevSamp, VarPop, VarSamp
+from elf.cbt.aggregates.ordered import FirstBy, LastBy
+from elf.cbt.aggregates.sums import Avg, Sum
 from elf.offline.aggregates import Call, read_call
 from elf.offline.expressions import to_column
 from elf.offline.failing import without_failing

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from agents.archive.layout import ArchivedFile
-from agents.errors import JobSpecError
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.errors import JobSpecError
 from elf.offline.damaged import naming_damages
 from elf.offline.events import quoted, read_events
 from elf.offline.grid import START, Grid

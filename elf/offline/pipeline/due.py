@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from agents.archive.removed import Span, join_spans
-from agents.jobs.query import Window
+from elf.agents.archive.removed import Span, join_spans
+from elf.agents.jobs.query import Window
 from elf.offline.grid import Grid
 
 #: A job without windows has one result, which waits or does not.

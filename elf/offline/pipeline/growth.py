@@ -12,8 +12,8 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-from agents.archive.layout import ArchivedFile
-from agents.archive.removed import Span, join_spans
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.archive.removed import Span, join_spans
 
 
 class Taken(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

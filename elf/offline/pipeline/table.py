@@ -24,10 +24,10 @@ from typing import TypeVar
 
 import msgspec
 
-from agents.archive import disk
-from agents.archive.removed import Span
-from agents.errors import JobSpecError
-from agents.jobs.query import parse_query
+from elf.agents.archive import disk
+from elf.agents.archive.removed import Span
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.query import parse_query
 from elf.offline.pipeline.growth import Taken
 from elf.offline.session import OfflineError
 

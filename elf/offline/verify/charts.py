@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from agents.instants import instant
+from elf.agents.instants import instant
 
 WIDTH, HEIGHT = 960, 180
 #: Room for the axes' words.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from agents.archive.layout import ArchivedFile
+from elf.agents.archive.layout import ArchivedFile
 from elf.offline.events import read_events
 from elf.offline.grid import Window
 from elf.offline.verify.lacks import Lack

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.archive.layout import HOUR_MS, ArchivedFile
-from agents.instants import instant
+from elf.agents.archive.layout import HOUR_MS, ArchivedFile
+from elf.agents.instants import instant
 from elf.offline.grid import Window
 
 

@@ -17,12 +17,12 @@ import msgspec
 from msgspec.structs import replace
 from sqlglot import exp
 
-from agents.archive.place import Place
-from agents.errors import ElfError, ExpiredError, JobError
-from agents.jobs.last_result import Last, is_last
-from agents.jobs.query import Item, Query, parse_query
-from agents.masters.results import Span
-from agents.masters.windows import parse_window
+from elf.agents.archive.place import Place
+from elf.agents.errors import ElfError, ExpiredError, JobError
+from elf.agents.jobs.last_result import Last, is_last
+from elf.agents.jobs.query import Item, Query, parse_query
+from elf.agents.masters.results import Span
+from elf.agents.masters.windows import parse_window
 from elf.offline.asking import JobText
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window

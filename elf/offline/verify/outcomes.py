@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from agents.archive.layout import ArchivedFile
-from agents.jobs.query import columns_read
+from elf.agents.archive.layout import ArchivedFile
+from elf.agents.jobs.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.compare import compare

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.query import Query
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.query import Query
 from elf.offline.grid import START, Grid, Window
 from elf.offline.own import NONE, Own
 from elf.offline.plan import SparkPlan

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agents.archive.place import Place
-from agents.errors import JobError
-from agents.jobs.query import parse_query
+from elf.agents.archive.place import Place
+from elf.agents.errors import JobError
+from elf.agents.jobs.query import parse_query
 from elf.client.results import Version
 from elf.offline.asking import JobText, describe
 from elf.offline.events import find_files

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from agents.archive.layout import ArchivedFile, ArchiveError, check_file
-from agents.archive.reading import parquet_of
-from agents.jobs.types import SqlType
+from elf.agents.archive.layout import ArchivedFile, ArchiveError, check_file
+from elf.agents.archive.reading import parquet_of
+from elf.agents.jobs.types import SqlType
 from elf.offline.progress import Steps
 
 

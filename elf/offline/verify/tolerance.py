@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from agents.jobs.query import aggregate_call
-from cbt.aggregates.cardinality import RSD_DEFAULT
-from cbt.aggregates.quantiles import ACCURACY_DEFAULT, accuracy_of
+from elf.agents.jobs.query import aggregate_call
+from elf.cbt.aggregates.cardinality import RSD_DEFAULT
+from elf.cbt.aggregates.quantiles import ACCURACY_DEFAULT, accuracy_of
 
 #: The tolerance of doubles.
 RELATIVE = 1e-9

@@ -1,8 +1,9 @@
 """By which version of a job each published window was counted, and what of the window's time that version counts. Pure.
 
-A job that was changed while it ran answers a window by the version of its last interval (`agents.jobs.versions`). Of
-what lies before that version's windows begin it has nothing, for PAOs were of another kind, or were reset; and nothing
-of the intervals in which the job was paused. Spark has to leave out the same. That is right only as long as labels say
+A job that was changed while it ran answers a window by the version of its last interval (`elf.agents.jobs.versions`).
+Of what lies before that version's windows begin it has nothing, for PAOs were of another kind, or were reset; and
+nothing of the intervals in which the job was paused. Spark has to leave out the same. That is right only as long as
+labels say
 so: where one does not, the window differs.
 """
 
@@ -12,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from agents.instants import instant
+from elf.agents.instants import instant
 from elf.client.results import Version
 from elf.offline.grid import Window
 from elf.offline.own import Brought, Own, Trusted
@@ -24,7 +25,7 @@ _ENDLESS_MS = 2**62
 
 
 class Job(Protocol):
-    """What verification needs of a definition (`agents.jobs.definition.Definition` has it)."""
+    """What verification needs of a definition (`elf.agents.jobs.definition.Definition` has it)."""
 
     @property
     def creator(self) -> str:

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.applications import loading
-from agents.applications.declaring import Application
-from agents.installed.entry_points import Found
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.applications import loading
+from elf.agents.applications.declaring import Application
+from elf.agents.installed.entry_points import Found
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

@@ -10,15 +10,15 @@ from typing import Any, ClassVar
 import pytest
 
 import elf
-from agents.agent import Agent
-from agents.applications.messages import Letter, Said, packed
-from agents.changing.changing import Wanted
-from agents.changing.requests import Leapt
-from agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
-from agents.http.app import make_app, serve
-from agents.result import Result
-from agents.service import Service
-from overlay.contract import ControlEntry, Mark
+from elf.agents.agent import Agent
+from elf.agents.applications.messages import Letter, Said, packed
+from elf.agents.changing.changing import Wanted
+from elf.agents.changing.requests import Leapt
+from elf.agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
+from elf.agents.http.app import make_app, serve
+from elf.agents.result import Result
+from elf.agents.service import Service
+from elf.overlay.contract import ControlEntry, Mark
 from tests.agents.applications.cluster import JOB, agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
 
@@ -179,7 +179,7 @@ async def test_a_job_whose_application_is_not_installed_is_refused(
         with pytest.raises(JobSpecError, match="no application 'countin' is installed; did you mean 'counting'"):
             await Service(agent).publish(JOB.format(name="sold", application="countin"), "job.toml", None, None)
         assert await Service(agent).jobs() == []
-        monkeypatch.setattr("agents.publishing.publishing.require_application", lambda definition: None)
+        monkeypatch.setattr("elf.agents.publishing.publishing.require_application", lambda definition: None)
         said = (
             rf"at {agent.node.contact.address}, which would be the job's master: no application 'countin' is installed"
         )
@@ -272,7 +272,7 @@ async def test_who_asks_is_told_when_no_answer_comes_in_time(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, silent=Silent, asking=Silent)
-    monkeypatch.setattr("agents.applications.performing.ROUTE_MS", 300)
+    monkeypatch.setattr("elf.agents.applications.performing.ROUTE_MS", 300)
     async with agents_of(tmp_path, 1) as (agent,):
         await publish([agent], "silent")
         await publish([agent], "silent", "other")
@@ -342,7 +342,7 @@ async def test_an_agent_that_lacks_the_application_counts_all_the_same_and_says_
 
         def begin_without(job: Any, role: Any) -> Any:
             with monkeypatch.context() as without:
-                without.setattr("agents.applications.applications.find_application", find)
+                without.setattr("elf.agents.applications.applications.find_application", find)
                 return begin(job, role)
 
         monkeypatch.setattr(lacks, "_begin", begin_without)

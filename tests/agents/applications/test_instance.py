@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import elf
-from agents.applications.contract import (
+from elf.agents.applications.contract import (
     Answered,
     ApplicationError,
     Asked,
@@ -27,10 +27,10 @@ from agents.applications.contract import (
     Started,
     Subscribe,
 )
-from agents.applications.declaring import EFFECTS_MAX, columns_of
-from agents.applications.instance import Instance
-from agents.applications.messages import packed
-from agents.result import Completeness, Result, Window
+from elf.agents.applications.declaring import EFFECTS_MAX, columns_of
+from elf.agents.applications.instance import Instance
+from elf.agents.applications.messages import packed
+from elf.agents.result import Completeness, Result, Window
 
 RESULT = Result(
     job="shop/sold",

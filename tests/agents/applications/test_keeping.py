@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 import elf
-from agents.agent import Agent
-from agents.applications import applications, performing
-from agents.applications.messages import KEPT_BYTES_MAX
-from agents.errors import UnavailableError
-from agents.group.commands import Remember, decode_command, encode_command
-from agents.result import Result
-from agents.service import Service
-from overlay.errors import OverlayError
-from overlay.ids import app_id
+from elf.agents.agent import Agent
+from elf.agents.applications import applications, performing
+from elf.agents.applications.messages import KEPT_BYTES_MAX
+from elf.agents.errors import UnavailableError
+from elf.agents.group.commands import Remember, decode_command, encode_command
+from elf.agents.result import Result
+from elf.agents.service import Service
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import app_id
 from tests.agents.applications.cluster import agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
 

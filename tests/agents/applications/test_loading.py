@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.applications import loading
-from agents.errors import JobSpecError
-from agents.jobs.definition import load_definition
+from elf.agents.applications import loading
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import load_definition
 
 MODULE = """
 import elf

@@ -11,19 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.applications.messages import (
-    DEPTH_MAX,
-    MESSAGE_BYTES_MAX,
-    Ask,
-    Letter,
-    Said,
-    packed,
-    unpacked,
-)
-from agents.changing.requests import Leapt
-from agents.requests import decode_request, encode
-from overlay.contract import CONTROL_BYTES_MAX
-from overlay.decoding import read_msgpack
+from elf.agents.applications.messages import DEPTH_MAX, MESSAGE_BYTES_MAX, Ask, Letter, Said, packed, unpacked
+from elf.agents.changing.requests import Leapt
+from elf.agents.requests import decode_request, encode
+from elf.overlay.contract import CONTROL_BYTES_MAX
+from elf.overlay.decoding import read_msgpack
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 scalars = st.none() | st.booleans() | st.integers(-(1 << 63) + 1, (1 << 63) - 1) | texts

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 import elf
-from agents.applications import running
-from agents.applications.contract import ApplicationError, Asked, Effect, Received, Reply
-from agents.applications.instance import Instance
-from agents.applications.messages import packed
-from agents.applications.running import QUEUE_MAX, Runner
-from agents.errors import UnavailableError
+from elf.agents.applications import running
+from elf.agents.applications.contract import ApplicationError, Asked, Effect, Received, Reply
+from elf.agents.applications.instance import Instance
+from elf.agents.applications.messages import packed
+from elf.agents.applications.running import QUEUE_MAX, Runner
+from elf.agents.errors import UnavailableError
 from tests.overlay.cluster import wait_until
 
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import polars as pl
 
-from agents.archive.evolution import common_types
-from agents.archive.layout import list_files
-from agents.archive.place import Place
-from agents.archive.reading import parquet_of
-from agents.jobs.types import SqlType
+from elf.agents.archive.evolution import common_types
+from elf.agents.archive.layout import list_files
+from elf.agents.archive.place import Place
+from elf.agents.archive.reading import parquet_of
+from elf.agents.jobs.types import SqlType
 
 
 def read_archive(

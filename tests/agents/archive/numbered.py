@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from agents.archive.archive import Archive
+from elf.agents.archive.archive import Archive
 
 START_MS = 1_767_225_600_000
 

@@ -10,9 +10,9 @@ import duckdb
 import polars as pl
 import pytest
 
-import agents.archive.disk
-from agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files
-from agents.archive.layout import MIXED, manifest_path, safe_name
+import elf.agents.archive.disk
+from elf.agents.archive.archive import HOURS_MAX, Archive, ArchiveError, Recovery, check_file, list_files
+from elf.agents.archive.layout import MIXED, manifest_path, safe_name
 from tests.agents.archive.archived import read_archive
 
 
@@ -111,7 +111,7 @@ def test_a_disk_that_refuses_at_the_bound_loses_nothing(tmp_path: Path, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("agents.archive.disk.write_durably", full)
+        patch.setattr("elf.agents.archive.disk.write_durably", full)
         archive.append(events(0, 100))
         archive.append(events(100, 1).with_columns(note=pl.lit("x")))
         with pytest.raises(OSError, match="No space"):
@@ -298,7 +298,7 @@ def test_the_files_of_a_lost_state_are_set_aside_once(tmp_path: Path) -> None:
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = open_archive(tmp_path)
     archive.append(events(0, 4_000))
-    write = agents.archive.disk.write_durably
+    write = elf.agents.archive.disk.write_durably
     calls = iter(range(10))
 
     def refuse_second(path: Path, data: bytes, written_ns: int | None = None) -> None:
@@ -306,11 +306,11 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(28, "No space left on device")
         write(path, data, written_ns)
 
-    monkeypatch.setattr(agents.archive.disk, "write_durably", refuse_second)
+    monkeypatch.setattr(elf.agents.archive.disk, "write_durably", refuse_second)
     with pytest.raises(OSError, match="No space"):
         archive.append(events(4_000, 1))
         archive.prepare(1)
-    monkeypatch.setattr(agents.archive.disk, "write_durably", write)
+    monkeypatch.setattr(elf.agents.archive.disk, "write_durably", write)
     archive.prepare(1)
     archive.commit(1)
     assert numbers(tmp_path) == list(range(4_001))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.archive.evolution import check_types, common_types, is_readable
-from agents.archive.layout import ArchivedFile, ArchiveError, FileEntry
-from agents.jobs.types import SqlType
+from elf.agents.archive.evolution import check_types, common_types, is_readable
+from elf.agents.archive.layout import ArchivedFile, ArchiveError, FileEntry
+from elf.agents.jobs.types import SqlType
 
 KINDS = [kind.ddl for kind in SqlType]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import agents.archive.keeper
-from agents.archive.inventory import Held, list_held
-from agents.archive.keeper import Keeper
-from agents.damages import Damages
+import elf.agents.archive.keeper
+from elf.agents.archive.inventory import Held, list_held
+from elf.agents.archive.keeper import Keeper
+from elf.agents.damages import Damages
 
 
 async def test_turns_go_on_after_a_disk_that_refused(
@@ -27,8 +27,8 @@ async def test_turns_go_on_after_a_disk_that_refused(
             loop.call_soon_threadsafe(enough.set)
         return list_held(folder, agent)
 
-    monkeypatch.setattr(agents.archive.keeper, "list_held", refuse_first)
-    monkeypatch.setattr(agents.archive.keeper, "TURN_S", 0.001)
+    monkeypatch.setattr(elf.agents.archive.keeper, "list_held", refuse_first)
+    monkeypatch.setattr(elf.agents.archive.keeper, "TURN_S", 0.001)
     keeper = Keeper(tmp_path, "web-1", ["clicks"], None, 1 << 30, lambda: 0, Damages())
     task = asyncio.create_task(keeper.run())
     async with asyncio.timeout(30):

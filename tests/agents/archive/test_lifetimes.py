@@ -14,13 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from agents.archive.archive import Archive
-from agents.archive.inventory import list_held
-from agents.archive.keeper import Keeper
-from agents.archive.layout import HOUR_MS, check_file, list_files
-from agents.archive.merging import GRACE_MS
-from agents.archive.removed import read_removed
-from agents.damages import Damages
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.inventory import list_held
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.layout import HOUR_MS, check_file, list_files
+from elf.agents.archive.merging import GRACE_MS
+from elf.agents.archive.removed import read_removed
+from elf.agents.damages import Damages
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import CrashError, Disk
 from tests.agents.archive.numbered import START_MS, numbered

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import agents.archive.layout
-from agents.archive.archive import Archive
-from agents.archive.inventory import list_held
-from agents.archive.keeper import Keeper
-from agents.archive.layout import (
+import elf.agents.archive.layout
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.inventory import list_held
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.layout import (
     MERGED,
     ArchivedFile,
     ArchiveError,
@@ -26,9 +26,9 @@ from agents.archive.layout import (
     list_files,
     source_folder,
 )
-from agents.archive.merging import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_merges
-from agents.archive.removed import read_removed
-from agents.damages import Damages
+from elf.agents.archive.merging import GRACE_MS, MERGED_ROWS_MAX, QUIET_MS, plan_merges
+from elf.agents.archive.removed import read_removed
+from elf.agents.damages import Damages
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
@@ -195,7 +195,7 @@ def test_a_listing_is_one_moment_whatever_happens_while_it_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     """Between any two looks of a listing the keeper may do all of its work."""
-    world, hours, looks = World(tmp_path), agents.archive.layout._hours, 0
+    world, hours, looks = World(tmp_path), elf.agents.archive.layout._hours, 0
     for _ in range(3):
         world.log(4)
 
@@ -211,7 +211,7 @@ def test_a_listing_is_one_moment_whatever_happens_while_it_is_made(
             yield hour
         look()
 
-    monkeypatch.setattr(agents.archive.layout, "_hours", watched)
+    monkeypatch.setattr(elf.agents.archive.layout, "_hours", watched)
     assert sum(file.entry.rows for file in list_files(tmp_path, "clicks")) == 12
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import fsspec
 import pytest
 
-from agents.archive import mirror as module
-from agents.archive.keeper import Keeper
-from agents.archive.layout import check_file, list_files
-from agents.archive.mirror import Mirror
-from agents.archive.remote import Remote, StoreError, open_url
-from agents.archive.removed import read_removed
+from elf.agents.archive import mirror as module
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.layout import check_file, list_files
+from elf.agents.archive.mirror import Mirror
+from elf.agents.archive.remote import Remote, StoreError, open_url
+from elf.agents.archive.removed import read_removed
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.test_merging import MINUTE_MS, World, numbers
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agents.archive.layout import MERGED, FileEntry, is_merged, list_files, manifest_path
-from agents.archive.mirroring import Own, Put, Remove, manifest_name, plan
-from agents.archive.remote import Remote, open_url
+from elf.agents.archive.layout import MERGED, FileEntry, is_merged, list_files, manifest_path
+from elf.agents.archive.mirroring import Own, Put, Remove, manifest_name, plan
+from elf.agents.archive.remote import Remote, open_url
 from tests.agents.archive.numbered import START_MS
 
 HOURS = ("00", "01")

@@ -11,11 +11,11 @@ import fsspec
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.archive.layout import HOUR_MS, ArchiveError, check_file, list_files
-from agents.archive.reading import hours_in
-from agents.archive.remote import Remote, StoreError, open_url
-from agents.archive.removed import add_removed, read_removed
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.layout import HOUR_MS, ArchiveError, check_file, list_files
+from elf.agents.archive.reading import hours_in
+from elf.agents.archive.remote import Remote, StoreError, open_url
+from elf.agents.archive.removed import add_removed, read_removed
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 
@@ -156,7 +156,7 @@ def test_without_fsspec_it_is_said_what_to_install() -> None:
     text = """
 import sys
 sys.modules["fsspec"] = None
-from agents.archive.remote import StoreError, open_url
+from elf.agents.archive.remote import StoreError, open_url
 try:
     open_url("s3://bucket/elf")
 except StoreError as error:

@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.changing.changing import Changing, Wanted
-from agents.changing.requests import Amend
-from agents.config import AgentConfig, SourceConfig
-from agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
-from agents.jobs.definition import Definition, Options
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Changing, Wanted
+from elf.agents.changing.requests import Amend
+from elf.agents.config import AgentConfig, SourceConfig
+from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
+from elf.agents.jobs.definition import Definition, Options
+from elf.agents.service import Service
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running, through_ms
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.changing import deciding
-from agents.changing.deciding import AHEAD, AHEAD_PARTED, describe_history, next_version, with_version
-from agents.changing.requests import KEEP_MS_MAX, Amend, Kind
-from agents.changing.stops import stopped_error, told_time, why_ended
-from agents.errors import JobConflictError, JobError, JobSpecError
-from agents.jobs.own import OwnFunction
-from agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, compile_versions
-from agents.requests import JobRecord
-from overlay.contract import NEVER
+from elf.agents.changing import deciding
+from elf.agents.changing.deciding import AHEAD, AHEAD_PARTED, describe_history, next_version, with_version
+from elf.agents.changing.requests import KEEP_MS_MAX, Amend, Kind
+from elf.agents.changing.stops import stopped_error, told_time, why_ended
+from elf.agents.errors import JobConflictError, JobError, JobSpecError
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, compile_versions
+from elf.agents.requests import JobRecord
+from elf.overlay.contract import NEVER
 from tests.agents.plans import WINDOWED, plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})

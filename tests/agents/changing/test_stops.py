@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Agent
-from agents.config import SourceConfig
-from agents.errors import JobConflictError, StoppedError, UnavailableError, UnknownJobError
-from agents.service import Service
-from overlay.ids import app_id
+from elf.agents.agent import Agent
+from elf.agents.config import SourceConfig
+from elf.agents.errors import JobConflictError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.service import Service
+from elf.overlay.ids import app_id
 from tests.agents.changing import test_changing
 from tests.agents.shop import Shop, change, counted_through, running
 from tests.agents.test_control import configure

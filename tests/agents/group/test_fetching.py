@@ -12,17 +12,17 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from agents.errors import UnavailableError
-from agents.group import fetching
-from agents.group.fetching import Fetcher, Pages
-from agents.masters.state import MasterState
-from agents.requests import Fetch
-from agents.store.controls import Controls
-from agents.store.database import Database
-from agents.store.panes import Kind, PaneReader, Panes
-from overlay.contract import RollupState
-from overlay.errors import UnreachableError
-from overlay.ids import Contact
+from elf.agents.errors import UnavailableError
+from elf.agents.group import fetching
+from elf.agents.group.fetching import Fetcher, Pages
+from elf.agents.masters.state import MasterState
+from elf.agents.requests import Fetch
+from elf.agents.store.controls import Controls
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, PaneReader, Panes
+from elf.overlay.contract import RollupState
+from elf.overlay.errors import UnreachableError
+from elf.overlay.ids import Contact
 from tests.overlay.cluster import wait_until
 
 APP, TREE = b"a" * 20, b"t" * 20

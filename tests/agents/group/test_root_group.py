@@ -11,24 +11,24 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.errors import UnavailableError
-from agents.group import care as group_care
-from agents.group import reigns
-from agents.group.commands import End, Rename
-from agents.group.fetching import Pages
-from agents.masters import ending
-from agents.parts.telling import Telling
-from agents.requests import Fetch, JobRecord
-from agents.service import Service
-from agents.store.controls import Controls
-from agents.store.panes import Panes
-from overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
-from overlay.errors import OvertakenError
-from overlay.group import machine
-from overlay.group.care import CareTimes
-from overlay.group.messages import Place
-from overlay.ids import app_id, distance
+from elf.agents.agent import Agent
+from elf.agents.errors import UnavailableError
+from elf.agents.group import care as group_care
+from elf.agents.group import reigns
+from elf.agents.group.commands import End, Rename
+from elf.agents.group.fetching import Pages
+from elf.agents.masters import ending
+from elf.agents.parts.telling import Telling
+from elf.agents.requests import Fetch, JobRecord
+from elf.agents.service import Service
+from elf.agents.store.controls import Controls
+from elf.agents.store.panes import Panes
+from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
+from elf.overlay.errors import OvertakenError
+from elf.overlay.group import machine
+from elf.overlay.group.care import CareTimes
+from elf.overlay.group.messages import Place
+from elf.overlay.ids import app_id, distance
 from tests.agents.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

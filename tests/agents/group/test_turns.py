@@ -9,16 +9,16 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 from msgspec.structs import replace
 
-from agents.group.commands import Rename, Turn, encode_command
-from agents.group.copies import Copies, Copy
-from agents.group.reigns import Reigns
-from agents.jobs.versions import Version, compile_versions
-from agents.masters.master import Master
-from agents.requests import JobRecord
-from agents.store.database import Database
-from agents.store.panes import Panes
-from overlay.group.messages import Kind, Place
-from overlay.ids import Contact
+from elf.agents.group.commands import Rename, Turn, encode_command
+from elf.agents.group.copies import Copies, Copy
+from elf.agents.group.reigns import Reigns
+from elf.agents.jobs.versions import Version, compile_versions
+from elf.agents.masters.master import Master
+from elf.agents.requests import JobRecord
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.overlay.group.messages import Kind, Place
+from elf.overlay.ids import Contact
 from tests.agents.plans import plan_of
 from tests.overlay.cluster import wait_until
 

@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.history import frames, key_orders, merged, summing, totals
-from agents.history.history import History
-from agents.history.past import Change
-from agents.jobs.plan import Plan
-from agents.masters.master import Master
-from agents.masters.results import Label, Span
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from cbt import encode, merging
-from overlay.contract import NEVER, Commit, RollupState
-from overlay.group.messages import Place
+from elf.agents.history import frames, key_orders, merged, summing, totals
+from elf.agents.history.history import History
+from elf.agents.history.past import Change
+from elf.agents.jobs.plan import Plan
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Label, Span
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.cbt import encode, merging
+from elf.overlay.contract import NEVER, Commit, RollupState
+from elf.overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 WINDOW = "window(ts, '4 seconds', '2 seconds')"

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 import pytest
 
-from agents.history import key_orders
-from agents.history.key_orders import KeyOrders
-from agents.history.past import Change, Past
-from agents.jobs.versions import Versions
-from agents.store.checksums import DamagedError
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from cbt import encode
-from cbt.placed import Placed, to_frame
+from elf.agents.history import key_orders
+from elf.agents.history.key_orders import KeyOrders
+from elf.agents.history.past import Change, Past
+from elf.agents.jobs.versions import Versions
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.cbt import encode
+from elf.cbt.placed import Placed, to_frame
 from tests.agents.plans import events, plan_of
 
 PLAN = plan_of("SELECT product, max(cents) AS m FROM clicks GROUP BY product, window(ts, '2 seconds')")

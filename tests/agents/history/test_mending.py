@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.history import merged, totals
-from agents.history.mending import holes, stand_ins
-from agents.jobs.plan import Plan
-from agents.masters.results import Json, Label, Span
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from overlay.contract import NEVER
+from elf.agents.history import merged, totals
+from elf.agents.history.mending import holes, stand_ins
+from elf.agents.jobs.plan import Plan
+from elf.agents.masters.results import Json, Label, Span
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.overlay.contract import NEVER
 from tests.agents.history.test_history import PLANS, Fed
 from tests.agents.plans import CUMULATIVE, plan_of
 

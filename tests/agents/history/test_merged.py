@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sortedcontainers import SortedList
 
-from agents.history import merged
-from agents.history.merged import ROWS_MIN, STEPS_MAX, Merged, bounds_of, is_worth, name_of
-from overlay.contract import NEVER
+from elf.agents.history import merged
+from elf.agents.history.merged import ROWS_MIN, STEPS_MAX, Merged, bounds_of, is_worth, name_of
+from elf.overlay.contract import NEVER
 
 #: Ends of panes' runs: a first one, and how much later each next one is.
 ends_of_panes = st.builds(

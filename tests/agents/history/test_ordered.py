@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.history.ordered import Ordered
+from elf.agents.history.ordered import Ordered
 
 KEYS = st.integers(-5, 20)
 

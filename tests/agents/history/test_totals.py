@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.history import totals
-from agents.history.totals import AMENDED_MAX, PANES_MIN, PANES_TO_TOTAL, STEPS_MAX, Totals
+from elf.agents.history import totals
+from elf.agents.history.totals import AMENDED_MAX, PANES_MIN, PANES_TO_TOTAL, STEPS_MAX, Totals
 
 
 @given(st.sets(st.integers(0, 50)), st.integers(-5, 55), st.integers(0, 60))

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.history import merged, totals
-from agents.masters.master import Master
-from agents.masters.results import Span
-from agents.store.database import Database
-from agents.store.panes import Panes
+from elf.agents.history import merged, totals
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Span
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
 from tests.agents.history.test_history import Fed, Row
 from tests.agents.plans import plan_of
 

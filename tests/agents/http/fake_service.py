@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from agents.changing.changing import Wanted
-from agents.errors import (
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import (
     ElfError,
     JobConflictError,
     JobError,
@@ -19,8 +19,8 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.http.service import Json, Loaded, Position, Positioned, Told
-from agents.jobs.explaining import explain_plan
+from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
+from elf.agents.jobs.explaining import explain_plan
 from tests.agents.plans import plan_of
 
 ADDRESS = "127.0.0.1:4250"

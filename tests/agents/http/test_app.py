@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from agents.errors import ConfigError
-from agents.http.app import make_app, serve
-from overlay.links import door
+from elf.agents.errors import ConfigError
+from elf.agents.http.app import make_app, serve
+from elf.overlay.links import door
 from tests.agents.http.fake_service import FakeService
 
 

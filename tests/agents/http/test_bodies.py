@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.http.bodies import MEMBERS_MAX, RATIO_FREE_BYTES, RATIO_MAX, gunzip
-from agents.http.problems import RefusedError
+from elf.agents.http.bodies import MEMBERS_MAX, RATIO_FREE_BYTES, RATIO_MAX, gunzip
+from elf.agents.http.problems import RefusedError
 
 MIB = 1 << 20
 

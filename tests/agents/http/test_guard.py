@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from agents.http.app import make_app
+from elf.agents.http.app import make_app
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]

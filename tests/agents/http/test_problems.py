@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from agents.errors import (
+from elf.agents.errors import (
     BadRequestError,
     ConfigError,
     ExpiredError,

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
 
-from agents.errors import AgentRunningError
-from agents.http.routes import ROUTES
-from agents.http.service import Loaded
+from elf.agents.errors import AgentRunningError
+from elf.agents.http.routes import ROUTES
+from elf.agents.http.service import Loaded
 from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
 Client = TestClient[Any, Any]

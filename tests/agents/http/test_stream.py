@@ -11,9 +11,9 @@ import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
 
-from agents.errors import UnavailableError
-from agents.http import routes, stream
-from agents.http.service import Position, Positioned
+from elf.agents.errors import UnavailableError
+from elf.agents.http import routes, stream
+from elf.agents.http.service import Position, Positioned
 from tests.agents.http.fake_service import FakeService, make_result
 
 Client = TestClient[Any, Any]

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.catalogue import Catalogue, job_record
-from agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
-from agents.errors import ElfError, JobSpecError
-from agents.installed import loading
-from agents.jobs import plan
-from agents.jobs.versions import Version
-from agents.requests import JobRecord
-from agents.service import Service
-from overlay.ids import source_id
+from elf.agents.agent import Agent
+from elf.agents.catalogue import Catalogue, job_record
+from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
+from elf.agents.errors import ElfError, JobSpecError
+from elf.agents.installed import loading
+from elf.agents.jobs import plan
+from elf.agents.jobs.versions import Version
+from elf.agents.requests import JobRecord
+from elf.agents.service import Service
+from elf.overlay.ids import source_id
 from tests.agents.test_catalogue import JOB, newer
 from tests.installing import install, install_example
 from tests.ports import free_port

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from agents.errors import JobError
-from agents.intake.poison import insert_whatever
-from agents.jobs.definition import load_definition
-from agents.once import evaluate
-from agents.sharing.workers import Workers
-from agents.worker import Worker
-from cbt.schema import INTERVAL
+from elf.agents.errors import JobError
+from elf.agents.intake.poison import insert_whatever
+from elf.agents.jobs.definition import load_definition
+from elf.agents.once import evaluate
+from elf.agents.sharing.workers import Workers
+from elf.agents.worker import Worker
+from elf.cbt.schema import INTERVAL
 from elf.cli.app import app
 from tests.agents.plans import events, plan_of
 from tests.installing import install, install_example

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from agents.installed.declaring import Aggregate, conform
-from agents.jobs.types import SqlType
+from elf.agents.installed.declaring import Aggregate, conform
+from elf.agents.jobs.types import SqlType
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.dates(), st.datetimes(), st.binary(),

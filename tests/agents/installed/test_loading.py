@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.errors import JobSpecError
-from agents.installed import loading
-from agents.jobs.plan import Plan
-from agents.validate import check_job
+from elf.agents.errors import JobSpecError
+from elf.agents.installed import loading
+from elf.agents.jobs.plan import Plan
+from elf.agents.validate import check_job
 from tests.agents.plans import plan_of
 from tests.installing import install
 

@@ -1,6 +1,6 @@
 """Whether there is more to read: after a large chunk, and while other logs wait."""
 
-from agents.intake.backlog import Backlog
+from elf.agents.intake.backlog import Backlog
 
 
 def test_after_a_large_chunk_there_is_more() -> None:

@@ -6,8 +6,8 @@ import sqlite3
 
 import pytest
 
-from agents.payload import unpack
-from overlay.contract import NEVER, Verdict
+from elf.agents.payload import unpack
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import Disk
 from tests.agents.intake.test_pump import BASE_MS, NOW_MS, PLAN, Site

@@ -6,11 +6,11 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.gathering import Gathering, events_of
-from agents.jobs.types import SqlType
-from agents.sources.counters import Counters
-from agents.sources.format import make_format, parse_chunk
-from agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.intake.gathering import Gathering, events_of
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.format import make_format, parse_chunk
+from elf.agents.sources.lines import LINE_BYTES_MAX
 
 JSON = make_format("json")
 WAYS = ({"a": SqlType.STRING}, {"a": SqlType.BIGINT})

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.intake.intake import Intake
-from agents.intake.pace import BUSY_S, POLL_S
-from agents.intake.pump import Pump, Sealed
-from agents.intake.push import PushLog
-from agents.sources.format import make_format
-from agents.sources.rejected import RejectedLines
-from agents.sources.tail import Tail
-from agents.store.checkpoints import Checkpoints
-from agents.store.database import Database
-from agents.worker import Worker
-from overlay.contract import Verdict
+from elf.agents.archive.archive import Archive
+from elf.agents.intake.intake import Intake
+from elf.agents.intake.pace import BUSY_S, POLL_S
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.push import PushLog
+from elf.agents.sources.format import make_format
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.sources.tail import Tail
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.database import Database
+from elf.agents.worker import Worker
+from elf.overlay.contract import Verdict
 from tests.agents.plans import COLUMNS, opened, plan_of
 from tests.overlay.cluster import wait_until
 
@@ -232,7 +232,7 @@ async def test_a_file_out_of_sight_is_told_once_and_so_is_its_return(
     path = tmp_path / "a.log"
     pump = make_pump(tmp_path, Checkpoints(database), logs="a.log")
     intake = Intake(pump, PushLog(tmp_path / "spool" / "s.ndjson"), lambda _: None, lambda _: False)
-    caplog.set_level("INFO", "agents.intake.intake")
+    caplog.set_level("INFO", "elf.agents.intake.intake")
     for there in (False, False, True, True):
         if there:
             path.touch()

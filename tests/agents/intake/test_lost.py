@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.lost import FILES_MAX, LastTimes
+from elf.agents.intake.lost import FILES_MAX, LastTimes
 
 ONE, OTHER = (1, 1), (1, 2)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.pace import AFTER_S, BUSY_S, IDLE_LOOKS, POLL_IDLE_S, POLL_S, REST_S_MAX, REST_SHARE, Pace, Pause
+from elf.agents.intake.pace import AFTER_S, BUSY_S, IDLE_LOOKS, POLL_IDLE_S, POLL_S, REST_S_MAX, REST_SHARE, Pace, Pause
 
 
 def look(

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.intake.poison import insert_whatever, keep_whatever, parse_whatever
-from agents.jobs.types import SqlType
-from agents.sources.counters import REJECT_BYTES_MAX, Counters, Oddities, Parsed
-from agents.sources.format import make_format
-from agents.sources.kept import Kept
-from agents.sources.lines import LINE_BYTES_MAX
-from agents.worker import Worker
+from elf.agents.intake.poison import insert_whatever, keep_whatever, parse_whatever
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.counters import REJECT_BYTES_MAX, Counters, Oddities, Parsed
+from elf.agents.sources.format import make_format
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.worker import Worker
 from tests.agents.plans import COLUMNS, events, plan_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from agents.intake.progress import PAUSE_MS_MAX, TURN_MS_MAX, EventTime
+from elf.agents.intake.progress import PAUSE_MS_MAX, TURN_MS_MAX, EventTime
 
 NOW_MS = 1_000_000
 BOTH = {"a", "b"}

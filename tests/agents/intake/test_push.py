@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.errors import ConfigError, UnavailableError
-from agents.intake import push
-from agents.intake.push import PushLog
+from elf.agents.errors import ConfigError, UnavailableError
+from elf.agents.intake import push
+from elf.agents.intake.push import PushLog
 
 
 def test_concurrent_pushes_are_all_there_whole(tmp_path: pathlib.Path) -> None:

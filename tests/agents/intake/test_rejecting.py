@@ -8,19 +8,19 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from agents.config import PrivacySection
-from agents.intake.pump import Pump, Sealed
-from agents.intake.rejecting import NOTED_MS
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import NEVER, Compiled, Version, Versions
-from agents.payload import Notes
-from agents.privacy.redaction import Redactor
-from agents.sources.format import make_format
-from agents.sources.rejected import RejectedLines
-from agents.sources.tail import Tail
-from agents.store.checkpoints import Checkpoints
-from agents.store.database import Database
-from agents.worker import Worker
+from elf.agents.config import PrivacySection
+from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.rejecting import NOTED_MS
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
+from elf.agents.payload import Notes
+from elf.agents.privacy.redaction import Redactor
+from elf.agents.sources.format import make_format
+from elf.agents.sources.rejected import RejectedLines
+from elf.agents.sources.tail import Tail
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.database import Database
+from elf.agents.worker import Worker
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 PLAN = plan_of()
@@ -75,7 +75,7 @@ def site(tmp_path: pathlib.Path) -> Iterator[Site]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    said = [each.getMessage() for each in caplog.records if each.name == "agents.intake.rejecting"]
+    said = [each.getMessage() for each in caplog.records if each.name == "elf.agents.intake.rejecting"]
     caplog.clear()
     return said
 

@@ -9,19 +9,19 @@ import pathlib
 import polars as pl
 import pytest
 
-from agents.clock import Clock
-from agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
-from agents.errors import ConfigError
-from agents.intake.source_setup import describe_columns, make_pump, make_redactor
-from agents.jobs.definition import load_definition
-from agents.jobs.plan import compile_job
-from agents.sources import readers
-from agents.sources.access_log import AccessLog
-from agents.sources.kept import Kept
-from agents.sources.readers import Reader
-from agents.store.checkpoints import Checkpoints
-from agents.store.database import Database
-from agents.worker import Worker
+from elf.agents.clock import Clock
+from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
+from elf.agents.errors import ConfigError
+from elf.agents.intake.source_setup import describe_columns, make_pump, make_redactor
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.plan import compile_job
+from elf.agents.sources import readers
+from elf.agents.sources.access_log import AccessLog
+from elf.agents.sources.kept import Kept
+from elf.agents.sources.readers import Reader
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.database import Database
+from elf.agents.worker import Worker
 from tests.agents.archive.archived import read_archive
 from tests.agents.plans import opened
 
@@ -170,9 +170,11 @@ def test_columns_are_told_from_the_newest_log_whatever_lies_beside_it(
             raise PermissionError(13, "Permission denied")
         return readers.open_reader(path)
 
-    monkeypatch.setattr("agents.intake.source_setup.open_reader", open_reader)
+    monkeypatch.setattr("elf.agents.intake.source_setup.open_reader", open_reader)
     source = SourceConfig(path=str(logs / "*"), format="json")
     assert describe_columns("s", source, tmp_path / "push.log", ["a"])["columns"] == {"a": "BIGINT"}
     # Rotated away between two looks.
-    monkeypatch.setattr("agents.intake.source_setup.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")])
+    monkeypatch.setattr(
+        "elf.agents.intake.source_setup.matched_files", lambda _: [str(logs / "gone"), str(logs / "b.log")]
+    )
     assert describe_columns("s", source, tmp_path / "push.log", ["b"])["columns"] == {"b": "BIGINT"}

@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from overlay.contract import NEVER, Verdict
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.intake.test_pump import PLAN, Site
 
 APP = PLAN.definition.app_id

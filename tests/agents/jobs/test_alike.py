@@ -7,10 +7,10 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.sharing.together import mapped_as
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.sharing.together import mapped_as
 from tests.agents.jobs.test_own import FUNCTION, TYPES, definition_of
 from tests.agents.plans import COLUMNS
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs import combining
-from agents.jobs.combining import compile_joined
-from agents.jobs.joins import Joined, Use
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs import combining
+from elf.agents.jobs.combining import compile_joined
+from elf.agents.jobs.joins import Joined, Use
 
 CLICKS = Use(job="shop/clicks", window=(4, 2), columns={"product": "STRING", "n": "BIGINT", "Day": "DATE"})
 BUNDLES = Use(job="shop/bundles", window=(4, 4), columns={"product": "STRING", "n": "BIGINT", "tags": "ARRAY<STRING>"})

@@ -2,15 +2,9 @@
 
 import pytest
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import (
-    Definition,
-    Options,
-    check_definition,
-    load_definition,
-    query_place,
-)
-from overlay.ids import app_id
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition, Options, check_definition, load_definition, query_place
+from elf.overlay.ids import app_id
 
 JOB = '''name = "micro-promotion"
 creator = "shop"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agents.errors import ConfigError, JobSpecError
-from agents.jobs.dialect import JobSql, parse_statement, require_parser
+from elf.agents.errors import ConfigError, JobSpecError
+from elf.agents.jobs.dialect import JobSql, parse_statement, require_parser
 
 
 def test_a_compiled_sqlglot_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

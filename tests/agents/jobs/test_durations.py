@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.jobs.durations import duration, parse_duration_ms, rough_duration
+from elf.agents.jobs.durations import duration, parse_duration_ms, rough_duration
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import load_definition
-from agents.jobs.explaining import RUNNING, explain_definition, explain_plan
-from agents.jobs.joins import Joined, Use, clock_query
-from agents.jobs.plan import compile_job
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.explaining import RUNNING, explain_definition, explain_plan
+from elf.agents.jobs.joins import Joined, Use, clock_query
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.types import SqlType
 from tests.agents.plans import CUMULATIVE, plan_of
 
 PROMOTION = """

@@ -2,9 +2,9 @@
 
 import pytest
 
-from agents.errors import JobSpecError
-from agents.jobs.dialect import parse_statement
-from agents.jobs.growth import check_growth
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.dialect import parse_statement
+from elf.agents.jobs.growth import check_growth
 
 
 def nested(call: str, levels: int) -> str:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.definition import OPTIONS_DEFAULT, Definition, Options
-from agents.jobs.plan import Plan, compile_job, syntax_of
-from agents.jobs.query import columns_read
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.definition import OPTIONS_DEFAULT, Definition, Options
+from elf.agents.jobs.plan import Plan, compile_job, syntax_of
+from elf.agents.jobs.query import columns_read
+from elf.agents.jobs.types import SqlType
 
 COLUMNS = {"src": SqlType.STRING, "dst": SqlType.STRING, "w": SqlType.BIGINT}
 WINDOW = "window(ts, '4 seconds', '1 second')"

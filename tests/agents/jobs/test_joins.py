@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import load_definition
-from agents.jobs.joins import Joined, Use, check_joined, clock_query, parse_joins, reads_jobs
-from agents.jobs.query import Window, parse_query
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.joins import Joined, Use, check_joined, clock_query, parse_joins, reads_jobs
+from elf.agents.jobs.query import Window, parse_query
 
 JOIN = (
     "SELECT c.product, b.bundle FROM job('shop/clicks') c LEFT JOIN job('shop/bundles') AS b ON c.product = b.product"

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from agents.errors import JobError
-from agents.jobs.definition import load_definition
-from agents.jobs.key_texts import with_first_column, with_first_key
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.key_texts import with_first_column, with_first_key
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
 from tests.agents.plans import plan_of
 
 AT = datetime.datetime(2026, 11, 25, 10)

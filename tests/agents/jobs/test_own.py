@@ -8,14 +8,14 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition, check_definition, load_definition
-from agents.jobs.explaining import explain_definition
-from agents.jobs.own import FUNCTIONS_MAX, SOURCES_BYTES_MAX, Call, OwnFunction, fingerprint
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.jobs.versions import has_same_states
-from agents.signed.signing import public_key, sign
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition, check_definition, load_definition
+from elf.agents.jobs.explaining import explain_definition
+from elf.agents.jobs.own import FUNCTIONS_MAX, SOURCES_BYTES_MAX, Call, OwnFunction, fingerprint
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.versions import has_same_states
+from elf.agents.signed.signing import public_key, sign
 from tests.agents.signed.signed_jobs import SECRET, text_of
 
 FUNCTION = OwnFunction(name="longer", args=("BIGINT", "STRING"), returns="BIGINT", source="def longer(n, text): ...")

@@ -8,12 +8,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.definition import Definition, Options
-from agents.jobs.intervals import INTERVAL_MS_DEFAULT
-from agents.jobs.plan import Plan, compile_job, syntax_of
-from agents.jobs.types import SqlType
-from cbt.schema import INTERVAL
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.intervals import INTERVAL_MS_DEFAULT
+from elf.agents.jobs.plan import Plan, compile_job, syntax_of
+from elf.agents.jobs.types import SqlType
+from elf.cbt.schema import INTERVAL
 
 COLUMNS = {
     "Product": SqlType.STRING,

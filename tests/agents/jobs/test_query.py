@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import JobSpecError
-from agents.jobs.functions import check_calls
-from agents.jobs.query import Window, columns_read, parse_query
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.functions import check_calls
+from elf.agents.jobs.query import Window, columns_read, parse_query
 
 
 def test_takes_a_query_apart() -> None:

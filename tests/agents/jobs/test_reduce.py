@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.plan import Plan
-from cbt.schema import INTERVAL
+from elf.agents.jobs.plan import Plan
+from elf.cbt.schema import INTERVAL
 from tests.agents.plans import events, plan_of
 
 WINDOW = "window(ts, '1 second')"

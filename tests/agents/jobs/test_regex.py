@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.regex import Pattern, compile_pattern, translate_replacement
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.regex import Pattern, compile_pattern, translate_replacement
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 
 
 def literal(text: str) -> Value:

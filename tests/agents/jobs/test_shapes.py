@@ -7,10 +7,10 @@ import weakref
 
 import polars as pl
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from cbt import INTERVAL
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.cbt import INTERVAL
 
 TYPES = {"k": SqlType.STRING, "n": SqlType.BIGINT}
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pytest
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.plan import compile_job
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import compile_job
 from tests.agents.jobs.rows import COLUMNS, frame
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 from sqlglot import exp
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.dialect import parse_statement
-from agents.jobs.expressions import compile_expression
-from agents.jobs.plan import compile_job
-from agents.jobs.query import parse_query
-from agents.jobs.scopes import RowScope
-from agents.jobs.types import SqlType
-from agents.jobs.values import Value
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.dialect import parse_statement
+from elf.agents.jobs.expressions import compile_expression
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.query import parse_query
+from elf.agents.jobs.scopes import RowScope
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.values import Value
 from tests.agents.jobs.rows import COLUMNS, frame
 
 if TYPE_CHECKING:

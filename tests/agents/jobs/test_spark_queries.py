@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
-from agents.masters.emission import closed
-from cbt.schema import INTERVAL
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.masters.emission import closed
+from elf.cbt.schema import INTERVAL
 from tests.agents.jobs.rows import COLUMNS, frame
 
 if TYPE_CHECKING:

@@ -11,12 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import JobSpecError
-from agents.jobs.halves import interval_of
-from agents.jobs.intervals import Numbering
-from agents.jobs.plan import Plan
-from agents.jobs.versions import ALWAYS, Compiled, Version, Versions, check_change, compile_versions, has_same_states
-from overlay.contract import NEVER
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.halves import interval_of
+from elf.agents.jobs.intervals import Numbering
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import (
+    ALWAYS,
+    Compiled,
+    Version,
+    Versions,
+    check_change,
+    compile_versions,
+    has_same_states,
+)
+from elf.overlay.contract import NEVER
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
 PLAN = plan_of()

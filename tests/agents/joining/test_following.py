@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.changing.changing import Wanted
-from agents.errors import UnavailableError, UnknownJobError
-from agents.http.service import Position
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import UnavailableError, UnknownJobError
+from elf.agents.http.service import Position
+from elf.agents.service import Service
 from tests.agents.shop import INTERVAL_MS, running
 from tests.overlay.cluster import wait_until
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from agents.errors import JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.joins import Joined, parse_joins
-from agents.joining.looking_up import Looked, with_uses
+from elf.agents.errors import JobSpecError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.joins import Joined, parse_joins
+from elf.agents.joining.looking_up import Looked, with_uses
 
 QUERY = "SELECT a.n FROM job('me/plain') a JOIN job('me/graph') g ON a.n = g.n"
 

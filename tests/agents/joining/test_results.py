@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Agent
-from agents.changing.changing import Wanted
-from agents.errors import JobError, JobSpecError, UnavailableError
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import JobError, JobSpecError, UnavailableError
+from elf.agents.service import Service
 from tests.agents.shop import INTERVAL_MS, Shop, counted_through, running
 from tests.overlay.cluster import wait_until
 

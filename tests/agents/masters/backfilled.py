@@ -9,18 +9,18 @@ from typing import Self
 import polars as pl
 from msgspec.structs import replace
 
-from agents.group.commands import Load
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.masters.master import Master
-from agents.masters.results import Json, Span
-from agents.paos import Paos
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from cbt import encode
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.group.commands import Load
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json, Span
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.cbt import encode
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.agents.plans import events, plan_of
 
 #: Intervals are 2 s.

@@ -6,16 +6,16 @@ import pathlib
 
 import polars as pl
 
-from agents.jobs.definition import Definition, Options
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.masters.master import Master
-from agents.masters.results import Result, Span
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Panes
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Result, Span
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 
 #: (second, from, to).
 Edge = tuple[int, str, str]

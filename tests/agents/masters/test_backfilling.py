@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import JobError
-from agents.group.commands import Load
-from agents.jobs.plan import Plan
-from agents.masters.backfilling import Reach, check_load, reach_of, with_run
-from agents.store.panes import Kind
-from cbt import PaoDecodeError, encode
+from elf.agents.errors import JobError
+from elf.agents.group.commands import Load
+from elf.agents.jobs.plan import Plan
+from elf.agents.masters.backfilling import Reach, check_load, reach_of, with_run
+from elf.agents.store.panes import Kind
+from elf.cbt import PaoDecodeError, encode
 from tests.agents.masters.backfilled import BEGUN, MAXIMAL, SUMMED, Job, Rows
 from tests.agents.plans import CUMULATIVE, plan_of
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import JobError
-from agents.group.commands import Load
-from agents.jobs.versions import Versions
-from agents.masters.backfilling import Reach, check_load, describe, reach_of, since_interval
-from agents.masters.state import MasterState
-from cbt import encode
-from overlay.contract import NEVER, RollupState, RosterEntry
+from elf.agents.errors import JobError
+from elf.agents.group.commands import Load
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.backfilling import Reach, check_load, describe, reach_of, since_interval
+from elf.agents.masters.state import MasterState
+from elf.cbt import encode
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
 from tests.agents.masters.backfilled import BEGUN, FEWER, SUMMED, Job, history
 from tests.agents.plans import events
 

@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError
-from agents.history.history import History
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.masters.beginning import BEGINS_MS_MAX, first_interval
-from agents.payload import Notes
-from overlay.contract import NEVER, Commit, RollupState
+from elf.agents.errors import ExpiredError
+from elf.agents.history.history import History
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.masters.beginning import BEGINS_MS_MAX, first_interval
+from elf.agents.payload import Notes
+from elf.overlay.contract import NEVER, Commit, RollupState
 from tests.agents.masters.chains import SIZE, Edge, Root, chained, plan_of, rows_of
 
 VERSIONS = Versions.of(plan_of())

@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError, JobError, JobSpecError
-from agents.group.commands import Load
-from agents.jobs import iterating
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import Compiled, Version, Versions, check_change, compile_versions
-from agents.masters import chain
-from agents.masters.backfilling import check_load
-from agents.masters.results import Span
-from agents.paos import Paos
-from agents.payload import Notes, pack
-from agents.store.panes import Kind
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.errors import ExpiredError, JobError, JobSpecError
+from elf.agents.group.commands import Load
+from elf.agents.jobs import iterating
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import Compiled, Version, Versions, check_change, compile_versions
+from elf.agents.masters import chain
+from elf.agents.masters.backfilling import check_load
+from elf.agents.masters.results import Span
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, pack
+from elf.agents.store.panes import Kind
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.agents.masters.chains import COLUMNS, LABELS, SIZE, Edge, Root, chained, edges, plan_of, rows_of
 
 

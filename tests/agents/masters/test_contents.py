@@ -4,12 +4,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from agents.history.past import Change
-from agents.masters.contents import GAPS_MAX, bounded, content_of, expired
-from agents.masters.state import Base, MasterState
-from agents.payload import COUNT_MAX, Notes, merge, pack
-from cbt import INTERVAL, PaoDecodeError
-from overlay.contract import Commit, RollupState
+from elf.agents.history.past import Change
+from elf.agents.masters.contents import GAPS_MAX, bounded, content_of, expired
+from elf.agents.masters.state import Base, MasterState
+from elf.agents.payload import COUNT_MAX, Notes, merge, pack
+from elf.cbt import INTERVAL, PaoDecodeError
+from elf.overlay.contract import Commit, RollupState
 from tests.agents.plans import events, plan_of
 
 PLAN = plan_of()

@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.catalogue import Catalogue
-from agents.errors import JobSpecError
-from agents.following import Following
-from agents.http.service import Json, Position
-from agents.jobs.query import Window
-from agents.masters.emission import closed, is_due, revised, still_open
-from agents.masters.results import Span
-from agents.parts.gathering import Gathering
-from agents.payload import Notes, pack
-from agents.requests import Follow
-from agents.store.database import Database
-from agents.store.panes import Panes
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import JobSpecError
+from elf.agents.following import Following
+from elf.agents.http.service import Json, Position
+from elf.agents.jobs.query import Window
+from elf.agents.masters.emission import closed, is_due, revised, still_open
+from elf.agents.masters.results import Span
+from elf.agents.parts.gathering import Gathering
+from elf.agents.payload import Notes, pack
+from elf.agents.requests import Follow
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.agents.history.test_history import Fed
 from tests.agents.plans import CUMULATIVE, plan_of
 

@@ -7,11 +7,11 @@ import contextlib
 import pathlib
 from collections.abc import AsyncIterator
 
-from agents.agent import Agent
-from agents.group.commands import Enlisted
-from agents.service import Service
-from overlay.contract import NEVER, Commit
-from overlay.ids import app_id
+from elf.agents.agent import Agent
+from elf.agents.group.commands import Enlisted
+from elf.agents.service import Service
+from elf.overlay.contract import NEVER, Commit
+from elf.overlay.ids import app_id
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import JobError
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.masters.emission import Batch, joined
-from agents.masters.epochs import epochs, latest
-from agents.masters.results import Span
-from overlay.contract import NEVER
+from elf.agents.errors import JobError
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.masters.emission import Batch, joined
+from elf.agents.masters.epochs import epochs, latest
+from elf.agents.masters.results import Span
+from elf.overlay.contract import NEVER
 from tests.agents.masters.backfilled import Job
 from tests.agents.plans import COLUMNS, WINDOWED, plan_of
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.masters.master import Master
-from agents.masters.results import Span
-from agents.paos import Paos
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Panes
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Span
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 OLD = plan_of()

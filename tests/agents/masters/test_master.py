@@ -9,19 +9,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agents.errors import ExpiredError, JobError
-from agents.instants import instant
-from agents.jobs.plan import Plan
-from agents.jobs.query import Window
-from agents.masters.master import Master
-from agents.masters.results import Json, Span
-from agents.masters.spans import expired_ms, oldest_ms
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from agents.store.together import Steps, Write
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.agents.errors import ExpiredError, JobError
+from elf.agents.instants import instant
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.query import Window
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Json, Span
+from elf.agents.masters.spans import expired_ms, oldest_ms
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.agents.store.together import Steps, Write
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.agents.plans import CUMULATIVE, events, plan_of
 
 PLAN = plan_of()

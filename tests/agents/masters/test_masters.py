@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agents.masters.masters import Masters
-from agents.masters.results import Result, Span
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Result, Span
 
 APP = b"a" * 20
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.history.labels import Labels
-from agents.history.past import Change
-from agents.jobs.versions import Versions
-from agents.masters.news import FORGOTTEN_MAX, News
-from agents.masters.results import Label
+from elf.agents.history.labels import Labels
+from elf.agents.history.past import Change
+from elf.agents.jobs.versions import Versions
+from elf.agents.masters.news import FORGOTTEN_MAX, News
+from elf.agents.masters.results import Label
 from tests.agents.plans import plan_of
 
 VERSIONS = Versions.of(plan_of())

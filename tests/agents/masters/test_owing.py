@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.masters.owing import RUNS_MAX, Owing, is_owed, with_missing, without, without_expired
-from agents.masters.results import Label
-from overlay.contract import NEVER, Commit, RollupState
+from elf.agents.masters.owing import RUNS_MAX, Owing, is_owed, with_missing, without, without_expired
+from elf.agents.masters.results import Label
+from elf.overlay.contract import NEVER, Commit, RollupState
 
 
 def missing(owing: Owing, previous: int, through: int, *agents: str) -> Owing:

@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 
-from agents.masters.results import Json
-from agents.store.panes import Kind
-from overlay.contract import NEVER
+from elf.agents.masters.results import Json
+from elf.agents.store.panes import Kind
+from elf.overlay.contract import NEVER
 from tests.agents.masters.backfilled import FEWER, SUMMED, Job, history
 from tests.agents.plans import CUMULATIVE, plan_of
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.masters.master import Master
-from agents.masters.telling import news_with_results
-from agents.store.database import Database
-from agents.store.panes import Panes
+from elf.agents.masters.master import Master
+from elf.agents.masters.telling import news_with_results
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
 from tests.agents.masters.test_master import Root
 from tests.agents.plans import plan_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.masters.uptake import NEVER_YET, begun, paused, taking_part, with_since
-from overlay.contract import NEVER
+from elf.agents.masters.uptake import NEVER_YET, begun, paused, taking_part, with_since
+from elf.overlay.contract import NEVER
 from tests.agents.masters.backfilled import FEWER, SUMMED, history
 
 BOTH = ("w1", "w2")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agents.errors import BadRequestError
-from agents.masters.results import Span
-from agents.masters.windows import Last, Latest, parse_window
+from elf.agents.errors import BadRequestError
+from elf.agents.masters.results import Span
+from elf.agents.masters.windows import Last, Latest, parse_window
 
 
 @pytest.mark.parametrize(

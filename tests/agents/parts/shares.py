@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from agents.masters.results import Label, Span
-from agents.parts.shares import Rest, Shared, Told
-from agents.requests import JobRecord
+from elf.agents.masters.results import Label, Span
+from elf.agents.parts.shares import Rest, Shared, Told
+from elf.agents.requests import JobRecord
 from tests.agents.plans import plan_of
 
 DEFINITION = plan_of(options="trees = 3").definition

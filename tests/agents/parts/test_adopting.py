@@ -12,19 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.changing.deciding import next_version, with_version
-from agents.changing.requests import Amend, Kind
-from agents.errors import JobError, JobSpecError, UnavailableError
-from agents.group.commands import Turn
-from agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versions
-from agents.masters.masters import Masters
-from agents.parts.adopting import adopt, adopted
-from agents.parts.requests import Adopt
-from agents.parts.telling import Telling
-from agents.requests import JobRecord, decode_request, encode
-from agents.service import Service
-from overlay.contract import NEVER
+from elf.agents.agent import Agent
+from elf.agents.changing.deciding import next_version, with_version
+from elf.agents.changing.requests import Amend, Kind
+from elf.agents.errors import JobError, JobSpecError, UnavailableError
+from elf.agents.group.commands import Turn
+from elf.agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versions
+from elf.agents.masters.masters import Masters
+from elf.agents.parts.adopting import adopt, adopted
+from elf.agents.parts.requests import Adopt
+from elf.agents.parts.telling import Telling
+from elf.agents.requests import JobRecord, decode_request, encode
+from elf.agents.service import Service
+from elf.overlay.contract import NEVER
 from tests.agents.changing.test_changing import FEW, JOB, SUMS
 from tests.agents.changing.test_deciding import DEFINITION, FILTERED
 from tests.agents.parts.shares import record
@@ -186,8 +186,8 @@ async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
         await tell(self, job, part)
 
     monkeypatch.setattr(Telling, "_tell_part", tells)
-    monkeypatch.setattr("agents.group.reigns.TOLD_S", 0.1)
-    monkeypatch.setattr("agents.group.reigns.SPREAD_RETRY_S_MAX", 0.2)
+    monkeypatch.setattr("elf.agents.group.reigns.TOLD_S", 0.1)
+    monkeypatch.setattr("elf.agents.group.reigns.SPREAD_RETRY_S_MAX", 0.2)
     async with running(tmp_path, 3) as agents:
         shop = Shop(agents)
         await Service(agents[0]).publish(f"{JOB}trees = 2\n", "sold.toml", None, None)

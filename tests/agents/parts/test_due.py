@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.masters.results import Span
-from agents.parts.due import WAITING_MAX, Due
-from agents.parts.shares import Rest
+from elf.agents.masters.results import Span
+from elf.agents.parts.due import WAITING_MAX, Due
+from elf.agents.parts.shares import Rest
 from tests.agents.parts.shares import told
 
 

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from agents.catalogue import Catalogue
-from agents.errors import StoppedError, UnavailableError
-from agents.jobs.plan import compile_job
-from agents.jobs.versions import Version
-from agents.masters.results import Label, Span
-from agents.parts.gathering import Answer, Gathering
-from agents.parts.requests import Share
-from agents.parts.shares import Shared, pack_rows, part_of_key
-from agents.publishing.locating import JobRequest
-from agents.requests import JobRecord
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import StoppedError, UnavailableError
+from elf.agents.jobs.plan import compile_job
+from elf.agents.jobs.versions import Version
+from elf.agents.masters.results import Label, Span
+from elf.agents.parts.gathering import Answer, Gathering
+from elf.agents.parts.requests import Share
+from elf.agents.parts.shares import Shared, pack_rows, part_of_key
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import JobRecord
 from tests.agents.parts.shares import record
 from tests.agents.plans import COLUMNS, plan_of
 

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.agent import Agent
-from agents.errors import UnavailableError
-from agents.group import reigns
-from agents.masters.ending import _is_left_over
-from agents.parts import replaced
-from agents.parts.replaced import first_of, is_replaced
-from agents.parts.telling import Telling
-from agents.requests import JobRecord
-from agents.service import Service
-from overlay.ids import app_id, partition_id
+from elf.agents.agent import Agent
+from elf.agents.errors import UnavailableError
+from elf.agents.group import reigns
+from elf.agents.masters.ending import _is_left_over
+from elf.agents.parts import replaced
+from elf.agents.parts.replaced import first_of, is_replaced
+from elf.agents.parts.telling import Telling
+from elf.agents.requests import JobRecord
+from elf.agents.service import Service
+from elf.overlay.ids import app_id, partition_id
 from tests.agents.parts.shares import record
 from tests.agents.shop import change, running
 from tests.overlay.cluster import wait_until

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import UnavailableError
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Version, compile_versions
-from agents.masters.master import Master
-from agents.masters.results import Label, Span
-from agents.masters.state import MasterState
-from agents.parts.requests import Share
-from agents.parts.shares import (
+from elf.agents.errors import UnavailableError
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Version, compile_versions
+from elf.agents.masters.master import Master
+from elf.agents.masters.results import Label, Span
+from elf.agents.masters.state import MasterState
+from elf.agents.parts.requests import Share
+from elf.agents.parts.shares import (
     common_span,
     joined_label,
     least_through,
@@ -30,10 +30,10 @@ from agents.parts.shares import (
     share,
     unpack_rows,
 )
-from agents.store.database import Database
-from agents.store.panes import Panes
-from cbt import INTERVAL, split
-from overlay.contract import NEVER, RollupState, RosterEntry
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.cbt import INTERVAL, split
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
 from tests.agents.parts.shares import record, shared
 from tests.agents.plans import COLUMNS, events, plan_of
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agents.errors import ElfError, UnavailableError, UnknownJobError
-from agents.parts.gathering import Answer
-from agents.parts.telling import Telling
-from agents.publishing.locating import JobRequest
-from agents.requests import Describe, JobRecord
-from overlay.contract import NEVER
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.parts.gathering import Answer
+from elf.agents.parts.telling import Telling
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import Describe, JobRecord
+from elf.overlay.contract import NEVER
 from tests.agents.parts.test_adopting import FIRST, PART, followed, told
 
 

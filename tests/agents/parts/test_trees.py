@@ -13,16 +13,16 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from agents.agent import Agent
-from agents.changing.changing import Wanted
-from agents.errors import JobConflictError, JobError, JobSpecError, StoppedError, UnavailableError, UnknownJobError
-from agents.http.service import Positioned
-from agents.masters.masters import Masters
-from agents.masters.results import Json, Span
-from agents.parts.gathering import parted_job
-from agents.requests import JobRecord
-from agents.service import Service
-from overlay.ids import app_id, partition_id
+from elf.agents.agent import Agent
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import JobConflictError, JobError, JobSpecError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.http.service import Positioned
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json, Span
+from elf.agents.parts.gathering import parted_job
+from elf.agents.requests import JobRecord
+from elf.agents.service import Service
+from elf.overlay.ids import app_id, partition_id
 from tests.agents.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

@@ -6,15 +6,15 @@ from typing import Any, cast
 
 import pytest
 
-from agents.changing.requests import Amend, Leap
-from agents.errors import JobConflictError, UnavailableError, UnknownJobError
-from agents.group.copies import Copies
-from agents.masters.masters import Masters
-from agents.masters.results import Json
-from agents.parts.stopping import Stopping
-from agents.parts.whole_jobs import WholeJobs
-from agents.requests import Describe
-from overlay.ids import app_id, partition_id
+from elf.agents.changing.requests import Amend, Leap
+from elf.agents.errors import JobConflictError, UnavailableError, UnknownJobError
+from elf.agents.group.copies import Copies
+from elf.agents.masters.masters import Masters
+from elf.agents.masters.results import Json
+from elf.agents.parts.stopping import Stopping
+from elf.agents.parts.whole_jobs import WholeJobs
+from elf.agents.requests import Describe
+from elf.overlay.ids import app_id, partition_id
 
 
 @pytest.mark.parametrize("trees", [0, 65, 1 << 62, "many", None], ids=repr)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.config import IPV4_PREFIXES, IPV6_PREFIXES
-from agents.privacy.addresses import Anonymiser
+from elf.agents.config import IPV4_PREFIXES, IPV6_PREFIXES
+from elf.agents.privacy.addresses import Anonymiser
 
 KEY = bytes(range(16))
 v4 = st.ip_addresses(v=4)

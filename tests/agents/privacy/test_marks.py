@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.privacy.marks import may_hold
+from elf.agents.privacy.marks import may_hold
 
 #: Long and short texts, and lengths that are bytes looked for.
 texts = st.one_of(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.config import PrivacySection
-from agents.privacy.redaction import MASK, SECRET_KEYS, Redactor
+from elf.agents.config import PrivacySection
+from elf.agents.privacy.redaction import MASK, SECRET_KEYS, Redactor
 
 
 def texts(redactor: Redactor, *values: str | None) -> list[str | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.privacy.siphash import hash_texts, siphash24
+from elf.agents.privacy.siphash import hash_texts, siphash24
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from agents.errors import UnavailableError
-from agents.publishing import candidates
-from agents.publishing.candidates import Candidates, Placement
-from agents.publishing.holds import Holds
-from agents.replies import Reply, encode_reply
-from agents.requests import JobRecord, Weigh, Weight, decode_request
-from overlay.errors import OverlayError, UnreachableError
-from overlay.ids import Contact
-from overlay.placement import candidate_key
+from elf.agents.errors import UnavailableError
+from elf.agents.publishing import candidates
+from elf.agents.publishing.candidates import Candidates, Placement
+from elf.agents.publishing.holds import Holds
+from elf.agents.replies import Reply, encode_reply
+from elf.agents.requests import JobRecord, Weigh, Weight, decode_request
+from elf.overlay.errors import OverlayError, UnreachableError
+from elf.overlay.ids import Contact
+from elf.overlay.placement import candidate_key
 from tests.agents.plans import plan_of
 
 DEFINITION = plan_of().definition

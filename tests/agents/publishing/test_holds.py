@@ -1,7 +1,7 @@
 """A job is held for one publisher at a time, not for ever, and not too many are."""
 
-from agents.publishing.holds import HOLD_MS, HOLDS_MAX, Holds
-from agents.requests import Weigh
+from elf.agents.publishing.holds import HOLD_MS, HOLDS_MAX, Holds
+from elf.agents.requests import Weigh
 
 APP = b"a" * 20
 

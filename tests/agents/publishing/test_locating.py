@@ -6,17 +6,17 @@ from collections.abc import Awaitable
 import pytest
 from msgspec.structs import replace
 
-from agents.catalogue import Catalogue
-from agents.errors import JobError, UnavailableError, UnknownJobError
-from agents.parts.gathering import parted, parted_job
-from agents.publishing import locating
-from agents.publishing.locating import Found, Locator
-from agents.replies import Reply, encode_reply, reply_of_error
-from agents.requests import JobRecord, Locate, Located, Query, Stop, decode_request
-from overlay.contract import Answer
-from overlay.errors import NotFoundError, UnreachableError
-from overlay.ids import Contact
-from overlay.placement import candidate_key
+from elf.agents.catalogue import Catalogue
+from elf.agents.errors import JobError, UnavailableError, UnknownJobError
+from elf.agents.parts.gathering import parted, parted_job
+from elf.agents.publishing import locating
+from elf.agents.publishing.locating import Found, Locator
+from elf.agents.replies import Reply, encode_reply, reply_of_error
+from elf.agents.requests import JobRecord, Locate, Located, Query, Stop, decode_request
+from elf.overlay.contract import Answer
+from elf.overlay.errors import NotFoundError, UnreachableError
+from elf.overlay.ids import Contact
+from elf.overlay.placement import candidate_key
 from tests.agents.plans import plan_of
 
 DEFINITION = replace(plan_of().definition, columns={"product": "STRING", "cents": "BIGINT"})

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agents.errors import JobConflictError, JobSpecError, UnavailableError
-from agents.jobs.definition import load_definition
-from agents.jobs.query import columns_read
-from agents.publishing import holds, publishing
-from agents.replies import Reply, encode_reply
-from agents.service import Service
-from overlay.contract import Answer
-from overlay.errors import NotFoundError, UnreachableError
+from elf.agents.errors import JobConflictError, JobSpecError, UnavailableError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.query import columns_read
+from elf.agents.publishing import holds, publishing
+from elf.agents.replies import Reply, encode_reply
+from elf.agents.service import Service
+from elf.overlay.contract import Answer
+from elf.overlay.errors import NotFoundError, UnreachableError
 from tests.agents.parts.shares import record
 from tests.agents.shop import running
 
@@ -41,7 +41,7 @@ async def test_a_job_is_published_again_from_another_agent_at_once(
             raise JobSpecError("no application of that name")
 
         with monkeypatch.context() as refusing:
-            refusing.setattr("agents.masters.masters.require_application", refuse)
+            refusing.setattr("elf.agents.masters.masters.require_application", refuse)
             with pytest.raises(JobSpecError, match="no application"):
                 await Service(one).publish(JOB, "job.toml", None, None)
         assert (await Service(other).publish(JOB, "job.toml", None, None))["state"] == "running"

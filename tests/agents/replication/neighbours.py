@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agents.catalogue import Catalogue, job_record, member_record
-from agents.jobs.definition import load_definition
-from agents.replies import Reply, encode_reply
-from agents.requests import AnyRequest, JobRecord, Member, decode_request
-from overlay.contract import NEVER, TreeView
-from overlay.errors import UnreachableError
-from overlay.ids import Contact, distance
+from elf.agents.catalogue import Catalogue, job_record, member_record
+from elf.agents.jobs.definition import load_definition
+from elf.agents.replies import Reply, encode_reply
+from elf.agents.requests import AnyRequest, JobRecord, Member, decode_request
+from elf.overlay.contract import NEVER, TreeView
+from elf.overlay.errors import UnreachableError
+from elf.overlay.ids import Contact, distance
 
 JOB = """
 name = "{name}"

@@ -7,13 +7,13 @@ import pathlib
 import msgspec
 import pytest
 
-from agents.replication import replicas
-from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.replication.replicas import Replicas
-from agents.requests import JobRecord
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
-from agents.store.database import Database
-from overlay.contract import NEVER
+from elf.agents.replication import replicas
+from elf.agents.replication.keeping import Keep, KeepCheckpoint
+from elf.agents.replication.replicas import Replicas
+from elf.agents.requests import JobRecord
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.database import Database
+from elf.overlay.contract import NEVER
 from tests.agents.replication.neighbours import Neighbourhood, job_of
 
 

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.errors import UnavailableError
-from agents.group.commands import Enlisted
-from agents.intake.progress import SourceProgress
-from agents.payload import Notes
-from agents.replication.inherited import taken_over
-from agents.replication.keeping import KeepCheckpoint, Recall
-from agents.replication.succession import Succession, is_all_there
-from agents.requests import AnyRequest
-from agents.sources.counters import Counters
-from agents.sources.tail import Tail
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
-from agents.store.database import Database
-from agents.worker import Worker
-from cbt import INTERVAL
-from cbt import encode as encode_paos
-from overlay.contract import NEVER, Verdict
+from elf.agents.errors import UnavailableError
+from elf.agents.group.commands import Enlisted
+from elf.agents.intake.progress import SourceProgress
+from elf.agents.payload import Notes
+from elf.agents.replication.inherited import taken_over
+from elf.agents.replication.keeping import KeepCheckpoint, Recall
+from elf.agents.replication.succession import Succession, is_all_there
+from elf.agents.requests import AnyRequest
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.tail import Tail
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.database import Database
+from elf.agents.worker import Worker
+from elf.cbt import INTERVAL
+from elf.cbt import encode as encode_paos
+from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plans import events, opened, plan_of
 from tests.agents.replication.neighbours import Neighbourhood, job_of
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from agents.agent import Agent
-from agents.errors import ElfError
-from agents.service import Service
+from elf.agents.agent import Agent
+from elf.agents.errors import ElfError
+from elf.agents.service import Service
 from tests.agents.test_control import configure
 from tests.agents.test_feedback import sell
 from tests.overlay.cluster import wait_until

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.versions import Compiled, Version, Versions, has_same_states
-from agents.paos import Paos, decode_open
-from agents.payload import unpack
-from agents.sharing.workers import Workers
-from agents.store.checkpoints import Snapshot, WorkerState
-from agents.worker import Worker
-from overlay.contract import Verdict
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.versions import Compiled, Version, Versions, has_same_states
+from elf.agents.paos import Paos, decode_open
+from elf.agents.payload import unpack
+from elf.agents.sharing.workers import Workers
+from elf.agents.store.checkpoints import Snapshot, WorkerState
+from elf.agents.worker import Worker
+from elf.overlay.contract import Verdict
 from tests.agents.plans import COLUMNS, events, plan_of
 
 QUERY = (

@@ -8,16 +8,16 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.definition import load_definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.sharing.describing import sharing_of
-from agents.sharing.parsing import parsings
-from agents.sharing.workers import Workers
-from agents.sources.format import parse_chunk
-from agents.sources.json_lines import JsonLines
-from agents.worker import Worker
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.sharing.describing import sharing_of
+from elf.agents.sharing.parsing import parsings
+from elf.agents.sharing.workers import Workers
+from elf.agents.sources.format import parse_chunk
+from elf.agents.sources.json_lines import JsonLines
+from elf.agents.worker import Worker
 from tests.agents.plans import opened
 
 TYPES = [SqlType.BIGINT, SqlType.DOUBLE, SqlType.STRING]

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.plan import Plan
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.sharing.event_frame import EventFrame
-from agents.sharing.together import Together, takers
-from agents.sharing.workers import Workers
-from agents.worker import Worker
-from cbt import BufferTree
-from overlay.contract import Verdict
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.sharing.event_frame import EventFrame
+from elf.agents.sharing.together import Together, takers
+from elf.agents.sharing.workers import Workers
+from elf.agents.worker import Worker
+from elf.cbt import BufferTree
+from elf.overlay.contract import Verdict
 from tests.agents.plans import WINDOWED, events, opened, plan_of
 
 TREES = 3

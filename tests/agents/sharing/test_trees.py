@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.paos import Paos
-from agents.sharing import copies
-from agents.sharing.copies import Copies
-from agents.sharing.trees import SharedTree
-from agents.sharing.workers import Workers
-from agents.worker import Worker
-from cbt import BufferTree
-from overlay.contract import Verdict
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.paos import Paos
+from elf.agents.sharing import copies
+from elf.agents.sharing.copies import Copies
+from elf.agents.sharing.trees import SharedTree
+from elf.agents.sharing.workers import Workers
+from elf.agents.worker import Worker
+from elf.cbt import BufferTree
+from elf.overlay.contract import Verdict
 from tests.agents.plans import WINDOWED, events, plan_of
 
 PLAN = plan_of()

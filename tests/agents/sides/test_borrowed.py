@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.sides.borrowed import BorrowedPanes
-from agents.store.checksums import DamagedError
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes, Place
+from elf.agents.sides.borrowed import BorrowedPanes
+from elf.agents.store.checksums import DamagedError
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes, Place
 
 APP, OTHER = bytes(20), bytes([1]) * 20
 PLACES: st.SearchStrategy[Place] = st.tuples(st.sampled_from([Kind.LABEL, Kind.PANE]), st.integers(0, 4))

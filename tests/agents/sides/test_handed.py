@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agents.sides.handed import HandedOver
-from overlay.contract import NEVER, Verdict
+from elf.agents.sides.handed import HandedOver
+from elf.overlay.contract import NEVER, Verdict
 
 
 def names(payload: bytes | None) -> list[bytes]:

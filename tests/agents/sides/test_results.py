@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.errors import IncompleteError
-from agents.http.stream import identity_of
-from agents.masters.results import Label, Span, is_awaited, require_complete, result_of
+from elf.agents.errors import IncompleteError
+from elf.agents.http.stream import identity_of
+from elf.agents.masters.results import Label, Span, is_awaited, require_complete, result_of
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
 AGENTS = ["a", "b", "c"]

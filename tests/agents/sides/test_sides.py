@@ -12,19 +12,19 @@ from typing import Any
 
 import pytest
 
-from agents.agent import Agent
-from agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
-from agents.http.stream import cursor_of, identity_of, read_cursor
-from agents.jobs.definition import load_definition
-from agents.masters import telling
-from agents.masters.results import require_complete
-from agents.replies import value_of
-from agents.requests import OfSide, encode
-from agents.service import Service
-from agents.sides import provisional
-from agents.sides.words import Partake, encode_question
-from overlay.contract import Verdict
-from overlay.ids import app_id
+from elf.agents.agent import Agent
+from elf.agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
+from elf.agents.http.stream import cursor_of, identity_of, read_cursor
+from elf.agents.jobs.definition import load_definition
+from elf.agents.masters import telling
+from elf.agents.masters.results import require_complete
+from elf.agents.replies import value_of
+from elf.agents.requests import OfSide, encode
+from elf.agents.service import Service
+from elf.agents.sides import provisional
+from elf.agents.sides.words import Partake, encode_question
+from elf.overlay.contract import Verdict
+from elf.overlay.ids import app_id
 from tests.agents.group.test_root_group import running
 from tests.overlay.cluster import wait_until
 

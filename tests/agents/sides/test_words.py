@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.requests import decode_request, encode
-from agents.sides.words import (
+from elf.agents.requests import decode_request, encode
+from elf.agents.sides.words import (
     AskStand,
     Candidate,
     Partake,
@@ -19,7 +19,7 @@ from agents.sides.words import (
     must_yield,
     side_tree,
 )
-from overlay.ids import Contact
+from elf.overlay.ids import Contact
 from tests.agents.publishing.test_locating import JOB
 
 KEY = bytes(range(20))

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from agents.agent import Agent
-from agents.config import AgentConfig, AgentSection, ArchiveSection, FunctionsSection, OverlaySection, SourceConfig
-from agents.errors import ElfError
-from agents.service import Service
-from agents.signed.job_file import signed_text
-from agents.signed.signing import public_key
+from elf.agents.agent import Agent
+from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, FunctionsSection, OverlaySection, SourceConfig
+from elf.agents.errors import ElfError
+from elf.agents.service import Service
+from elf.agents.signed.job_file import signed_text
+from elf.agents.signed.signing import public_key
 from tests.ports import free_port
 
 SECRET, OTHER = bytes(range(32)), bytes(range(1, 33))

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agents.agent import Agent
-from agents.catalogue import job_record
-from agents.changing.changing import Wanted
-from agents.errors import ElfError, JobSpecError, StoppedError
-from agents.jobs.definition import load_definition
-from agents.service import Service
-from overlay.ids import source_id
+from elf.agents.agent import Agent
+from elf.agents.catalogue import job_record
+from elf.agents.changing.changing import Wanted
+from elf.agents.errors import ElfError, JobSpecError, StoppedError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.service import Service
+from elf.overlay.ids import source_id
 from tests.agents.signed.signed_jobs import (
     COLUMNS,
     OTHER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.signed.allowance import BURST_S, EVENT_S, FAILURES_FIRST_MAX, FAILURES_MAX, RETURNED, Allowance
+from elf.agents.signed.allowance import BURST_S, EVENT_S, FAILURES_FIRST_MAX, FAILURES_MAX, RETURNED, Allowance
 
 SECONDS = st.floats(0, 3, allow_nan=False)
 CALLS = st.lists(st.tuples(st.integers(1, 100_000), SECONDS, SECONDS, SECONDS), max_size=50)

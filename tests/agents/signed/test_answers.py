@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.jobs.types import SqlType
-from agents.signed.answers import typed
-from agents.signed.process import GaveUpError
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed.answers import typed
+from elf.agents.signed.process import GaveUpError
 
 ANSWERS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=3) | st.just("\ud800"),

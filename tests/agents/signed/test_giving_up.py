@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agents.catalogue import Catalogue
-from agents.changing.requests import Amend
-from agents.errors import JobConflictError, JobError, UnavailableError
-from agents.jobs.definition import load_definition
-from agents.jobs.versions import Version
-from agents.publishing.locating import JobRequest
-from agents.requests import JobRecord, Stop
-from agents.signed.giving_up import Failed, GivingUp
+from elf.agents.catalogue import Catalogue
+from elf.agents.changing.requests import Amend
+from elf.agents.errors import JobConflictError, JobError, UnavailableError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.versions import Version
+from elf.agents.publishing.locating import JobRequest
+from elf.agents.requests import JobRecord, Stop
+from elf.agents.signed.giving_up import Failed, GivingUp
 from tests.agents.signed.signed_jobs import COLUMNS, signed, text_of
 from tests.agents.test_catalogue import JOB, newer
 

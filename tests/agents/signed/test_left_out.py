@@ -8,14 +8,14 @@ from typing import NoReturn
 import polars as pl
 from msgspec.structs import replace
 
-from agents.installed.calling import FunctionsStoppedError
-from agents.intake.poison import insert_whatever
-from agents.jobs.own import Admits, Call, OwnFunction
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from agents.jobs.versions import Compiled, Version, Versions
-from agents.payload import unpack
-from agents.worker import Worker
+from elf.agents.installed.calling import FunctionsStoppedError
+from elf.agents.intake.poison import insert_whatever
+from elf.agents.jobs.own import Admits, Call, OwnFunction
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.payload import unpack
+from elf.agents.worker import Worker
 from tests.agents.jobs.test_own import TYPES, admits, definition_of
 
 QUERY = "SELECT sum(longer(cents, product)) AS n FROM clicks GROUP BY window(ts, '1 second')"

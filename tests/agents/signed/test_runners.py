@@ -14,11 +14,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from agents.errors import JobSpecError
-from agents.installed.calling import FunctionError, FunctionsStoppedError
-from agents.jobs.own import OwnFunction
-from agents.signed import allowance, process
-from agents.signed.runners import Runners
+from elf.agents.errors import JobSpecError
+from elf.agents.installed.calling import FunctionError, FunctionsStoppedError
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.signed import allowance, process
+from elf.agents.signed.runners import Runners
 from tests.agents.signed.signed_jobs import SECTION
 
 #: What escapes from restricted names gives a function: the module behind `os`.
@@ -206,7 +206,7 @@ def test_long_texts_are_asked_and_answered_in_parts() -> None:
 
 
 def test_where_functions_cannot_be_confined_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.signed.confining.platform.machine", lambda: "sparc64")
+    monkeypatch.setattr("elf.agents.signed.confining.platform.machine", lambda: "sparc64")
     with pytest.raises(JobSpecError, match="the system calls of sparc64 are not known"):
         Called("def f(x): return x")
 
@@ -246,11 +246,11 @@ def test_sets_are_in_the_same_order_in_every_process(called: Called) -> None:
 ORPHAN = """
 import os, sys
 import polars as pl
-from agents.jobs.own import OwnFunction
-from agents.jobs.types import SqlType
-from agents.signed import allowance, process
-from agents.signed.process import GaveUpError
-from agents.signed.runners import Runner, Runners
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.types import SqlType
+from elf.agents.signed import allowance, process
+from elf.agents.signed.process import GaveUpError
+from elf.agents.signed.runners import Runner, Runners
 source = "def f(x):\\n    while x == 'loop': pass\\n    return x"
 function = OwnFunction(name="f", args=("STRING",), returns="STRING", source=source)
 call = Runners(None).admit("shop", "sections", [function])[0]

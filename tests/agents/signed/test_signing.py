@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.definition import load_definition
-from agents.jobs.own import OwnFunction, fingerprint
-from agents.signed.job_file import signed_text
-from agents.signed.runners import Trust
-from agents.signed.signing import is_signed, message_of, public_key, read_key, sign
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.own import OwnFunction, fingerprint
+from elf.agents.signed.job_file import signed_text
+from elf.agents.signed.runners import Trust
+from elf.agents.signed.signing import is_signed, message_of, public_key, read_key, sign
 from tests.agents.signed.signed_jobs import OTHER, SECRET, SECTION, TRUSTED, text_of
 
 FUNCTION = OwnFunction(name="section", args=("STRING", "BIGINT"), returns="STRING", source=SECTION)

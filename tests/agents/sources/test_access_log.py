@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.types import SqlType
-from agents.sources import access_log
-from agents.sources.counters import Counters
-from agents.sources.format import make_format, parse_chunk
-from agents.sources.lines import LINE_BYTES_MAX, split
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources import access_log
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.format import make_format, parse_chunk
+from elf.agents.sources.lines import LINE_BYTES_MAX, split
 
 PATTERN = re.compile(
     r"(?P<remote_addr>.*?) .*? (?P<remote_user>.*?) "

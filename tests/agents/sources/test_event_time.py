@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sources.event_time import NONE, epoch, fixed, from_values, iso, web_server
+from elf.agents.sources.event_time import NONE, epoch, fixed, from_values, iso, web_server
 
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.sources.families import family_on_disk, live_paths, matched_files, why_no_log
+from elf.agents.sources.families import family_on_disk, live_paths, matched_files, why_no_log
 from tests.agents.sources.tailing import append, drain, lines, make
 
 

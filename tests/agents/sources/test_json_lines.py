@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.jobs.types import SqlType
-from agents.sources import json_lines
-from agents.sources.counters import REJECTS_MAX, Counters
-from agents.sources.format import parse_chunk
-from agents.sources.json_lines import JsonLines
-from agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources import json_lines
+from elf.agents.sources.counters import REJECTS_MAX, Counters
+from elf.agents.sources.format import parse_chunk
+from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.lines import LINE_BYTES_MAX
 
 WANTED = {
     "s": SqlType.STRING,

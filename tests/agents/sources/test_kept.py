@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sources.counters import Oddities
-from agents.sources.kept import Kept, joined
-from agents.sources.lines import line_ends
+from elf.agents.sources.counters import Oddities
+from elf.agents.sources.kept import Kept, joined
+from elf.agents.sources.lines import line_ends
 
 LINES = st.lists(st.binary(max_size=5).filter(lambda line: b"\n" not in line), max_size=6)
 

@@ -5,9 +5,9 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sources import lines as lines_module
-from agents.sources.counters import Oddities
-from agents.sources.lines import LINE_BYTES_MAX, clean, line_ends, split, valid_utf8
+from elf.agents.sources import lines as lines_module
+from elf.agents.sources.counters import Oddities
+from elf.agents.sources.lines import LINE_BYTES_MAX, clean, line_ends, split, valid_utf8
 
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"]), max_size=12))
 

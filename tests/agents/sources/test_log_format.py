@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.errors import ConfigError
-from agents.jobs.types import SqlType
-from agents.sources.format import make_format, parse_chunk
-from agents.sources.log_format import COMBINED, Field, parse_layout
+from elf.agents.errors import ConfigError
+from elf.agents.jobs.types import SqlType
+from elf.agents.sources.format import make_format, parse_chunk
+from elf.agents.sources.log_format import COMBINED, Field, parse_layout
 
 NGINX = """log_format main '$remote_addr - $remote_user [$time_local] "$request" '
                       '$status $body_bytes_sent "$http_referer" '

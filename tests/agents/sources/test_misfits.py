@@ -2,8 +2,8 @@
 
 import pytest
 
-from agents.sources.format import make_format, parse_chunk
-from agents.sources.misfits import LINES_MIN, Misfits, advice
+from elf.agents.sources.format import make_format, parse_chunk
+from elf.agents.sources.misfits import LINES_MIN, Misfits, advice
 
 COMBINED = b'192.0.2.1 - - [01/Jan/2026:00:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"\n'
 OBJECT = b'{"at":"2026-01-01T00:00:00Z","path":"/"}\n'

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.sources import lines as lines_module
-from agents.sources.counters import Oddities
-from agents.sources.lines import clean, line_ends
-from agents.sources.prefilter import Prefilter
+from elf.agents.sources import lines as lines_module
+from elf.agents.sources.counters import Oddities
+from elf.agents.sources.lines import clean, line_ends
+from elf.agents.sources.prefilter import Prefilter
 
 WORDS = st.sampled_from(["a", "ab", "abc", "bc", "\u00e9", "x\ny", ""])
 LINES = st.lists(st.text(alphabet="abc\u00e9 ", max_size=8), max_size=8)

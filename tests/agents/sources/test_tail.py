@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.sources.lines import LINE_BYTES_MAX
-from agents.sources.tail import Tail
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.tail import Tail
 from tests.agents.sources.tailing import append, drain, lines, make, restarted
 
 

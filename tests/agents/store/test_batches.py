@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.store.database import Database
+from elf.agents.store.database import Database
 
 SECONDS = 30.0
 
@@ -153,7 +153,7 @@ def test_a_failed_commit_is_told_to_every_thread(database: Database, monkeypatch
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
 
-    monkeypatch.setattr("agents.store.database._put", refuse)
+    monkeypatch.setattr("elf.agents.store.database._put", refuse)
     first = crowd.go()
     errors = [future.exception() for future in (first, *others)]
     monkeypatch.undo()
@@ -169,7 +169,7 @@ def test_a_failed_commit_is_told_to_every_thread(database: Database, monkeypatch
 def test_what_an_interrupted_thread_was_to_commit_is_committed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agents.store.database.LOOK_S", 0.01)
+    monkeypatch.setattr("elf.agents.store.database.LOOK_S", 0.01)
     with database._turns._counting:
         database._turns._waiting += 1  # a thread that will never have its turn
     with ThreadPoolExecutor(1) as pool:
@@ -234,7 +234,7 @@ def test_a_batch_that_could_not_begin_is_in_nobodys_way(database: Database, monk
     def refuse() -> None:
         raise MemoryError
 
-    monkeypatch.setattr("agents.store.database.Batch", refuse)
+    monkeypatch.setattr("elf.agents.store.database.Batch", refuse)
     with pytest.raises(MemoryError):
         _put_one(database)
     monkeypatch.undo()

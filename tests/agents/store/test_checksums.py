@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.store.checksums import DamagedError, is_whole, row_checksum, verified
+from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 
 values = st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20) | st.binary(max_size=200)
 rows = st.lists(values, min_size=1, max_size=5)

@@ -7,14 +7,14 @@ import sqlite3
 
 import pytest
 
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
-from agents.store.controls import Controls, decided_key
-from agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
-from agents.store.panes import Kind, Panes
-from agents.store.records import Records
-from agents.store.tables import STEPS
-from overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
-from overlay.sim.controls import handled
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
+from elf.agents.store.controls import Controls, decided_key
+from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
+from elf.agents.store.panes import Kind, Panes
+from elf.agents.store.records import Records
+from elf.agents.store.tables import STEPS
+from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
+from elf.overlay.sim.controls import handled
 
 APP = b"a" * 20
 
@@ -176,8 +176,8 @@ def test_a_disk_is_looked_at_after_each_transaction_unless_it_has_ample_room(
         return os.statvfs_result((1, 1, 0, 0, free_bytes, 0, 0, 0, 0, 255))
 
     now_s = 100.0
-    monkeypatch.setattr("agents.store.database.os.statvfs", statvfs)
-    monkeypatch.setattr("agents.store.database.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("elf.agents.store.database.os.statvfs", statvfs)
+    monkeypatch.setattr("elf.agents.store.database.time.monotonic", lambda: now_s)
     for number in range(3):
         database.remember("number", str(number))
     assert found == [str(tmp_path)] * looks

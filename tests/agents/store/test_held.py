@@ -8,13 +8,13 @@ import sqlite3
 
 import pytest
 
-from agents.replication.keeping import Keep, KeepCheckpoint
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
-from agents.store.checksums import row_checksum
-from agents.store.database import Database
-from agents.store.held import HeldCheckpoint, HeldCopies
-from agents.store.tables import STEPS
-from overlay.contract import NEVER
+from elf.agents.replication.keeping import Keep, KeepCheckpoint
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.checksums import row_checksum
+from elf.agents.store.database import Database
+from elf.agents.store.held import HeldCheckpoint, HeldCopies
+from elf.agents.store.tables import STEPS
+from elf.overlay.contract import NEVER
 
 TREE, OTHER = b"t" * 20, b"o" * 20
 SNAPSHOTS = [Keep(OTHER, "a2", 3, 4, b"o"), Keep(TREE, "a2", NEVER, 4, b"four"), Keep(TREE, "a2", 4, 5, None)]

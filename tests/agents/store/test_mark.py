@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.store.mark import Mark
+from elf.agents.store.mark import Mark
 
 OWNER = "0123456789abcdef"
 

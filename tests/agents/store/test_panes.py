@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents.store import panes as module
-from agents.store.database import Database
-from agents.store.panes import ClosedError, Kind, PaneReader, Panes
+from elf.agents.store import panes as module
+from elf.agents.store.database import Database
+from elf.agents.store.panes import ClosedError, Kind, PaneReader, Panes
 
 APP = b"a" * 20
 BLOCKS = {(Kind.PANE, interval): bytes([interval]) * 100 for interval in range(50)}

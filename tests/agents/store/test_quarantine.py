@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.store import quarantine
-from agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
-from agents.store.controls import Controls
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from agents.store.records import Records
-from overlay.contract import ORIGIN, ControlEntry, Mark, Record
+from elf.agents.store import quarantine
+from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
+from elf.agents.store.controls import Controls
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.agents.store.records import Records
+from elf.overlay.contract import ORIGIN, ControlEntry, Mark, Record
 
 APP, TREE = b"a" * 20, b"t" * 20
 SOURCE = SourceState("clicks", b'{"version":1,"positions":[]}', b'{"counters":1}', 41)

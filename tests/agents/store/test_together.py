@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.store.database import Database
-from agents.store.together import Desk, Steps, carry_out
+from elf.agents.store.database import Database
+from elf.agents.store.together import Desk, Steps, carry_out
 
 
 class Row:

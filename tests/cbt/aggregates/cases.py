@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 from hypothesis import strategies as st
 
-from cbt.aggregates import aggregate, register
-from cbt.aggregates.contract import Aggregate
+from elf.cbt.aggregates import aggregate, register
+from elf.cbt.aggregates.contract import Aggregate
 
 EDGES = [0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)]
 longs = st.sampled_from(EDGES) | st.integers(-5, 5) | st.integers(-(2**63), 2**63 - 1)

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from cbt.aggregates import States, check_sums
-from cbt.aggregates.contract import Aggregate
-from cbt.folding import creator, finish
-from cbt.schema import INTERVAL
+from elf.cbt.aggregates import States, check_sums
+from elf.cbt.aggregates.contract import Aggregate
+from elf.cbt.folding import creator, finish
+from elf.cbt.schema import INTERVAL
 
 WORDS = {"sum": np.add, "min": np.fmin, "max": np.maximum}
 

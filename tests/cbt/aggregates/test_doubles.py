@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cbt.aggregates import segmented
-from cbt.aggregates.doubles import add_pairs, add_up
+from elf.cbt.aggregates import segmented
+from elf.cbt.aggregates.doubles import add_pairs, add_up
 
 doubles = st.floats(-1e290, 1e290) | st.floats(-1, 1) | st.sampled_from([5e-324, -5e-324, 2.0**-1022, 0.0, -0.0])
 segments = st.lists(st.lists(doubles, min_size=1, max_size=40), min_size=1, max_size=4)

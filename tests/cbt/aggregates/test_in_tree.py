@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt import BufferTree, PaoSchema, decode, encode
+from elf.cbt import BufferTree, PaoSchema, decode, encode
 from tests.cbt.aggregates.cases import CASES, Case
 from tests.cbt.aggregates.reference import answers, assert_same_rows, made, merged, raw, single
 from tests.cbt.aggregates.test_laws import close, few, parts_of

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, aggregate
-from cbt.aggregates.contract import Aggregate
-from cbt.folding import nothing
-from cbt.schema import INTERVAL
+from elf.cbt.aggregates import AggregateOverflow, aggregate
+from elf.cbt.aggregates.contract import Aggregate
+from elf.cbt.folding import nothing
+from elf.cbt.schema import INTERVAL
 from tests.cbt.aggregates.cases import CASES, Case, longs
 from tests.cbt.aggregates.reference import Schema, answers, assert_same_rows, made, merged, negated, raw, single
 

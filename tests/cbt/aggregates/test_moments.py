@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cbt.aggregates import aggregate
+from elf.cbt.aggregates import aggregate
 from tests.cbt.aggregates.reference import answers, made, merged, raw, single
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cbt.aggregates import aggregate
+from elf.cbt.aggregates import aggregate
 from tests.cbt.aggregates.reference import answers, made, raw, single
 
 DTYPE = pl.Struct({"by": pl.Int64(), "value": pl.String()})

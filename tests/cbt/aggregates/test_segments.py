@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.aggregates import States, segmented
-from cbt.aggregates.grouped import reduce_groups
+from elf.cbt.aggregates import States, segmented
+from elf.cbt.aggregates.grouped import reduce_groups
 
 lengths = st.lists(st.integers(1, 9) | st.integers(1, 200), min_size=1, max_size=30)
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbt.aggregates import aggregate
-from cbt.aggregates.cardinality import content_hash
-from cbt.aggregates.quantiles import accuracy_of
+from elf.cbt.aggregates import aggregate
+from elf.cbt.aggregates.cardinality import content_hash
+from elf.cbt.aggregates.quantiles import accuracy_of
 from tests.cbt.aggregates.reference import answers, assert_same_rows, made, merged, raw, single
 
 SEEDS = 200

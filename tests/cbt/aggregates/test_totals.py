@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cbt.aggregates import AggregateOverflow, aggregate, check_sums
+from elf.cbt.aggregates import AggregateOverflow, aggregate, check_sums
 from tests.cbt.aggregates.reference import answers, made, merged, raw, single
 
 edges = st.sampled_from([2**63 - 1, -(2**63), 2**62, -(2**62), 2**62 - 1, 1, -1, 0])

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from cbt.aggregates import UserPaoError, aggregate, register
-from cbt.aggregates.user import STATE_BYTES_MAX, registered
+from elf.cbt.aggregates import UserPaoError, aggregate, register
+from elf.cbt.aggregates.user import STATE_BYTES_MAX, registered
 from tests.cbt.aggregates.reference import answers, made, merged, raw, single
 
 

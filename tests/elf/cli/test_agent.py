@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from agents.config import AgentConfig, OverlaySection, SourceConfig
-from agents.validate import check_config
+from elf.agents.config import AgentConfig, OverlaySection, SourceConfig
+from elf.agents.validate import check_config
 from elf.cli.app import app
 from elf.cli.effective import render_changes, render_toml
 
@@ -30,7 +30,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[AgentConfig]:
         if ready is not None:
             ready("http://127.0.0.1:4260")
 
-    monkeypatch.setattr("agents.runtime.run", run)
+    monkeypatch.setattr("elf.agents.runtime.run", run)
     return configs
 
 
@@ -138,7 +138,7 @@ def test_what_keeps_an_agent_from_starting_is_a_setting(
             announce("http://127.0.0.1:4260")
         raise PermissionError(13, "Permission denied", "/var/lib/elf")
 
-    monkeypatch.setattr("agents.runtime.run", run_agent)
+    monkeypatch.setattr("elf.agents.runtime.run", run_agent)
     result = run("agent", "--source", "a=x")
     assert result.exit_code == code
     assert ("cannot start: /var/lib/elf: Permission denied" in result.stderr) == (not ready)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agents.archive.layout import DamagedFileError
+from elf.agents.archive.layout import DamagedFileError
 from elf.cli.app import app
 from elf.offline.backfill.run import Backfill
 from elf.offline.progress import Steps

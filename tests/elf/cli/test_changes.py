@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.errors import JobSpecError
+from elf.agents.errors import JobSpecError
 from elf.cli.jobs import describe_state
 from elf.client import Job
 from tests.elf.cli.test_jobs import lines_of, run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agents.errors import JobConflictError, JobSpecError, UnavailableError
+from elf.agents.errors import JobConflictError, JobSpecError, UnavailableError
 from elf.cli.app import app
 from elf.client.results import Tree, TreeNode
 from tests.agents.http.fake_service import make_result

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agents.config import FunctionsSection, OverlaySection
-from agents.errors import ConfigError
-from agents.jobs.definition import load_definition
-from agents.signed.runners import Trust
+from elf.agents.config import FunctionsSection, OverlaySection
+from elf.agents.errors import ConfigError
+from elf.agents.jobs.definition import load_definition
+from elf.agents.signed.runners import Trust
 from elf.cli.app import app
-from overlay.links.certificates import check_own
+from elf.overlay.links.certificates import check_own
 from tests.agents.signed.signed_jobs import SECTION, text_of
 
 

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import elf
-from agents.errors import (
+from elf.agents.errors import (
     BadRequestError,
     ConfigError,
     ExpiredError,
@@ -32,7 +32,7 @@ from agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from agents.result import Result
+from elf.agents.result import Result
 from elf.client.problems import error_of
 from tests.agents.http.fake_service import STOPPED_MS, make_result
 from tests.elf.fake_agent import Agent

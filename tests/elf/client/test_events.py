@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.errors import UnavailableError
+from elf.agents.errors import UnavailableError
 from elf.client.events import Event, EventReader
 
 STREAM = (

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import elf
-from agents.errors import JobError
-from agents.jobs.definition import Definition, load_definition
-from agents.signed.runners import Trust
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import Definition, load_definition
+from elf.agents.signed.runners import Trust
 from tests.agents.signed.signed_jobs import OTHER, SECRET, SECTION, TRUSTED, text_of
 from tests.elf.fake_agent import Agent
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from agents.errors import JobError
-from agents.result import Completeness, Result
+from elf.agents.errors import JobError
+from elf.agents.result import Completeness, Result
 from elf.client.until import is_reached
 
 

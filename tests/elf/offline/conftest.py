@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
+from elf.agents.archive.archive import Archive
 from elf.demo import clicks
 from elf.demo.clicks import START_MS, generate
 

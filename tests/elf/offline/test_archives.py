@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from agents.archive.layout import list_files
-from agents.archive.remote import open_url
+from elf.agents.archive.layout import list_files
+from elf.agents.archive.remote import open_url
 from elf.cli.app import app
 from elf.demo.clicks import START_MS
 from elf.offline.archives import name_in_url, name_of, open_archives, spark_path

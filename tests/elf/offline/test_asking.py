@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 from elf.offline.asking import Part, describe
 
 PLAIN = {"creator": "shop", "name": "top", "source": "clicks", "query": "", "columns": {"product": "STRING"}}

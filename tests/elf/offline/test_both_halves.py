@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.jobs.definition import Definition
-from agents.jobs.functions.registry import function_names
-from agents.jobs.plan import compile_job
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.functions.registry import function_names
+from elf.agents.jobs.plan import compile_job
 from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
 from elf.offline.verify.run import verify

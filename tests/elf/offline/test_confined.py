@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.intake.poison import insert_whatever
-from agents.jobs.definition import load_definition
-from agents.jobs.own import OwnFunction
-from agents.jobs.plan import compile_job
-from agents.signed.runners import Runners
+from elf.agents.intake.poison import insert_whatever
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.plan import compile_job
+from elf.agents.signed.runners import Runners
 from elf.offline import confined
 from elf.offline.own import Own, Trusted
 from elf.offline.session import OfflineError, in_one_sentence

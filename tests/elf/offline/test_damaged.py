@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agents.archive.layout import DamagedFileError, list_files
+from elf.agents.archive.layout import DamagedFileError, list_files
 from elf.demo.clicks import START_MS
 from elf.offline.backfill.run import run_backfill
 from elf.offline.damaged import naming_damages

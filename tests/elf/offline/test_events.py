@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.archive.keeper import Keeper
-from agents.archive.layout import HOUR_MS, MERGED, ArchiveError
-from agents.archive.merging import GRACE_MS, QUIET_MS
-from agents.damages import Damages
-from agents.jobs.types import SqlType
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.layout import HOUR_MS, MERGED, ArchiveError
+from elf.agents.archive.merging import GRACE_MS, QUIET_MS
+from elf.agents.damages import Damages
+from elf.agents.jobs.types import SqlType
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid

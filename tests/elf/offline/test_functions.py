@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.errors import JobSpecError
-from agents.intake.poison import insert_whatever
-from agents.jobs.definition import load_definition
-from agents.jobs.plan import Plan, compile_job
-from agents.jobs.types import SqlType
-from cbt import BufferTree
-from cbt.schema import INTERVAL
+from elf.agents.archive.archive import Archive
+from elf.agents.errors import JobSpecError
+from elf.agents.intake.poison import insert_whatever
+from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.jobs.types import SqlType
+from elf.cbt import BufferTree
+from elf.cbt.schema import INTERVAL
 from elf.offline.asking import JobText
 from elf.offline.backfill.states import state_frames
 from elf.offline.session import OfflineError, in_one_sentence

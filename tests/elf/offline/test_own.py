@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.definition import Definition, load_definition
-from agents.jobs.own import fingerprint
-from agents.signed import runners
-from agents.signed.signing import public_key
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.definition import Definition, load_definition
+from elf.agents.jobs.own import fingerprint
+from elf.agents.signed import runners
+from elf.agents.signed.signing import public_key
 from elf.client.results import Function
 from elf.offline.own import NONE, Key, Trusted, parse_trusted
 from elf.offline.session import OfflineError

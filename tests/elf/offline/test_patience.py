@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agents.errors import JobError, UnavailableError
+from elf.agents.errors import JobError, UnavailableError
 from elf.offline import patience
 from elf.offline.patience import patiently
 

@@ -8,7 +8,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from agents.errors import JobSpecError
+from elf.agents.errors import JobSpecError
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.verify.rows import OfflineRows, RowsPlan, close

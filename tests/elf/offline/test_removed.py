@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from agents.archive.archive import Archive
-from agents.archive.layout import HOUR_MS, source_folder
-from agents.archive.removed import EVER_MS, add_removed
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.layout import HOUR_MS, source_folder
+from elf.agents.archive.removed import EVER_MS, add_removed
 from elf.offline.asking import JobText
 from elf.offline.removed import removed_hours, removed_records
 from elf.offline.verify.run import verify

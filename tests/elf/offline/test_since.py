@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 from elf.offline.since import parse_since
 
 NOW_MS = 1_767_225_600_000

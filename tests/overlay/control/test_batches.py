@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import Record
-from overlay.control.batches import batches
+from elf.overlay.contract import Record
+from elf.overlay.control.batches import batches
 
 
 @given(st.lists(st.integers(0, 12).map(lambda size: Record("k", 1, bytes(size))), max_size=20), st.integers(0, 15))

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay import messages
-from overlay.contract import Record
-from overlay.control import flood, records
-from overlay.control.flood import COMPARE_MS, Flood
-from overlay.control.records import RecordMap
-from overlay.effects import Apply, ChildDown, ChildUp, Effect, ParentDown, ParentUp, Send
-from overlay.errors import OverlayError
-from overlay.ids import Contact
-from overlay.messages import Compare, Digest, Records
+from elf.overlay import messages
+from elf.overlay.contract import Record
+from elf.overlay.control import flood, records
+from elf.overlay.control.flood import COMPARE_MS, Flood
+from elf.overlay.control.records import RecordMap
+from elf.overlay.effects import Apply, ChildDown, ChildUp, Effect, ParentDown, ParentUp, Send
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Compare, Digest, Records
 from tests.overlay.harness import APP, Machine, World
 
 NOW = 1_000_000

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import ORIGIN, LogEntry, Mark
-from overlay.control import log as control_log
-from overlay.control.log import ControlLog
+from elf.overlay.contract import ORIGIN, LogEntry, Mark
+from elf.overlay.control import log as control_log
+from elf.overlay.control.log import ControlLog
 
 
 def run_of(*terms: int, after: Mark = ORIGIN) -> list[LogEntry]:

@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from overlay import messages
-from overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
-from overlay.control import log as control_log
-from overlay.control.machine import PENDING_MAX, TERM_BITS, TERM_MAX, Control
-from overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
-from overlay.errors import NotJoinedError, OverlayError
-from overlay.ids import Contact
-from overlay.messages import ControlAsk, ControlEntries, ControlSeen, Unlink
-from overlay.sim.controls import handled
+from elf.overlay import messages
+from elf.overlay.contract import CONTROL_BYTES_MAX, ORIGIN, ControlEntry, ControlState, LogEntry, Mark
+from elf.overlay.control import log as control_log
+from elf.overlay.control.machine import PENDING_MAX, TERM_BITS, TERM_MAX, Control
+from elf.overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
+from elf.overlay.errors import NotJoinedError, OverlayError
+from elf.overlay.ids import Contact
+from elf.overlay.messages import ControlAsk, ControlEntries, ControlSeen, Unlink
+from elf.overlay.sim.controls import handled
 from tests.overlay.control.world import APP, ControlWorld
 
 NOW = 1_000_000

@@ -1,9 +1,9 @@
 """Control machines in a tree that never holds still: cut links, crashes, new parents, new roots; checked from outside.
 
 A link is a FIFO per direction; a cut loses what is under way and both ends hear of it first, as
-`overlay.links.websocket` promises. Every message goes through encode and decode. Agents are numbered by their distance
-to the key: a parent has a lower number than its child, and who sees nobody lower is the root. What survives a crash is
-what `on_control` stored.
+`elf.overlay.links.websocket` promises. Every message goes through encode and decode. Agents are numbered by their
+distance to the key: a parent has a lower number than its child, and who sees nobody lower is the root. What survives a
+crash is what `on_control` stored.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-from overlay import messages
-from overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
-from overlay.control.machine import PENDING_MAX, Control
-from overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
-from overlay.ids import Contact
-from overlay.sim.controls import handled
+from elf.overlay import messages
+from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
+from elf.overlay.control.machine import PENDING_MAX, Control
+from elf.overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
+from elf.overlay.ids import Contact
+from elf.overlay.sim.controls import handled
 
 APP = bytes(range(20))
 

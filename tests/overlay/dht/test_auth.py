@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht.auth import KEY_BYTES, SKEW_MS, TAG_BYTES, Gate, Secret
-from overlay.errors import SecretError
+from elf.overlay.dht.auth import KEY_BYTES, SKEW_MS, TAG_BYTES, Gate, Secret
+from elf.overlay.errors import SecretError
 
 OLD, NEW, OTHER = b"o" * KEY_BYTES, b"n" * KEY_BYTES, b"x" * KEY_BYTES
 NOW = 1_700_000_000_000

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from overlay.dht import Dht, Secret
-from overlay.dht.auth import Gate
-from overlay.dht.hints import HINT_TTL_MS
-from overlay.dht.messages import (
+from elf.overlay.dht import Dht, Secret
+from elf.overlay.dht.auth import Gate
+from elf.overlay.dht.hints import HINT_TTL_MS
+from elf.overlay.dht.messages import (
     CONTACTS_MAX,
     DATAGRAM_BYTES_MAX,
     HINT_BYTES_MAX,
@@ -22,9 +22,9 @@ from overlay.dht.messages import (
     pack,
     unpack,
 )
-from overlay.ids import Contact, prefix_bits
-from overlay.sim.cluster import PORT, DhtCluster
-from overlay.sim.loop import SimLoop
+from elf.overlay.ids import Contact, prefix_bits
+from elf.overlay.sim.cluster import PORT, DhtCluster
+from elf.overlay.sim.loop import SimLoop
 from tests.ports import free_port
 
 SECRET = Secret([b"s" * 32])

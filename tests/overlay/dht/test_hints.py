@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from overlay.dht.hints import HINT_TTL_MS, Hint, Hints
-from overlay.dht.messages import HINT_BYTES_MAX
+from elf.overlay.dht.hints import HINT_TTL_MS, Hint, Hints
+from elf.overlay.dht.messages import HINT_BYTES_MAX
 
 KEY = b"k" * 20
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht.lookup import ASKED_MAX, PARALLEL, Lookup
-from overlay.dht.table import by_distance
-from overlay.ids import Contact
+from elf.overlay.dht.lookup import ASKED_MAX, PARALLEL, Lookup
+from elf.overlay.dht.table import by_distance
+from elf.overlay.ids import Contact
 
 AGENTS = [Contact.at(f"10.0.0.{index}", 4250) for index in range(1, 120)]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from overlay.dht.messages import (
+from elf.overlay.dht.messages import (
     CONTACTS_MAX,
     DATAGRAM_BYTES_MAX,
     HINT_BYTES_MAX,
@@ -27,8 +27,8 @@ from overlay.dht.messages import (
     pack,
     unpack,
 )
-from overlay.errors import DecodeError
-from overlay.ids import Contact
+from elf.overlay.errors import DecodeError
+from elf.overlay.ids import Contact
 
 CALL, OWN, KEY = b"callcall", pack(Contact.at("10.0.0.1", 4250)), b"k" * 20
 MESSAGES: list[Message] = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht.pace import NEAR_CALM_MAX, DhtTimes, Pace
+from elf.overlay.dht.pace import NEAR_CALM_MAX, DhtTimes, Pace
 
 
 def test_quiet_rounds_stretch_the_periods_up_to_their_bounds() -> None:

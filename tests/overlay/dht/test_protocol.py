@@ -8,13 +8,13 @@ import random
 import msgspec
 import pytest
 
-from overlay.dht import Dht, Secret
-from overlay.dht.auth import PLAIN
-from overlay.dht.messages import DATAGRAM_BYTES_MAX, Ping, Pong, encode, pack
-from overlay.dht.protocol import DhtProtocol
-from overlay.ids import Contact
-from overlay.sim.cluster import DhtCluster
-from overlay.sim.loop import SimLoop
+from elf.overlay.dht import Dht, Secret
+from elf.overlay.dht.auth import PLAIN
+from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX, Ping, Pong, encode, pack
+from elf.overlay.dht.protocol import DhtProtocol
+from elf.overlay.ids import Contact
+from elf.overlay.sim.cluster import DhtCluster
+from elf.overlay.sim.loop import SimLoop
 
 SECRET = Secret([b"s" * 32])
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht import state
-from overlay.ids import Contact
+from elf.overlay.dht import state
+from elf.overlay.ids import Contact
 
 CONTACTS = [Contact.at("10.0.0.1", 4250), Contact.at("2001:db8::1", 4251)]
 

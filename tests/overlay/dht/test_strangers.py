@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from overlay.dht import Dht, Secret
-from overlay.dht.auth import PLAIN, SEEN_MAX, SKEW_MS, Gate
-from overlay.dht.hints import Hint
-from overlay.dht.messages import Fetch, Fetched, Find, Found, Message, Ping, Pong, Store, Stored, encode, pack
-from overlay.ids import Contact
-from overlay.sim.cluster import EPOCH_MS, PORT, DhtCluster
-from overlay.sim.loop import SimLoop
+from elf.overlay.dht import Dht, Secret
+from elf.overlay.dht.auth import PLAIN, SEEN_MAX, SKEW_MS, Gate
+from elf.overlay.dht.hints import Hint
+from elf.overlay.dht.messages import Fetch, Fetched, Find, Found, Message, Ping, Pong, Store, Stored, encode, pack
+from elf.overlay.ids import Contact
+from elf.overlay.sim.cluster import EPOCH_MS, PORT, DhtCluster
+from elf.overlay.sim.loop import SimLoop
 
 SECRET, OTHER = Secret([b"s" * 32]), Secret([b"x" * 32])
 KEY = b"k" * 20

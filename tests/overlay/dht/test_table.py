@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kademlia.node import Node
 
-from overlay.dht.table import LOST_MAX, Peer, Table
-from overlay.ids import Contact, distance, prefix_bits
+from elf.overlay.dht.table import LOST_MAX, Peer, Table
+from elf.overlay.ids import Contact, distance, prefix_bits
 
 
 def fake(number: int, port: int = 1) -> Contact:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlay.dht.unheard import RECENT_MS, SAID_MAX, SAID_MS, SENDERS_MAX, Unheard
+from elf.overlay.dht.unheard import RECENT_MS, SAID_MAX, SAID_MS, SENDERS_MAX, Unheard
 
 NOW = 1_800_000_000_000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
-from overlay.dht import Dht
-from overlay.dht.table import by_distance
-from overlay.ids import Contact
-from overlay.sim.cluster import PORT, DhtCluster
-from overlay.sim.loop import SimLoop
+from elf.overlay.dht import Dht
+from elf.overlay.dht.table import by_distance
+from elf.overlay.ids import Contact
+from elf.overlay.sim.cluster import PORT, DhtCluster
+from elf.overlay.sim.loop import SimLoop
 
 
 def stale_share(cluster: DhtCluster) -> float:

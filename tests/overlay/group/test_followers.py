@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.group.followers import Followers
+from elf.overlay.group.followers import Followers
 
 EVERY_MS = 5_000
 

@@ -8,12 +8,12 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from overlay.errors import NotJoinedError
-from overlay.group.effects import Save, Tell
-from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
-from overlay.group.state import GroupState, Role
-from overlay.ids import Contact
+from elf.overlay.errors import NotJoinedError
+from elf.overlay.group.effects import Save, Tell
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
+from elf.overlay.group.state import GroupState, Role
+from elf.overlay.ids import Contact
 from tests.overlay.group.world import APP, World
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from overlay.errors import NotJoinedError, OvertakenError
-from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
-from overlay.group.runner import GroupRunner
-from overlay.group.state import GroupState
+from elf.overlay.errors import NotJoinedError, OvertakenError
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import Entry, GroupAppend, GroupAppended, Kind, Place, Seat
+from elf.overlay.group.runner import GroupRunner
+from elf.overlay.group.state import GroupState
 
 APP = bytes(20)
 

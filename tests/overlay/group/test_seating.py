@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.errors import OverlayError
-from overlay.group.messages import Seat
-from overlay.group.seating import SIZE, new_voters, next_seats
-from overlay.ids import Contact, distance
+from elf.overlay.errors import OverlayError
+from elf.overlay.group.messages import Seat
+from elf.overlay.group.seating import SIZE, new_voters, next_seats
+from elf.overlay.ids import Contact, distance
 
 KEY = bytes(range(20))
 AGENTS = sorted(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.group.messages import Entry, Kind, Place
-from overlay.group.state import GroupState
+from elf.overlay.group.messages import Entry, Kind, Place
+from elf.overlay.group.state import GroupState
 
 places = st.builds(Place, st.integers(1, 4), st.integers(1, 9))
 

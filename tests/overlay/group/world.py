@@ -6,13 +6,13 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-from overlay import messages
-from overlay.errors import NotJoinedError, OverlayError
-from overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
-from overlay.group.machine import RootGroup
-from overlay.group.messages import Entry, GroupAppend, GroupAppended, GroupBehind, Kind, Place, Seat, decode_seats
-from overlay.group.state import GroupState, Role
-from overlay.ids import Contact
+from elf.overlay import messages
+from elf.overlay.errors import NotJoinedError, OverlayError
+from elf.overlay.group.effects import Apply, GroupEffect, Lead, Save, Tell
+from elf.overlay.group.machine import RootGroup
+from elf.overlay.group.messages import Entry, GroupAppend, GroupAppended, GroupBehind, Kind, Place, Seat, decode_seats
+from elf.overlay.group.state import GroupState, Role
+from elf.overlay.ids import Contact
 
 APP = bytes(range(20))
 

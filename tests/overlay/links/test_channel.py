@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.contract import MESSAGE_BYTES_MAX
-from overlay.dht.auth import Secret
-from overlay.errors import DecodeError, OverlayError, RemoteProtocolError
-from overlay.links.channel import Channel, ChannelSettings
-from overlay.links.lanes import ENTRY_BYTES, Inbox, Outbox
-from overlay.links.wire import BATCH, BODY_BYTES_MAX, BULK, DATA, PARTIAL, RESEND, Frame, Framer, pack
+from elf.overlay.contract import MESSAGE_BYTES_MAX
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import DecodeError, OverlayError, RemoteProtocolError
+from elf.overlay.links.channel import Channel, ChannelSettings
+from elf.overlay.links.lanes import ENTRY_BYTES, Inbox, Outbox
+from elf.overlay.links.wire import BATCH, BODY_BYTES_MAX, BULK, DATA, PARTIAL, RESEND, Frame, Framer, pack
 
 SETTINGS = ChannelSettings()
 SMALL = ChannelSettings(credit_bytes=2 * BODY_BYTES_MAX, trickle_bytes=BODY_BYTES_MAX)

@@ -13,10 +13,10 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from overlay.dht.auth import Secret
-from overlay.links import door, greeting, handshake, wire
-from overlay.links.handshake import Hello
-from overlay.links.websocket import Links
+from elf.overlay.dht.auth import Secret
+from elf.overlay.links import door, greeting, handshake, wire
+from elf.overlay.links.handshake import Hello
+from elf.overlay.links.websocket import Links
 from tests.overlay.cluster import wait_until
 
 from .test_websocket import KEY, OTHER_KEY, End, numbers

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht.auth import Secret
-from overlay.errors import DecodeError, RemoteProtocolError, UnsupportedVersionError
-from overlay.links import handshake
-from overlay.links.handshake import GREETING_BYTES_MAX, Hello
-from overlay.links.wire import VERSION, Frame
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import DecodeError, RemoteProtocolError, UnsupportedVersionError
+from elf.overlay.links import handshake
+from elf.overlay.links.handshake import GREETING_BYTES_MAX, Hello
+from elf.overlay.links.wire import VERSION, Frame
 
 KEY, OTHER_KEY = Secret([b"1" * 32]), Secret([b"2" * 32])
 #: The new key appended, and put first.

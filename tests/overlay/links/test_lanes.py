@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.links.lanes import Inbox, Outbox, is_patient
-from overlay.links.wire import BODY_BYTES_MAX
-from overlay.messages import Settle, Unlink
+from elf.overlay.links.lanes import Inbox, Outbox, is_patient
+from elf.overlay.links.wire import BODY_BYTES_MAX
+from elf.overlay.messages import Settle, Unlink
 
 APP = bytes(20)
 

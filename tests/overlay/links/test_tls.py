@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from overlay.contract import OverlaySettings
-from overlay.dht.auth import Secret
-from overlay.errors import OverlayError
-from overlay.links.binding import Bound, bind_sockets
-from overlay.links.certificates import make_authority, make_certificate
-from overlay.links.tls import Tls, certifies
-from overlay.node import OverlayNode
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import OverlayError
+from elf.overlay.links.binding import Bound, bind_sockets
+from elf.overlay.links.certificates import make_authority, make_certificate
+from elf.overlay.links.tls import Tls, certifies
+from elf.overlay.node import OverlayNode
 from tests.overlay.cluster import Runtime, wait_until
 
 from .test_websocket import KEY, End, numbers

@@ -11,15 +11,15 @@ import aiohttp
 import msgspec
 import pytest
 
-from overlay.clock import now_ms
-from overlay.dht.auth import Secret
-from overlay.ids import Contact
-from overlay.links import handshake, wire
-from overlay.links.binding import Bound
-from overlay.links.greeting import PATH
-from overlay.links.handshake import Hello
-from overlay.links.websocket import HANG_UPS_MIN, Links
-from overlay.messages import Message, Reply, Request
+from elf.overlay.clock import now_ms
+from elf.overlay.dht.auth import Secret
+from elf.overlay.ids import Contact
+from elf.overlay.links import handshake, wire
+from elf.overlay.links.binding import Bound
+from elf.overlay.links.greeting import PATH
+from elf.overlay.links.handshake import Hello
+from elf.overlay.links.websocket import HANG_UPS_MIN, Links
+from elf.overlay.messages import Message, Reply, Request
 from tests.overlay.cluster import wait_until
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.dht.auth import Secret
-from overlay.errors import DamagedError, DecodeError, RemoteProtocolError, UnsupportedVersionError
-from overlay.links import wire
-from overlay.links.wire import BATCH, BODY_BYTES_MAX, COMPRESSED, DATA, Frame, Framer, pack, unpack
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import DamagedError, DecodeError, RemoteProtocolError, UnsupportedVersionError
+from elf.overlay.links import wire
+from elf.overlay.links.wire import BATCH, BODY_BYTES_MAX, COMPRESSED, DATA, Frame, Framer, pack, unpack
 
 KEY, OTHER_KEY = Secret([b"1" * 32]), Secret([b"2" * 32])
 numbers = st.integers(0, (1 << 62) - 1)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from overlay.contract import NEVER, Commit, Verdict
-from overlay.sim.payloads import read, unpack
+from elf.overlay.contract import NEVER, Commit, Verdict
+from elf.overlay.sim.payloads import read, unpack
 
 
 class FencedError(RuntimeError):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from overlay.application import Application
-from overlay.contract import NEVER, Commit, OverlaySettings, Verdict
-from overlay.effects import Committed, Notified
-from overlay.sim.payloads import pack, read, unpack
+from elf.overlay.application import Application
+from elf.overlay.contract import NEVER, Commit, OverlaySettings, Verdict
+from elf.overlay.effects import Committed, Notified
+from elf.overlay.sim.payloads import pack, read, unpack
 from tests.overlay.harness import APP, Machine, Store, World
 from tests.overlay.moving import MovingMachine
 from tests.overlay.rollup.model import FencedError, Model, promise

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import NEVER, RollupState, RosterEntry
-from overlay.messages import Claim
-from overlay.rollup.barrier import Barrier
-from overlay.rollup.claims import OWN, Bag, Choice
-from overlay.rollup.ledger import Ledger
+from elf.overlay.contract import NEVER, RollupState, RosterEntry
+from elf.overlay.messages import Claim
+from elf.overlay.rollup.barrier import Barrier
+from elf.overlay.rollup.claims import OWN, Bag, Choice
+from elf.overlay.rollup.ledger import Ledger
 
 APP = b"a" * 20
 A, B, C = b"A", b"B", b"C"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import NEVER, PAYLOAD_BYTES_MAX, Absence, Record, RollupState, RosterEntry, Verdict
-from overlay.control.records import RecordMap
-from overlay.messages import RECORD_BYTES_MAX, Announce, Claim, Settle, Status
-from overlay.rollup.barrier import Barrier
-from overlay.rollup.claims import OWN, Bag
-from overlay.rollup.ledger import Ledger
-from overlay.rollup.settlement import ANNOUNCE_MS, Settlement
+from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX, Absence, Record, RollupState, RosterEntry, Verdict
+from elf.overlay.control.records import RecordMap
+from elf.overlay.messages import RECORD_BYTES_MAX, Announce, Claim, Settle, Status
+from elf.overlay.rollup.barrier import Barrier
+from elf.overlay.rollup.claims import OWN, Bag
+from elf.overlay.rollup.ledger import Ledger
+from elf.overlay.rollup.settlement import ANNOUNCE_MS, Settlement
 
 APP = b"a" * 20
 A, B, C = b"A", b"B", b"C"

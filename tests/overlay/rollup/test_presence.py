@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from overlay.contract import NEVER, OverlaySettings, RollupState, RosterEntry
-from overlay.effects import ChildDown, ChildUp, Effect, ParentUp, Send
-from overlay.ids import Contact
-from overlay.messages import Announce, Claim, Contribution, Presence
-from overlay.rollup import below
-from overlay.rollup.ledger import ORPHANED_MS, Ledger
-from overlay.rollup.machine import Rollup
+from elf.overlay.contract import NEVER, OverlaySettings, RollupState, RosterEntry
+from elf.overlay.effects import ChildDown, ChildUp, Effect, ParentUp, Send
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Announce, Claim, Contribution, Presence
+from elf.overlay.rollup import below
+from elf.overlay.rollup.ledger import ORPHANED_MS, Ledger
+from elf.overlay.rollup.machine import Rollup
 
 APP = b"a" * 20
 A, B, ABOVE = (Contact.at("10.0.0.1", port) for port in (1, 2, 3))

@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from overlay.contract import Commit, RollupState, RosterEntry, Verdict
-from overlay.effects import Effect
-from overlay.messages import Claim, Settle
-from overlay.rollup import claims
-from overlay.rollup.barrier import Barrier
-from overlay.rollup.claims import Bag, Choice
-from overlay.rollup.ledger import Ledger
-from overlay.rollup.machine import Rollup
-from overlay.rollup.settlement import Settlement
+from elf.overlay.contract import Commit, RollupState, RosterEntry, Verdict
+from elf.overlay.effects import Effect
+from elf.overlay.messages import Claim, Settle
+from elf.overlay.rollup import claims
+from elf.overlay.rollup.barrier import Barrier
+from elf.overlay.rollup.claims import Bag, Choice
+from elf.overlay.rollup.ledger import Ledger
+from elf.overlay.rollup.machine import Rollup
+from elf.overlay.rollup.settlement import Settlement
 from tests.overlay.rollup.model import BrokenPromise
 from tests.overlay.rollup.modelled import ModelMachine
 from tests.overlay.rollup.test_model import play

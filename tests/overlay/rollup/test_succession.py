@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from overlay.contract import NEVER, Absence, RollupState, RosterEntry
-from overlay.rollup.succession import brought_through, counted_through
+from elf.overlay.contract import NEVER, Absence, RollupState, RosterEntry
+from elf.overlay.rollup.succession import brought_through, counted_through
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,17 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 import pytest
 from msgspec.structs import replace
 
-from overlay.contract import NEVER, Commit
-from overlay.sim import copies, runtime, sweep, versions
-from overlay.sim.agents import Cluster
-from overlay.sim.changing import ask
-from overlay.sim.checkers import check_counted
-from overlay.sim.copies import Copy
-from overlay.sim.jobs import Amend, Job
-from overlay.sim.loop import SimLoop
-from overlay.sim.payloads import Row
-from overlay.sim.versions import Version
-from overlay.sim.work import Work
+from elf.overlay.contract import NEVER, Commit
+from elf.overlay.sim import copies, runtime, sweep, versions
+from elf.overlay.sim.agents import Cluster
+from elf.overlay.sim.changing import ask
+from elf.overlay.sim.checkers import check_counted
+from elf.overlay.sim.copies import Copy
+from elf.overlay.sim.jobs import Amend, Job
+from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.payloads import Row
+from elf.overlay.sim.versions import Version
+from elf.overlay.sim.work import Work
 
 Patch = pytest.MonkeyPatch
 Versions = tuple[Version, ...]

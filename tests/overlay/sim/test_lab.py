@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlay.sim.lab import MEMBERSHIPS_MAX, Plan, run
+from elf.overlay.sim.lab import MEMBERSHIPS_MAX, Plan, run
 
 
 def test_a_plan_takes_everybody_as_long_as_that_is_reasonable() -> None:

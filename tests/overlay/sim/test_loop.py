@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from overlay.sim.loop import SimLoop, SimulationStalledError
+from elf.overlay.sim.loop import SimLoop, SimulationStalledError
 
 
 class Mailbox(asyncio.DatagramProtocol):

@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from overlay.contract import NEVER, Commit, RollupState
-from overlay.group.followers import Followers
-from overlay.group.messages import Kind, Place
-from overlay.ids import distance
-from overlay.sim import sweep
-from overlay.sim.agents import Cluster, Machine
-from overlay.sim.checkers import check_counted, check_settled
-from overlay.sim.copies import Copy, Count
-from overlay.sim.jobs import Job
-from overlay.sim.loop import SimLoop
-from overlay.sim.members import Member
-from overlay.sim.payloads import pack
-from overlay.sim.runtime import GroupDisk
-from overlay.sim.truth import Truth
-from overlay.sim.work import Work
+from elf.overlay.contract import NEVER, Commit, RollupState
+from elf.overlay.group.followers import Followers
+from elf.overlay.group.messages import Kind, Place
+from elf.overlay.ids import distance
+from elf.overlay.sim import sweep
+from elf.overlay.sim.agents import Cluster, Machine
+from elf.overlay.sim.checkers import check_counted, check_settled
+from elf.overlay.sim.copies import Copy, Count
+from elf.overlay.sim.jobs import Job
+from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.members import Member
+from elf.overlay.sim.payloads import pack
+from elf.overlay.sim.runtime import GroupDisk
+from elf.overlay.sim.truth import Truth
+from elf.overlay.sim.work import Work
 
 Patch = pytest.MonkeyPatch
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from overlay.ids import ID_BYTES
-from overlay.placement import candidate_key, choose_salt
-from overlay.sim.roots import PAPER, measure, place_trees
+from elf.overlay.ids import ID_BYTES
+from elf.overlay.placement import candidate_key, choose_salt
+from elf.overlay.sim.roots import PAPER, measure, place_trees
 
 
 @pytest.mark.parametrize(("trees", "below", "paper"), PAPER)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from overlay.sim.loop import Address, SimLoop
-from overlay.sim.streams import CONNECT_S, StreamEnd, Streams
+from elf.overlay.sim.loop import Address, SimLoop
+from elf.overlay.sim.streams import CONNECT_S, StreamEnd, Streams
 
 LEFT, RIGHT = ("10.0.0.1", 1), ("10.0.0.2", 1)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from overlay.sim import sweep
-from overlay.sim.report import Outcome
-from overlay.sim.runtime import Runtime
+from elf.overlay.sim import sweep
+from elf.overlay.sim.report import Outcome
+from elf.overlay.sim.runtime import Runtime
 
 
 def passed(name: str, seed: int = 1, **options: float) -> Outcome:

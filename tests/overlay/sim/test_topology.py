@@ -7,15 +7,15 @@ from itertools import takewhile
 
 import pytest
 
-from overlay.contract import OverlaySettings
-from overlay.effects import Effect, Lookup, Send
-from overlay.ids import ID_BYTES, Contact, prefix_bits
-from overlay.messages import Accept, Drop, Join, Redirect, TreeMessage
-from overlay.routing import bounded
-from overlay.sim.cluster import numbered_contact
-from overlay.sim.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
-from overlay.tree.machine import Tree
-from overlay.tree.policy import Seat, rank
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import Effect, Lookup, Send
+from elf.overlay.ids import ID_BYTES, Contact, prefix_bits
+from elf.overlay.messages import Accept, Drop, Join, Redirect, TreeMessage
+from elf.overlay.routing import bounded
+from elf.overlay.sim.cluster import numbered_contact
+from elf.overlay.sim.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
+from elf.overlay.tree.machine import Tree
+from elf.overlay.tree.policy import Seat, rank
 
 SIZES = [300, 1_280]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.contract import NEVER
-from overlay.sim.payloads import Row, pack, read, read_told, row_of, told, unpack
-from overlay.sim.version_checkers import check_order
-from overlay.sim.versions import (
+from elf.overlay.contract import NEVER
+from elf.overlay.sim.payloads import Row, pack, read, read_told, row_of, told, unpack
+from elf.overlay.sim.version_checkers import check_order
+from elf.overlay.sim.versions import (
     FIRST,
     Version,
     What,

@@ -1,7 +1,7 @@
 """Tree machines alone in virtual time: no sockets, no roll-up, one event queue, links of a fixed delay.
 
 For sizes that the harness, which checks far more, cannot reach. Contacts are those of settled routing tables, as in
-`overlay.sim.topology`.
+`elf.overlay.sim.topology`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from overlay.contract import OverlaySettings
-from overlay.effects import Effect, Lookup, Send
-from overlay.ids import Contact, distance
-from overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
-from overlay.routing import bounded
-from overlay.sim.cluster import numbered_contact
-from overlay.sim.topology import Tables
-from overlay.tree.machine import Role, Tree
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import Effect, Lookup, Send
+from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
+from elf.overlay.routing import bounded
+from elf.overlay.sim.cluster import numbered_contact
+from elf.overlay.sim.topology import Tables
+from elf.overlay.tree.machine import Role, Tree
 
 DELAY_US = 500
 LOOKUP_US = 5_000

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from overlay.contract import OverlaySettings
-from overlay.effects import ChildDown, Effect, ParentDown, Send
-from overlay.ids import Contact
-from overlay.messages import Accept, Drop, Heartbeat, Unlink
-from overlay.tree.edges import EDGE_BEATS, LEASE_BEATS, Edges
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import ChildDown, Effect, ParentDown, Send
+from elf.overlay.ids import Contact
+from elf.overlay.messages import Accept, Drop, Heartbeat, Unlink
+from elf.overlay.tree.edges import EDGE_BEATS, LEASE_BEATS, Edges
 
 APP = bytes(20)
 ME, ABOVE, HIGHER, ONE, TWO = (Contact.at("10.0.0.1", port) for port in range(1, 6))

@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from overlay.contract import OverlaySettings
-from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
-from overlay.ids import Contact, distance
-from overlay.messages import Accept, Heartbeat, Join, Redirect, Unlink
-from overlay.routing import closer
-from overlay.tree.machine import RECHECK_MS, Tree
-from overlay.tree.policy import CLIMB_AFTER_MS
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send, Suspect
+from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import Accept, Heartbeat, Join, Redirect, Unlink
+from elf.overlay.routing import closer
+from elf.overlay.tree.machine import RECHECK_MS, Tree
+from elf.overlay.tree.policy import CLIMB_AFTER_MS
 
 APP = bytes(20)
 #: Ascending distance to APP: the first is closest.

@@ -5,10 +5,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from overlay.ids import Contact, distance, prefix_bits
-from overlay.messages import Heartbeat, Reason
-from overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
-from overlay.tree.policy import (
+from elf.overlay.ids import Contact, distance, prefix_bits
+from elf.overlay.messages import Heartbeat, Reason
+from elf.overlay.routing import GAIN_BITS, NEAREST_TIED, bounded, closer
+from elf.overlay.tree.policy import (
     CLIMB_AFTER_MS,
     Seat,
     SendOn,

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from overlay.contract import OverlaySettings
-from overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send
-from overlay.errors import OverlayError
-from overlay.ids import Contact, distance
-from overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink
-from overlay.routing import closer
-from overlay.tree.machine import Role, Tree
-from overlay.tree.seeking import DOUBTS_MAX, REDIRECTS_MAX
+from elf.overlay.contract import OverlaySettings
+from elf.overlay.effects import ChildDown, ChildUp, Effect, Lookup, ParentDown, ParentUp, RootChanged, Send
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import Contact, distance
+from elf.overlay.messages import Accept, Drop, Heartbeat, Join, Reason, Redirect, Unlink
+from elf.overlay.routing import closer
+from elf.overlay.tree.machine import Role, Tree
+from elf.overlay.tree.seeking import DOUBTS_MAX, REDIRECTS_MAX
 
 APP = bytes(20)
 #: Ascending distance to APP: the first is closest.

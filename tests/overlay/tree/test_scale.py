@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import pytest
 
-from overlay.tree.machine import Role
+from elf.overlay.tree.machine import Role
 from tests.overlay.tree.forest import Figures, Forest
 
 

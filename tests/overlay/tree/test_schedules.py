@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from overlay.ids import distance
-from overlay.tree.machine import Role
+from elf.overlay.ids import distance
+from elf.overlay.tree.machine import Role
 from tests.overlay.harness import APP, Machine, World
 
 #: Time in which all must be repaired: a false root doubts itself every 30 s, an edge of one end lasts 15 s.

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import random
 
-from overlay.ids import Contact
-from overlay.tree.seeking import BACKOFF_MS_MAX, BACKOFF_MS_MIN, STRIKE_MS, Search
+from elf.overlay.ids import Contact
+from elf.overlay.tree.seeking import BACKOFF_MS_MAX, BACKOFF_MS_MIN, STRIKE_MS, Search
 
 ROOT, PEER = Contact.at("10.0.0.1", 1), Contact.at("10.0.0.1", 2)
 NOW = 1_000_000

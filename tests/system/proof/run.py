@@ -18,21 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import elf
-from agents.errors import UnavailableError
+from elf.agents.errors import UnavailableError
 from elf.offline.verify.report import Report as Verification
 from elf.offline.verify.run import run_verify
 from tests.system.cluster import AgentProcess, wait_until
-from tests.system.proof.shop import (
-    JOBS,
-    MINUTE_MS,
-    PEOPLE,
-    SOURCE,
-    TOP,
-    Job,
-    Size,
-    make_shop,
-    write_logs,
-)
+from tests.system.proof.shop import JOBS, MINUTE_MS, PEOPLE, SOURCE, TOP, Job, Size, make_shop, write_logs
 from tests.system.proof.tampering import change_cell, change_event
 
 #: Part of the time that is counted when an agent is killed, and when it comes back.

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 import polars as pl
 
-from agents.archive.layout import ArchivedFile, list_files, manifest_path
-from agents.jobs.plan import compile_job
-from agents.requests import JobRecord
-from agents.store.database import Database
-from agents.store.panes import Kind, Panes
-from cbt import decode, encode
+from elf.agents.archive.layout import ArchivedFile, list_files, manifest_path
+from elf.agents.jobs.plan import compile_job
+from elf.agents.requests import JobRecord
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Kind, Panes
+from elf.cbt import decode, encode
 
 
 @dataclass(frozen=True)

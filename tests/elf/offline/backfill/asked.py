@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agents.archive.layout import ArchivedFile, FileEntry
+from elf.agents.archive.layout import ArchivedFile, FileEntry
 from elf.client.results import Intervals
 
 QUERY = "SELECT product, count(*) AS n FROM clicks GROUP BY product, window(ts, '10 seconds')"

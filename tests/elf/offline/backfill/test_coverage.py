@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.jobs.intervals import Numbering
+from elf.agents.jobs.intervals import Numbering
 from elf.offline.asking import CountedAgent, Reach
 from elf.offline.backfill.coverage import Coverage, whole_runs
 from tests.elf.offline.backfill.asked import archived

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
-from cbt import INTERVAL, decode
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.cbt import INTERVAL, decode
 from elf.offline.backfill.panes import cut
 from elf.offline.session import OfflineError
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.jobs.plan import Plan
+from elf.agents.jobs.plan import Plan
 from elf.offline.backfill.passes import (
     AT_ONCE_BYTES,
     FEW_EVENTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.errors import JobError, UnavailableError
+from elf.agents.errors import JobError, UnavailableError
 from elf.offline.backfill import ready
 from elf.offline.backfill.ready import wait_ready
 from tests.elf.offline.backfill.asked import QUERY, Asked, described

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.jobs.intervals import Numbering
+from elf.agents.jobs.intervals import Numbering
 from elf.client.results import Version
 from elf.offline.backfill import run
 from elf.offline.backfill.passes import TASK_BYTES_MAX, Pass

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from agents.jobs.definition import Definition
-from agents.jobs.plan import Plan, compile_job
-from cbt import INTERVAL
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.cbt import INTERVAL
 from elf.demo.clicks import START_MS
 from elf.offline.backfill.panes import hand_over, read_frames
 from elf.offline.backfill.states import state_frames

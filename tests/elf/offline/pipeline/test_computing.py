@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.archive.archive import Archive
-from agents.archive.layout import ArchivedFile, FileEntry
-from agents.errors import JobSpecError
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.layout import ArchivedFile, FileEntry
+from elf.agents.errors import JobSpecError
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.archive.layout import ArchivedFile, FileEntry
-from agents.archive.removed import Span
+from elf.agents.archive.layout import ArchivedFile, FileEntry
+from elf.agents.archive.removed import Span
 from elf.offline.pipeline.growth import Taken, compare_files
 
 FOLDER = "source=clicks/date=2026-01-01/hour=00"

@@ -11,12 +11,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.archive.keeper import Keeper
-from agents.archive.layout import MIXED, ArchivedFile, DamagedFileError
-from agents.archive.merging import GRACE_MS, QUIET_MS
-from agents.damages import Damages
-from agents.errors import JobSpecError
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.layout import MIXED, ArchivedFile, DamagedFileError
+from elf.agents.archive.merging import GRACE_MS, QUIET_MS
+from elf.agents.damages import Damages
+from elf.agents.errors import JobSpecError
 from elf.offline.pipeline.due import Pass
 from elf.offline.pipeline.run import Done, Pipeline, PipelineJob, Settings, run_pipeline
 from elf.offline.session import OfflineError

@@ -9,22 +9,22 @@ from typing import Any, Self
 import msgspec
 import polars as pl
 
-from agents.changing.deciding import described
-from agents.group.commands import Load
-from agents.jobs.definition import Definition
-from agents.jobs.versions import Version, compile_versions
-from agents.masters.backfilling import check_load, describe
-from agents.masters.master import Master
-from agents.masters.spans import expired_ms, oldest_ms, resolve
-from agents.paos import Paos
-from agents.payload import Notes, pack
-from agents.store.database import Database
-from agents.store.panes import Panes
-from cbt import INTERVAL
+from elf.agents.changing.deciding import described
+from elf.agents.group.commands import Load
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.versions import Version, compile_versions
+from elf.agents.masters.backfilling import check_load, describe
+from elf.agents.masters.master import Master
+from elf.agents.masters.spans import expired_ms, oldest_ms, resolve
+from elf.agents.paos import Paos
+from elf.agents.payload import Notes, pack
+from elf.agents.store.database import Database
+from elf.agents.store.panes import Panes
+from elf.cbt import INTERVAL
 from elf.client.results import Intervals
 from elf.demo.clicks import START_MS
-from overlay.contract import NEVER, Commit, RollupState, RosterEntry
-from overlay.group.messages import Place
+from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
+from elf.overlay.group.messages import Place
 from tests.elf.offline.conftest import Shop
 from tests.elf.offline.verify.master import QUERY, STEP_MS, Result
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from agents.errors import JobError
+from elf.agents.errors import JobError
 from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from tests.elf.offline.conftest import Shop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.archive.layout import HOUR_MS, ArchivedFile, FileEntry
+from elf.agents.archive.layout import HOUR_MS, ArchivedFile, FileEntry
 from elf.offline.verify.coverage import Coverage
 
 

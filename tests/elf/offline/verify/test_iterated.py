@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from agents.archive.archive import Archive
-from agents.errors import ExpiredError, JobError, JobSpecError
-from agents.jobs.definition import Definition
-from agents.jobs.joins import Joined, Use
-from agents.jobs.own import OwnFunction
-from agents.jobs.plan import compile_job
-from agents.masters.results import Label, Span, result_of
-from agents.signed.runners import Runners
-from agents.signed.signing import sign
+from elf.agents.archive.archive import Archive
+from elf.agents.errors import ExpiredError, JobError, JobSpecError
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.joins import Joined, Use
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.jobs.plan import compile_job
+from elf.agents.masters.results import Label, Span, result_of
+from elf.agents.signed.runners import Runners
+from elf.agents.signed.signing import sign
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify

@@ -8,12 +8,12 @@ import msgspec
 import polars as pl
 import pytest
 
-from agents.errors import JobError, JobSpecError
-from agents.jobs.combining import compile_joined
-from agents.jobs.joins import Joined, Use
-from agents.jobs.own import OwnFunction
-from agents.masters.results import Label, Span, result_of
-from agents.signed.signing import sign
+from elf.agents.errors import JobError, JobSpecError
+from elf.agents.jobs.combining import compile_joined
+from elf.agents.jobs.joins import Joined, Use
+from elf.agents.jobs.own import OwnFunction
+from elf.agents.masters.results import Label, Span, result_of
+from elf.agents.signed.signing import sign
 from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify

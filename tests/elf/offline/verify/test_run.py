@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive, list_files
-from agents.errors import JobError
+from elf.agents.archive.archive import Archive, list_files
+from elf.agents.errors import JobError
 from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.session import OfflineError

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents.archive.archive import Archive
-from agents.archive.layout import ArchivedFile, list_files
+from elf.agents.archive.archive import Archive
+from elf.agents.archive.layout import ArchivedFile, list_files
 from elf.offline.progress import Steps
 from elf.offline.verify.soundness import Soundness
 

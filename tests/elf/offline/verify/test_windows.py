@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from agents.errors import ExpiredError, JobError, UnavailableError
+from elf.agents.errors import ExpiredError, JobError, UnavailableError
 from elf.client.results import Version
 from elf.offline.asking import JobText, Slides
 from elf.offline.verify.windows import ask_windows, labels_of, windows_since
