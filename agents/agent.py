@@ -16,47 +16,47 @@ from collections.abc import Sequence
 
 import msgspec
 
-from elf.agents import payload
-from elf.agents.answers import Answers
 from elf.agents.applications.applications import Applications
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.mirror import Mirror
-from elf.agents.asking import Asking
-from elf.agents.at_rest import give_back_at_rest
-from elf.agents.attachments import RETRY_S_MAX, Attachments
-from elf.agents.catalogue import Catalogue, member_record
-from elf.agents.changing.requests import Leapt
-from elf.agents.clock import Clock
-from elf.agents.config import AgentConfig, overlay_settings
+from elf.agents.dispatch import Answers
 from elf.agents.errors import ElfError
-from elf.agents.feedback import FEEDBACK_KEY, Feedback
-from elf.agents.group.commands import Command, Turn
+from elf.agents.extensions.signed.runners import Runners, Trust
 from elf.agents.group.copies import Copies
-from elf.agents.group.fetching import Fetcher, Pages
-from elf.agents.group.reigns import JOB_KEY, Reigns
+from elf.agents.group.leadership import JOB_KEY, Reigns
+from elf.agents.group.masters import Masters
+from elf.agents.group.transfer import Fetcher, Pages
+from elf.agents.host.clock import Clock
+from elf.agents.host.memory import give_back_at_rest
+from elf.agents.host.neighbours import Neighbours
 from elf.agents.identity import Doubles, open_state
 from elf.agents.intake.intake import Intake
+from elf.agents.intake.source_answers import OwnSources
 from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
-from elf.agents.joining.results import JobResults
-from elf.agents.masters.masters import Masters
-from elf.agents.neighbours import Neighbours
-from elf.agents.own_sources import OwnSources
-from elf.agents.parts.replaced import Replaced
-from elf.agents.parts.telling import Telling
-from elf.agents.publishing.publishing import Publisher
+from elf.agents.master.commands import Command, Turn
+from elf.agents.publications.abandonment import GivingUp
+from elf.agents.publications.attachments import RETRY_S_MAX, Attachments
+from elf.agents.publications.notices import Telling
+from elf.agents.publications.publisher import Publisher
+from elf.agents.publications.replaced import Replaced
 from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
-from elf.agents.requests import JobRecord, Member
-from elf.agents.sides.sides import Sides
-from elf.agents.sides.words import SIDE_KEY
-from elf.agents.signed.giving_up import GivingUp
-from elf.agents.signed.runners import Runners, Trust
+from elf.agents.results.feedback import FEEDBACK_KEY, Feedback
+from elf.agents.results.inquiry import Asking
+from elf.agents.results.joined_results import JobResults
+from elf.agents.results.split.sides import Sides
+from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls
 from elf.agents.store.groups import GroupLogs
 from elf.agents.store.held import HeldCopies
 from elf.agents.store.panes import Panes
 from elf.agents.store.records import Records
+from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.wire.changes import Leapt
+from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.split import SIDE_KEY
+from elf.agents.worker import payload
 from elf.overlay.background import Background
 from elf.overlay.contract import Commit, ControlEntry, Record, Verdict
 from elf.overlay.decoding import read_msgpack

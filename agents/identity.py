@@ -21,9 +21,9 @@ import msgspec
 from elf.agents.errors import ConfigError, ElfError
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.progress import SourceProgress
-from elf.agents.replies import value_of
-from elf.agents.requests import Introduce, Member, contact_at, encode
 from elf.agents.store.database import Database
+from elf.agents.wire.replies import value_of
+from elf.agents.wire.requests import Introduce, Member, contact_at, encode
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError

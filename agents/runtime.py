@@ -8,10 +8,10 @@ import signal
 from collections.abc import Callable
 
 from elf.agents.agent import Agent
-from elf.agents.config import AgentConfig
 from elf.agents.errors import ConfigError
+from elf.agents.http.agent_service import Service
 from elf.agents.http.app import make_app, serve
-from elf.agents.service import Service
+from elf.agents.settings.config import AgentConfig
 
 
 async def run(config: AgentConfig, ready: Callable[[str], None] | None = None) -> None:

@@ -20,17 +20,17 @@ with loading():
     import polars as pl
     from queries import QUERIES
 
-    from elf.agents.config import PrivacySection
-    from elf.agents.intake.gathering import Gathering, events_of
+    from elf.agents.intake.batches import Gathering, events_of
     from elf.agents.jobs.definition import Definition, Options
     from elf.agents.jobs.plan import compile_job
-    from elf.agents.jobs.types import SqlType
-    from elf.agents.paos import by_interval
-    from elf.agents.payload import unpack
-    from elf.agents.privacy.redaction import Redactor
+    from elf.agents.language.types import SqlType
+    from elf.agents.settings.config import PrivacySection
     from elf.agents.sources.format import make_format
+    from elf.agents.sources.privacy.redaction import Redactor
     from elf.agents.sources.tail import Tail
-    from elf.agents.worker import Worker
+    from elf.agents.worker.paos import by_interval
+    from elf.agents.worker.payload import unpack
+    from elf.agents.worker.worker import Worker
 
 #: The largest that an agent can be told to read at a time.
 CHUNK_BYTES = 16 << 20

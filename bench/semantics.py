@@ -22,13 +22,13 @@ sys.path.insert(0, str(ROOT))
 from elf.agents.intake.pump import Pump, Sealed  # noqa: E402
 from elf.agents.jobs.definition import load_definition  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
-from elf.agents.jobs.types import SqlType  # noqa: E402
+from elf.agents.language.types import SqlType  # noqa: E402
 from elf.agents.sources.format import make_format  # noqa: E402
 from elf.agents.sources.rejected import RejectedLines  # noqa: E402
 from elf.agents.sources.tail import Tail  # noqa: E402
 from elf.agents.store.checkpoints import Checkpoints  # noqa: E402
 from elf.agents.store.database import Database  # noqa: E402
-from elf.agents.worker import Worker  # noqa: E402
+from elf.agents.worker.worker import Worker  # noqa: E402
 from elf.overlay.contract import NEVER, Verdict  # noqa: E402
 
 START_MS = 1_767_225_600_000

@@ -26,7 +26,7 @@ from ending import end_in_order
 from fleet import ROOT, START_S, AgentProcess, fleet, wait_until
 
 import elf
-from elf.agents.signed.signing import KEY_BYTES, public_key
+from elf.agents.extensions.signed.signatures import KEY_BYTES, public_key
 
 JOB = """
 name = "update"

@@ -22,12 +22,12 @@ import polars as pl
 
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
-from elf.agents.masters.master import Master
-from elf.agents.masters.results import Span
-from elf.agents.payload import Notes, pack
+from elf.agents.language.types import SqlType
+from elf.agents.master.master import Master
+from elf.agents.master.results import Span
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
+from elf.agents.worker.payload import Notes, pack
 from elf.overlay.contract import NEVER, Commit, RollupState
 from elf.overlay.group.messages import Place
 

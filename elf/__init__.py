@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from elf.agent_url import DEFAULT_URL
 
 if TYPE_CHECKING:
-    from elf.agents.applications.declaring import Answer, Application
     from elf.agents.applications.simulated import Simulation
     from elf.agents.errors import (
         ConfigError,
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
         UnavailableError,
         UnknownJobError,
     )
-    from elf.agents.installed.declaring import aggregate, scalar, vectorised
+    from elf.agents.extensions.application_declaration import Answer, Application
+    from elf.agents.extensions.declaration import aggregate, scalar, vectorised
     from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Stop, Tree, Version, Window
 
 __version__ = "0.1.0"
@@ -106,11 +106,11 @@ def connect(url: str = DEFAULT_URL, token: str | None = None, *, creator: str | 
 def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
     if name in _FUNCTIONS:
-        return getattr(import_module("elf.agents.installed.declaring"), name)
+        return getattr(import_module("elf.agents.extensions.declaration"), name)
     if name == "Simulation":
         return import_module("elf.agents.applications.simulated").Simulation
     if name in _APPLICATIONS:
-        return getattr(import_module("elf.agents.applications.declaring"), name)
+        return getattr(import_module("elf.agents.extensions.application_declaration"), name)
     if name in __all__:
         return getattr(import_module("elf.agents.errors" if name in _ERRORS else "elf.client"), name)
     raise AttributeError(f"module 'elf' has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Which two agents may become a job's root, and which of them does.
 
 Owns the candidate keys and the choice; asking the candidates for their load is the publisher's
-(`elf.agents.publishing`). Pure. Paper: §2.3 takes the one agent closest to SHA-1(name, creator).
+(`elf.agents.publications`). Pure. Paper: §2.3 takes the one agent closest to SHA-1(name, creator).
 
 Differs from the paper: with one key, chance gives some agents many roots (98.4 % of 1,280 agents root fewer than 3 of
 500 trees, the paper says 99.5 %). Of two keys the one whose agent roots fewer trees wins, which leaves nearly nobody

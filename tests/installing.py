@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.installed import loading
+from elf.agents.extensions import installed
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "functions"
 
@@ -27,12 +27,12 @@ def install(
         (folder / f"{module}.py").write_text(text)
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
-    monkeypatch.setattr(loading, "_installed", None)
+    monkeypatch.setattr(installed, "_installed", None)
 
 
 def install_example(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Install the example; return its job's SQL."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     modules = {"shop_functions": (EXAMPLE / "shop_functions.py").read_text()}
-    install(folder, monkeypatch, project["name"], project["entry-points"][loading.GROUP], modules)
+    install(folder, monkeypatch, project["name"], project["entry-points"][installed.GROUP], modules)
     return (EXAMPLE / "job.sql").read_text()

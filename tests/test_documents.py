@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.validate import check_config, check_job
+from elf.checking.validate import check_config, check_job
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "bench" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from elf.agents.applications.contract import ApplicationError, Asked, Effect, Json, Received
 from elf.agents.applications.instance import Instance
-from elf.agents.applications.loading import find_application, installed
-from elf.agents.applications.messages import Ask, Letter, Role, Said
-from elf.agents.applications.performing import Performer, is_of
-from elf.agents.applications.running import Runner
-from elf.agents.asking import Asking
-from elf.agents.catalogue import Catalogue
+from elf.agents.applications.performer import Performer, is_of
+from elf.agents.applications.runner import Runner
 from elf.agents.errors import JobError, UnavailableError
-from elf.agents.masters.masters import Masters
-from elf.agents.requests import JobRecord, Member
+from elf.agents.extensions.application_contract import ApplicationError, Asked, Effect, Json, Received
+from elf.agents.extensions.installed_applications import find_application, installed
+from elf.agents.group.masters import Masters
+from elf.agents.results.inquiry import Asking
+from elf.agents.wire.application_messages import Ask, Letter, Role, Said
+from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.requests import JobRecord, Member
 from elf.overlay.contract import ControlEntry
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.node import OverlayNode

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from elf.agents.applications.contract import (
+from elf.agents.extensions.application_contract import (
     Answered,
     ApplicationError,
     Asked,
@@ -20,9 +20,9 @@ from elf.agents.applications.contract import (
     Rung,
     Started,
 )
-from elf.agents.applications.declaring import Application, Elf
-from elf.agents.applications.messages import Role, packed, unpacked
-from elf.agents.installed.entry_points import brief
+from elf.agents.extensions.application_declaration import Application, Elf
+from elf.agents.extensions.entry_points import brief
+from elf.agents.wire.application_messages import Role, packed, unpacked
 from elf.cbt.foreign import is_theirs
 
 

@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from elf.agents.applications.contract import (
+from elf.agents.applications.instance import Instance
+from elf.agents.errors import JobError
+from elf.agents.extensions.application_contract import (
     Answered,
     Asked,
     Closed,
@@ -35,11 +37,9 @@ from elf.agents.applications.contract import (
     Started,
     Subscribe,
 )
-from elf.agents.applications.declaring import Application, columns_of
-from elf.agents.applications.instance import Instance
-from elf.agents.applications.messages import Role, packed, unpacked
-from elf.agents.errors import JobError
-from elf.agents.result import Column, Completeness, Result, Window
+from elf.agents.extensions.application_declaration import Application, columns_of
+from elf.agents.wire.application_messages import Role, packed, unpacked
+from elf.agents.wire.result import Column, Completeness, Result, Window
 
 #: Answers for another job: takes the asker and the query.
 Answering = Callable[[str, Any], Any]

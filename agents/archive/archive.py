@@ -44,7 +44,7 @@ from elf.agents.archive.layout import (
     source_folder,
 )
 from elf.agents.archive.removed import EVER_MS, add_removed
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 
 __all__ = ["Archive", "ArchiveError", "Manifest", "Recovery", "check_file", "list_files"]
 

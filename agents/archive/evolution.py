@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from elf.agents.archive.layout import ArchivedFile, ArchiveError
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 
 #: Types that hold all values of those before them, as near as the last one holds numbers.
 _NUMBERS = ("INT", "BIGINT", "DOUBLE")

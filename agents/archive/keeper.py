@@ -1,6 +1,6 @@
 """Keeps an agent's archive small while it grows: merges quiet hours, removes old ones; in a thread of its own.
 
-What is merged and what is removed is decided in `elf.agents.archive.merging` and `elf.agents.archive.retention`; this
+What is merged and what is removed is decided in `elf.agents.archive.merge` and `elf.agents.archive.retention`; this
 is the clock around them. A disk that refuses stops nothing: all is tried again at the next turn.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from elf.agents.archive import retention
 from elf.agents.archive.inventory import Held, list_held
 from elf.agents.archive.layout import source_folder
-from elf.agents.archive.merging import Merging, tidy
-from elf.agents.damages import Damages
+from elf.agents.archive.merge import Merging, tidy
+from elf.agents.host.disk_damage import Damages
 
 log = logging.getLogger(__name__)
 #: Pause between two turns: by how much an archive may be over its bounds meanwhile.

@@ -6,7 +6,7 @@
                                               /_staged-<agent>-<part>.parquet        no sequence yet
               /_orphan-*, _damaged-*                 set aside at a start (`elf.agents.archive.archive.Recovery`)
                       /_merged/date=.../hour=.../    merged files that wait for their turn
-                      (`elf.agents.archive.merging`) /.removed-<agent>.json         what is gone
+                      (`elf.agents.archive.merge`) /.removed-<agent>.json         what is gone
                       (`elf.agents.archive.removed`)
 
 Spark, DuckDB and Polars all read the visible files of such a tree; names that begin with `_` or `.` are hidden by the

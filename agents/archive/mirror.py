@@ -1,9 +1,9 @@
 """Keeps a copy of one agent's archive at a URL in step with its folder, in a thread of its own.
 
 The agent goes on writing its folder, whose commits need renames that stores of objects do not have; what is in it is
-copied afterwards, one way, a file at a time. What is copied and in which order is `elf.agents.archive.mirroring`; this
-is the reading, writing and waiting around it. A store that fails stops nothing: it is said once, counted, and tried
-again.
+copied afterwards, one way, a file at a time. What is copied and in which order is `elf.agents.archive.mirror_plan`;
+this is the reading, writing and waiting around it. A store that fails stops nothing: it is said once, counted, and
+tried again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 
 from elf.agents.archive import disk
 from elf.agents.archive.layout import MERGED, ArchiveError, FileEntry, safe_name
-from elf.agents.archive.mirroring import Own, Put, manifest_name, plan
+from elf.agents.archive.mirror_plan import Own, Put, manifest_name, plan
 from elf.agents.archive.remote import Remote, StoreError
 
 log = logging.getLogger(__name__)

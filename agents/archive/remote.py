@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from elf.agents.archive.layout import ArchiveError
-from elf.agents.archive.urls import BUCKETS, PACKAGES, check_url
+from elf.agents.settings.urls import BUCKETS, PACKAGES, check_url
 
 _T = TypeVar("_T")
 #: Where a file appears when it has been sent as a whole, and a rename would send it once more.

@@ -14,7 +14,7 @@ import polars as pl
 from elf.agents.archive import disk
 from elf.agents.archive.inventory import GOING, Held, manifest_beside
 from elf.agents.archive.layout import HOUR_MS, ArchiveError, read_manifest
-from elf.agents.archive.reading import hours_in
+from elf.agents.archive.reader import hours_in
 from elf.agents.archive.removed import EVER_MS, Span, add_removed
 
 _REMOVABLE = ("visible", "merged", "aside")

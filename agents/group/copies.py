@@ -2,7 +2,7 @@
 
 A job's master is decided on by its root group (`elf.overlay.group`): what one of the members, the leader, decides is
 applied to all copies in the same order, panes included. So whichever agent is lost, another one has everything and goes
-on. Only the leader's copy is the master that answers and commits (`elf.agents.masters`); the others only keep up.
+on. Only the leader's copy is the master that answers and commits (`elf.agents.master`); the others only keep up.
 Paper: §3.3 leaves the loss of a master open; OVERLAY 6.5 replicates what it decided, and not the panes.
 
 Differs from OVERLAY 6.5 in that the panes are replicated, too: snapshots are let go of once they are committed, so a
@@ -18,9 +18,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from elf.agents.changing.deciding import with_version
 from elf.agents.errors import ElfError, JobError
-from elf.agents.group.commands import (
+from elf.agents.jobs.versions import Version, Versions, compile_versions
+from elf.agents.language.own_functions import Admits
+from elf.agents.master.commands import (
     Command,
     Count,
     Dismiss,
@@ -34,15 +35,14 @@ from elf.agents.group.commands import (
     decode_command,
     encode_command,
 )
-from elf.agents.jobs.own import Admits
-from elf.agents.jobs.versions import Version, Versions, compile_versions
-from elf.agents.masters.master import Master
-from elf.agents.masters.state import MasterState
-from elf.agents.requests import JobRecord
+from elf.agents.master.master import Master
+from elf.agents.master.state import MasterState
+from elf.agents.master.version_decision import with_version
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.groups import GroupLogs
 from elf.agents.store.panes import Panes
-from elf.agents.store.together import Desk
+from elf.agents.store.shared_transactions import Desk
+from elf.agents.wire.requests import JobRecord
 from elf.cbt import PaoDecodeError
 from elf.overlay.contract import Commit, ControlEntry, Mark
 from elf.overlay.errors import NotJoinedError

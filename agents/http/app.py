@@ -17,12 +17,12 @@ from typing import Any
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from elf.agents.config import split_address
 from elf.agents.errors import ConfigError
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
 from elf.agents.http.service import AgentService
+from elf.agents.settings.config import split_address
 from elf.overlay.links.door import Door, admit
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from elf.agents.config import is_loopback
 from elf.agents.http.problems import problem
+from elf.agents.settings.config import is_loopback
 
 #: Probes must work for an orchestrator that holds no token; they tell nothing about data.
 OPEN_PATHS = frozenset({"/healthz", "/readyz"})

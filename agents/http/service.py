@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
-from elf.agents.changing.changing import Wanted
 from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.publications.change import Wanted
 from elf.overlay.fields import Interval
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Intervals of a job, or of one of its parts, as `elf.agents.requests.LoadIntervals` has them."""
+    """Intervals of a job, or of one of its parts, as `elf.agents.wire.requests.LoadIntervals` has them."""
 
     instance: str
     first: Interval
@@ -143,7 +143,7 @@ class AgentService(Protocol):
         Args:
             creator: of the job.
             name: of the job.
-            window: `latest`, `START/END` or a length such as `300s`; well-formed (`elf.agents.masters.windows` checked
+            window: `latest`, `START/END` or a length such as `300s`; well-formed (`elf.agents.master.windows` checked
             it).
             key: only rows whose first group key is this, as people write it; None: all.
             limit: most rows to return; None: all.
@@ -201,7 +201,7 @@ class AgentService(Protocol):
         ...
 
     async def explain(self, creator: str, name: str) -> Json:
-        """Explain a job: its plan, what it shares, its tree and its cost (`elf.agents.explaining`)."""
+        """Explain a job: its plan, what it shares, its tree and its cost (`elf.agents.results.explanation`)."""
         ...
 
     async def members(self) -> list[Json]:

@@ -18,28 +18,28 @@ import msgspec
 import polars as pl
 
 from elf.agents.archive.archive import Archive
-from elf.agents.clock import Doubt
-from elf.agents.config import PrivacySection
 from elf.agents.errors import UnavailableError
+from elf.agents.host.clock import Doubt
 from elf.agents.intake.backlog import Backlog
-from elf.agents.intake.gathering import Gathering, events_of
-from elf.agents.intake.lost import LastTimes
+from elf.agents.intake.batches import Gathering, events_of
+from elf.agents.intake.clock_steps import SetBack
+from elf.agents.intake.lost_lines import LastTimes
 from elf.agents.intake.progress import EventTime, SourceProgress
-from elf.agents.intake.rejecting import Rejecting
-from elf.agents.intake.set_back import SetBack
+from elf.agents.intake.rejections import Rejecting
 from elf.agents.intake.verdicts import Verdicts
-from elf.agents.jobs.types import SqlType
 from elf.agents.jobs.versions import Versions
-from elf.agents.privacy.redaction import Redactor
-from elf.agents.sharing.parsing import Parsing
-from elf.agents.sharing.workers import Workers
+from elf.agents.language.types import SqlType
+from elf.agents.settings.config import PrivacySection
 from elf.agents.sources.counters import Counters, Oddities, Parsed
 from elf.agents.sources.format import Format
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.rotation import Position
 from elf.agents.sources.tail import Chunk, Tail
 from elf.agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
-from elf.agents.worker import Worker
+from elf.agents.worker.sharing.parse import Parsing
+from elf.agents.worker.sharing.workers import Workers
+from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)

@@ -14,18 +14,18 @@ from elf.agents.archive.archive import Archive
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.mirror import Mirror
 from elf.agents.archive.remote import StoreError, open_url
-from elf.agents.clock import Clock
-from elf.agents.config import AgentConfig, SourceConfig
-from elf.agents.damages import Damages
 from elf.agents.errors import ConfigError
+from elf.agents.host.clock import Clock
+from elf.agents.host.disk_damage import Damages
 from elf.agents.intake.pump import Pump
 from elf.agents.intake.push import PushLog
-from elf.agents.jobs.types import SqlType
-from elf.agents.masters.results import Json
-from elf.agents.privacy.redaction import Redactor
+from elf.agents.language.types import SqlType
+from elf.agents.master.results import Json
+from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths, matched_files
 from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.readers import look_at, open_reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail

@@ -7,8 +7,8 @@ import concurrent.futures
 import logging
 from collections.abc import Callable, Sequence
 
-from elf.agents.sharing.workers import Workers
 from elf.agents.store.checkpoints import Checkpoints, Snapshot
+from elf.agents.worker.sharing.workers import Workers
 from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)

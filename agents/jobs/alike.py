@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from elf.agents.jobs.own import OwnFunction
-from elf.agents.jobs.scopes import canonical
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.own_functions import OwnFunction
+from elf.agents.language.scopes import canonical
+from elf.agents.language.types import SqlType
 
 
 def filter_key(

@@ -14,15 +14,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from elf.agents.errors import JobSpecError, did_you_mean, nearest
-from elf.agents.jobs.dialect import QUERY_BYTES_MAX
-from elf.agents.jobs.durations import DURATION_MS_MAX
-from elf.agents.jobs.joins import Joined, check_joined, parse_joins, reads_jobs
-from elf.agents.jobs.own import OwnFunction, check_functions
-from elf.agents.jobs.own_tables import Read, read_functions
-from elf.agents.jobs.places import APPLICATION, Places
-from elf.agents.jobs.query import parse_query
-from elf.agents.jobs.types import SqlType
-from elf.agents.toml_text import TomlError, parse_toml
+from elf.agents.jobs.own_functions_table import Read, read_functions
+from elf.agents.language.dialect import QUERY_BYTES_MAX
+from elf.agents.language.durations import DURATION_MS_MAX
+from elf.agents.language.joins import Joined, check_joined, parse_joins, reads_jobs
+from elf.agents.language.own_functions import OwnFunction, check_functions
+from elf.agents.language.places import APPLICATION, Places
+from elf.agents.language.query import parse_query
+from elf.agents.language.types import SqlType
+from elf.agents.toml.text import TomlError, parse_toml
 from elf.overlay.ids import app_id, partition_id
 from elf.overlay.interning import interned, interned_mapping, interned_text
 

@@ -13,16 +13,16 @@ import msgspec
 import polars as pl
 
 from elf.agents.jobs.definition import Definition
-from elf.agents.jobs.expressions import compile_expression
-from elf.agents.jobs.grouping import MapSide, Shown, compile_shown, input_of, keys_of
 from elf.agents.jobs.intervals import Numbering
-from elf.agents.jobs.iterating import Iterating, compile_iterating
-from elf.agents.jobs.operators import condition
-from elf.agents.jobs.own import bound
-from elf.agents.jobs.query import TIME_COLUMN, Query, parse_query
-from elf.agents.jobs.scopes import GroupScope, RowScope
-from elf.agents.jobs.sorting import Order
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.expressions import compile_expression
+from elf.agents.language.groups import MapSide, Shown, compile_shown, input_of, keys_of
+from elf.agents.language.iteration import Iterating, compile_iterating
+from elf.agents.language.operators import condition
+from elf.agents.language.own_functions import bound
+from elf.agents.language.query import TIME_COLUMN, Query, parse_query
+from elf.agents.language.scopes import GroupScope, RowScope
+from elf.agents.language.sort_keys import Order
+from elf.agents.language.types import SqlType
 from elf.cbt.schema import INTERVAL
 
 

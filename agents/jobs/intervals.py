@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition, Options
-from elf.agents.jobs.dialect import refused
-from elf.agents.jobs.query import Query, Window, parse_query
+from elf.agents.language.dialect import refused
+from elf.agents.language.query import Query, Window, parse_query
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000

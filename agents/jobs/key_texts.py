@@ -10,11 +10,11 @@ import datetime
 import polars as pl
 
 from elf.agents.errors import JobError
-from elf.agents.jobs.explaining import written
+from elf.agents.jobs.explanation import written
 from elf.agents.jobs.plan import Plan
-from elf.agents.jobs.query import is_window_field, parse_query
-from elf.agents.jobs.sorting import by_position
-from elf.agents.jobs.types import ArrayType, SqlType
+from elf.agents.language.query import is_window_field, parse_query
+from elf.agents.language.sort_keys import by_position
+from elf.agents.language.types import ArrayType, SqlType
 
 _KINDS = {kind.dtype: kind for kind in SqlType}
 _HELD = {

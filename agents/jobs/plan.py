@@ -18,21 +18,21 @@ from sqlglot import exp
 
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.alike import filter_key, map_key
-from elf.agents.jobs.combining import Combining, compile_joined
 from elf.agents.jobs.definition import Definition
-from elf.agents.jobs.dialect import refused
-from elf.agents.jobs.grouping import schema_of
-from elf.agents.jobs.growth import check_growth
 from elf.agents.jobs.halves import Halves, MapHalf, ResultHalf, map_half, parsed_again, result_half, understood
 from elf.agents.jobs.intervals import Numbering, check_beside, interval_ms_of, retain_ms_of
-from elf.agents.jobs.iterating import Iterating
-from elf.agents.jobs.own import Admits, bound
-from elf.agents.jobs.prefilter import literals_of
-from elf.agents.jobs.query import TIME_COLUMN, Query, Window, parse_query
-from elf.agents.jobs.scopes import WINDOW_END, WINDOW_START, RowScope
 from elf.agents.jobs.shapes import Shape, shape_of
-from elf.agents.jobs.sorting import sort_rows
-from elf.agents.jobs.types import ArrayType, SqlType
+from elf.agents.language.combination import Combining, compile_joined
+from elf.agents.language.dialect import refused
+from elf.agents.language.groups import schema_of
+from elf.agents.language.growth import check_growth
+from elf.agents.language.iteration import Iterating
+from elf.agents.language.own_functions import Admits, bound
+from elf.agents.language.query import TIME_COLUMN, Query, Window, parse_query
+from elf.agents.language.required_text import literals_of
+from elf.agents.language.scopes import WINDOW_END, WINDOW_START, RowScope
+from elf.agents.language.sort_keys import sort_rows
+from elf.agents.language.types import ArrayType, SqlType
 from elf.cbt.aggregates import AggregateLimit, AggregateOverflow, UserPaoError
 from elf.cbt.folding import finish, nothing
 from elf.cbt.schema import INTERVAL, PaoSchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from elf.agents.jobs.durations import duration
+from elf.agents.language.durations import duration
 
 Json = dict[str, Any]
 _STRAGGLERS = {

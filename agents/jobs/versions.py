@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition, check_definition
-from elf.agents.jobs.durations import duration, rough_duration
 from elf.agents.jobs.halves import interval_of
-from elf.agents.jobs.own import Admits
 from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.language.durations import duration, rough_duration
+from elf.agents.language.own_functions import Admits
 from elf.overlay.contract import NEVER
 
 #: What made a version; the first one was published.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from elf.agents.group.commands import Enlisted
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
-from elf.agents.paos import Paos, decode_open, encode_open
-from elf.agents.payload import unpack
+from elf.agents.master.commands import Enlisted
 from elf.agents.store.checkpoints import Progress, WorkerState
+from elf.agents.worker.paos import Paos, decode_open, encode_open
+from elf.agents.worker.payload import unpack
 from elf.overlay.contract import NEVER
 
 

@@ -21,20 +21,20 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from elf.agents.catalogue import Catalogue
 from elf.agents.errors import ElfError
-from elf.agents.group.commands import Enlisted
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.progress import SourceProgress
 from elf.agents.jobs.versions import Versions
+from elf.agents.master.commands import Enlisted
 from elf.agents.replication.inherited import taken_over
-from elf.agents.replication.keeping import KeepCheckpoint, Recall
-from elf.agents.replies import value_of
-from elf.agents.requests import JobRecord, contact_at, encode
 from elf.agents.sources import rotation
 from elf.agents.sources.rotation import Position
 from elf.agents.store.checkpoints import Checkpoints, Whole, WorkerState
-from elf.agents.worker import Worker
+from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.copies import KeepCheckpoint, Recall
+from elf.agents.wire.replies import value_of
+from elf.agents.wire.requests import JobRecord, contact_at, encode
+from elf.agents.worker.worker import Worker
 from elf.cbt import PaoDecodeError
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError

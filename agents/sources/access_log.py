@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources import event_time
 from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from elf.agents.sources.kept import Kept

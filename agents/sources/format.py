@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import Parsed
 from elf.agents.sources.json_lines import JsonLines
 from elf.agents.sources.kept import Kept

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from elf.agents.errors import did_you_mean, nearest
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources.lines import clean, valid_utf8
 
 #: Lines looked at; more would delay a publish and rarely tell more.

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources import event_time
 from elf.agents.sources.counters import Counters, Oddities, Parsed, Rejects
 from elf.agents.sources.fronts import Bytes, FrontReader, Shape

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 
 #: A surrogate escape is right only as a pair; alone it stands for no character.
 _ESCAPE = re.compile(

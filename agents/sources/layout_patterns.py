@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources.log_format import TIME_EPOCH, TIME_LOCAL, Field, Token
 
 _TIME_LOCAL = r"[0-9]{2}/[A-Za-z]{3}/[0-9]{4}:[0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}"

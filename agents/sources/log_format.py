@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from elf.agents.errors import ConfigError
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 
 #: The formats with a name. Apache's `%l` (the ident user, in practice always "-") is read over.
 COMMON = r'%h %l %u %t "%r" %>s %b'

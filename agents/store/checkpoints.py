@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from elf.agents.payload import Count
-from elf.agents.runs import RunsAfter, RunsFrom
 from elf.agents.store.checksums import verified
+from elf.agents.worker.payload import Count
+from elf.agents.worker.runs import RunsAfter, RunsFrom
 from elf.overlay.contract import NEVER
 from elf.overlay.fields import Interval
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
     import sqlite3
 
-    from elf.agents.damages import Damages
+    from elf.agents.host.disk_damage import Damages
     from elf.agents.store.database import Database
 
 #: Later than any interval.

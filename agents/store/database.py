@@ -21,8 +21,8 @@ import sqlite3
 import time
 from collections.abc import Iterator
 
-from elf.agents.damages import Damages
 from elf.agents.errors import ConfigError
+from elf.agents.host.disk_damage import Damages
 from elf.agents.store import quarantine
 from elf.agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
 from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified

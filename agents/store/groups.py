@@ -11,7 +11,7 @@ import sqlite3
 
 from elf.agents.store.checksums import verified
 from elf.agents.store.database import Database
-from elf.agents.store.together import Steps
+from elf.agents.store.shared_transactions import Steps
 from elf.overlay.group.effects import Save
 from elf.overlay.group.messages import Entry, Kind, Place, Seat
 from elf.overlay.group.state import GroupState

@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from elf.agents.replication.keeping import Keep, KeepCheckpoint
 from elf.agents.store.checksums import is_whole
 from elf.agents.store.database import Database
+from elf.agents.wire.copies import Keep, KeepCheckpoint
 
 #: What others must leave of our disk: it is for our own work first.
 ROOM_BYTES_MIN = 64 << 20

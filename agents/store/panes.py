@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from elf.agents.store.database import Database
-from elf.agents.store.together import Steps, Write, carry_out
+from elf.agents.store.shared_transactions import Steps, Write, carry_out
 
 _PUT_MASTER = "INSERT OR REPLACE INTO masters VALUES (?1, ?2, ?3, row_checksum(?1, ?2, ?3))"
 #: Of a row that is as it was written.
@@ -38,7 +38,7 @@ class Kind(enum.IntEnum):
     NOT_MERGED = 5
     #: Keys that such rows are placed in the order of, so that they need not have them.
     ORDER = 6
-    #: The result that all later ones of a job follow from which reads its last one (`elf.agents.masters.chain`).
+    #: The result that all later ones of a job follow from which reads its last one (`elf.agents.master.chain`).
     LAST = 7
 
     @property
@@ -89,7 +89,7 @@ class Panes:
         return functools.partial(self._commit, app, state, changed, gone)
 
     def carry_out(self, works: Sequence[Steps]) -> list[BaseException | None]:
-        """Do some work durably; see `elf.agents.store.together`."""
+        """Do some work durably; see `elf.agents.store.shared_transactions`."""
         return carry_out(self._database, works)
 
     def finish(self, work: Steps) -> None:

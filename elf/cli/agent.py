@@ -13,7 +13,7 @@ from elf.cli.exits import CONFIG, USAGE
 from elf.cli.output import say
 
 if TYPE_CHECKING:
-    from elf.agents.config import AgentConfig
+    from elf.agents.settings.config import AgentConfig
 
 _PANEL = "Agents"
 
@@ -58,7 +58,7 @@ def agent(
         os.environ.setdefault(pool, "1")
     with loading():
         import elf.agents.runtime
-        import elf.agents.validate  # noqa: F401
+        import elf.checking.validate  # noqa: F401
         from elf.cli.effective import render_changes, render_toml, with_settings, with_sources
 
     effective = with_sources(_file_config(config), source or [], format, time)
@@ -95,7 +95,7 @@ def validate(
     Exit code 2 if a job is wrong; 78 if a configuration is, or an agent could not start with it here, or a file cannot
     be told to be a job.
     """
-    from elf.agents.validate import check_file
+    from elf.checking.validate import check_file
 
     checked = check_file(file)
     for finding in checked.findings:
@@ -117,8 +117,8 @@ def _look_around(file: Path) -> None:
     from elf.agents.sources.allocation import loading
 
     with loading():
-        from elf.agents.surroundings import look_around
-        from elf.agents.validate import load_config
+        from elf.checking.environment import look_around
+        from elf.checking.validate import load_config
 
     found = look_around(load_config(file), file.read_text(encoding="utf-8"), str(file))
     for finding in (*found.obstacles, *found.notes):
@@ -130,17 +130,17 @@ def _look_around(file: Path) -> None:
 
 def _file_config(file: Path | None) -> AgentConfig:
     if file is None:
-        from elf.agents.config import AgentConfig
+        from elf.agents.settings.config import AgentConfig
 
         return AgentConfig()
-    from elf.agents.validate import load_config
+    from elf.checking.validate import load_config
 
     return load_config(file)
 
 
 def _check_effective(text: str) -> None:
     """Hold the options to the same rules as a file."""
-    from elf.agents.validate import check_config
+    from elf.checking.validate import check_config
 
     findings = check_config(text, "effective configuration")[1]
     if findings:

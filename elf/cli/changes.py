@@ -57,7 +57,7 @@ def update(
 
 def _refuse_another(name: str, file: Path) -> None:
     """Refuse a file that is another job's: its definition would take the place of this one's."""
-    from elf.agents.toml_text import TomlError, parse_toml
+    from elf.agents.toml.text import TomlError, parse_toml
 
     try:
         named = None if file.suffix == ".sql" else parse_toml(read_job(file)).get("name")

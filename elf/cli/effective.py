@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from elf.agents.config import AgentConfig, SourceConfig
 from elf.agents.errors import ConfigError
+from elf.agents.settings.config import AgentConfig, SourceConfig
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 

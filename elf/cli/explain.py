@@ -41,9 +41,9 @@ def explain(
 
 
 def _of_file(file: Path) -> Json:
+    from elf.agents.extensions.signed.job_file import beside
     from elf.agents.jobs.definition import load_definition
-    from elf.agents.jobs.explaining import explain_definition
-    from elf.agents.signed.job_file import beside
+    from elf.agents.jobs.explanation import explain_definition
 
     with explained(file):
         return explain_definition(load_definition(read_job(file), filename=file.name, read=beside(file)))
@@ -75,7 +75,7 @@ def _head(found: Json) -> list[tuple[str, str]]:
 
 
 def _plan(found: Json) -> list[tuple[str, str]]:
-    from elf.agents.jobs.durations import duration
+    from elf.agents.language.durations import duration
 
     rows = [
         ("source", found["source"]),

@@ -17,7 +17,7 @@ from elf.cli.output import console, describe_time, print_json, printable, result
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from elf.agents.result import Result
+    from elf.agents.wire.result import Result
     from elf.client import Job, Tree, TreeNode
     from elf.client.results import Gap
 

@@ -38,7 +38,7 @@ def keygen(
     if not signing:
         say(f"wrote {out}; copy it to every agent over a safe channel")
         return
-    from elf.agents.signed.signing import public_key
+    from elf.agents.extensions.signed.signatures import public_key
 
     print(public_key(secret))
     say(f"wrote {out}, which stays with you; agents that are to run your functions have your public key, above, in")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def load_job(file: Path) -> Definition:
     """Read a job file to run here; its name does not matter, so a bare SQL file may be called anything."""
+    from elf.agents.extensions.signed.job_file import beside
     from elf.agents.jobs.definition import load_definition
-    from elf.agents.signed.job_file import beside
 
     name = "once" if file.suffix == ".sql" else None
     return load_definition(read_job(file), filename=file.name, name=name, read=beside(file))
@@ -41,7 +41,7 @@ def explained(file: Path, *, alone: bool = False) -> Iterator[None]:
     try:
         yield
     except JobSpecError as error:
-        from elf.agents.validate import check_job, query_finding
+        from elf.checking.validate import check_job, query_finding
 
         text = read_job(file)
         found = check_job(text, str(file)) or (check_job(text, str(file), alone=True) if alone else ())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-    from elf.agents.result import Completeness, Result
+    from elf.agents.wire.result import Completeness, Result
 
 #: Of a table's width, what numbers may take of that of texts; and what separates columns.
 _NUMBERS_SHARE, _PADDING = 2 / 3, 3

@@ -42,7 +42,7 @@ def pipeline(
     as_json: AsJson = False,
 ) -> None:
     """Keep a job's windows as a Parquet table in step with the archives; can be interrupted and run again any time."""
-    from elf.agents.jobs.durations import parse_duration_ms
+    from elf.agents.language.durations import parse_duration_ms
 
     try:
         trigger_ms = None if trigger == _ONCE else parse_duration_ms(trigger)
@@ -77,8 +77,8 @@ def pipeline(
 
 def _from_file(file: Path) -> PipelineJob:
     from elf.agents.errors import JobError
+    from elf.agents.extensions.signed.job_file import beside
     from elf.agents.jobs.definition import load_definition
-    from elf.agents.signed.job_file import beside
     from elf.offline.asking import refuse_own
     from elf.offline.pipeline.run import PipelineJob
 
@@ -102,7 +102,7 @@ def _published(name: str, agent: str, token_file: Path | None) -> PipelineJob:
 
 
 def _since_ms(since: str, job: PipelineJob) -> int:
-    from elf.agents.jobs.query import parse_query
+    from elf.agents.language.query import parse_query
     from elf.offline.since import parse_since
 
     return parse_since(since, None if parse_query(job.query).window is None else time.time_ns() // 1_000_000)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elf.agents.errors import BadRequestError, ConfigError, JobError
-from elf.agents.result import json_value
+from elf.agents.wire.result import json_value
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -40,7 +40,7 @@ def run(
     with loading():
         import polars as pl
 
-        from elf.agents.once import WINDOW_COLUMNS, evaluate, parse_columns
+        from elf.agents.oneshot import WINDOW_COLUMNS, evaluate, parse_columns
         from elf.agents.sources.format import make_format
     keep_freed_memory()
 

@@ -1,7 +1,7 @@
 """The application's side of the HTTP API: one client, blocking or asynchronous, and the records it returns."""
 
 from elf.agent_url import DEFAULT_URL
-from elf.agents.result import Column, Completeness, Result, Window
+from elf.agents.wire.result import Column, Completeness, Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.blocking import Client
 from elf.client.results import Job, Leap, Member, Retirement, Stop, Tree, TreeNode, Version

@@ -21,7 +21,7 @@ import msgspec
 
 from elf.agent_url import DEFAULT_URL, check_url
 from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
-from elf.agents.result import Result, Window
+from elf.agents.wire.result import Result, Window
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
 from elf.client.events import EventReader

@@ -18,7 +18,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from elf.agent_url import DEFAULT_URL
 from elf.agents.errors import BadRequestError
-from elf.agents.result import Result, Window
+from elf.agents.wire.result import Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
 from elf.client.until import Until

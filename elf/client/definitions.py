@@ -31,7 +31,7 @@ def signed_job(
         JobError: there is nothing to sign, it is signed already, or a file cannot be read.
     """
     # Parsing SQL takes a while to load, and few jobs bring functions along.
-    from elf.agents.signed.job_file import beside, read_secret, signed_text
+    from elf.agents.extensions.signed.job_file import beside, read_secret, signed_text
 
     read = None if file is None else beside(Path(file))
     return signed_text(text, read_secret(Path(key)), filename=filename, name=name, creator=creator, read=read)

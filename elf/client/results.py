@@ -1,4 +1,4 @@
-"""What an agent answers, as typed records: jobs, versions, members, trees; results are `elf.agents.result`.
+"""What an agent answers, as typed records: jobs, versions, members, trees; results are `elf.agents.wire.result`.
 
 Fields that a newer agent adds are ignored, so an older client keeps working.
 """

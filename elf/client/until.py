@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from elf.agents.errors import BadRequestError, JobError
-from elf.agents.result import Result
+from elf.agents.wire.result import Result
 
 Until: TypeAlias = Literal["converged"] | None
 

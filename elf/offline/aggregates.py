@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from elf.agents.installed.loading import find_aggregate
-from elf.agents.jobs.query import TIME_COLUMN, aggregate_call
+from elf.agents.extensions.installed import find_aggregate
+from elf.agents.language.query import TIME_COLUMN, aggregate_call
 from elf.offline.expressions import Resolve, call, to_column
 from elf.offline.functions import aggregate_column
 

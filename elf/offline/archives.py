@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from elf.agents.archive.layout import ArchivedFile
 from elf.agents.archive.place import Place
 from elf.agents.archive.remote import open_url
-from elf.agents.archive.urls import is_url
+from elf.agents.settings.urls import is_url
 from elf.offline.session import OfflineError
 
 #: What Hadoop calls stores that go by another name elsewhere.

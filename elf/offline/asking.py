@@ -9,7 +9,7 @@ import msgspec
 
 from elf.agents.errors import JobError
 from elf.agents.jobs.definition import Options
-from elf.agents.jobs.joins import Joined
+from elf.agents.language.joins import Joined
 from elf.client.results import Function, Version
 
 

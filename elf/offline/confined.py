@@ -1,9 +1,9 @@
 """Functions that a job brings along, in Spark's Python workers: in the very process that agents run them in.
 
-A worker runs no source itself: it starts the confined process (`elf.agents.signed.process`) when it first needs it, and
-asks it row by row. The process ends with its worker, by the kernel's hand. Times cross as the process knows them:
-TIMESTAMP in microseconds, DATE in days. What it says is held to its types, as agents do. Spark's workers load this
-module each time anew, so it imports little.
+A worker runs no source itself: it starts the confined process (`elf.agents.extensions.signed.process`) when it first
+needs it, and asks it row by row. The process ends with its worker, by the kernel's hand. Times cross as the process
+knows them: TIMESTAMP in microseconds, DATE in days. What it says is held to its types, as agents do. Spark's workers
+load this module each time anew, so it imports little.
 
 A function's answer depends on its arguments alone, which is what is verified, so the answers for the last few thousand
 arguments are remembered: each event is asked about several times.
@@ -15,11 +15,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from elf.agents.jobs.own import OwnFunction
-from elf.agents.jobs.types import SqlType
-from elf.agents.signed.allowance import BURST_S, EVENT_S
-from elf.agents.signed.answers import typed
-from elf.agents.signed.process import GaveUpError, Process
+from elf.agents.extensions.signed.allowance import BURST_S, EVENT_S
+from elf.agents.extensions.signed.answers import typed
+from elf.agents.extensions.signed.process import GaveUpError, Process
+from elf.agents.language.own_functions import OwnFunction
+from elf.agents.language.types import SqlType
 from elf.offline.session import OfflineError
 
 #: Answers that a worker remembers, and how long they and their arguments may be: some 30 MB at most.

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError, did_you_mean, nearest
-from elf.agents.installed.loading import find_function, installed
-from elf.agents.jobs.query import AGGREGATES
+from elf.agents.extensions.installed import find_function, installed
+from elf.agents.language.query import AGGREGATES
 from elf.offline.functions import function_column
 
 if TYPE_CHECKING:

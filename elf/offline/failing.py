@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from elf.agents.installed.loading import find_aggregate
-from elf.agents.jobs.query import aggregate_call
+from elf.agents.extensions.installed import find_aggregate
+from elf.agents.language.query import aggregate_call
 from elf.offline.aggregates import read_call
 from elf.offline.functions import aggregate_fails
 from elf.offline.scopes import EventScope

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from elf.agents.installed.declaring import Aggregate, Declared, Vectorised
-from elf.agents.installed.entry_points import Origin, brief
-from elf.agents.installed.loading import GROUP, find_aggregate, find_function, installed
-from elf.agents.jobs.types import SqlType
+from elf.agents.extensions.declaration import Aggregate, Declared, Vectorised
+from elf.agents.extensions.entry_points import Origin, brief
+from elf.agents.extensions.installed import GROUP, find_aggregate, find_function, installed
+from elf.agents.language.types import SqlType
 from elf.cbt.foreign import is_theirs
 from elf.offline.session import OfflineError
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from elf.agents.errors import JobError
-from elf.agents.jobs.own import OwnFunction, bound, check_functions
-from elf.agents.jobs.types import SqlType
-from elf.agents.signed.runners import Trust
+from elf.agents.extensions.signed.runners import Trust
+from elf.agents.language.own_functions import OwnFunction, bound, check_functions
+from elf.agents.language.types import SqlType
 from elf.client.results import Function
 from elf.offline.confined import OwnCall
 from elf.offline.functions import in_python

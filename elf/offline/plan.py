@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError
-from elf.agents.jobs.dialect import refused
-from elf.agents.jobs.query import Query, aggregate_call, parse_query
+from elf.agents.language.dialect import refused
+from elf.agents.language.query import Query, aggregate_call, parse_query
 from elf.offline.aggregates import apart, percentile, spark_aggregate
 from elf.offline.expressions import to_column
 from elf.offline.failing import without_failing

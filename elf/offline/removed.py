@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from elf.agents.archive.place import Place
 from elf.agents.archive.removed import EVER_MS, Removed, join_spans, read_removed
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.offline.archives import distinct
 
 #: Hours named in one sentence.

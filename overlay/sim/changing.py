@@ -1,6 +1,6 @@
 """Changing a simulated job while it runs: agents that ask for it, and the master that has versions decided.
 
-The counterpart of `elf.agents.changing`. Whoever asks routes the question to whoever is said to be the master; of
+The counterpart of `elf.agents.publications`. Whoever asks routes the question to whoever is said to be the master; of
 several that are asked for at the same time the group's log makes one order.
 """
 

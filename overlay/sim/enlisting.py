@@ -1,6 +1,6 @@
 """Where a new worker of a simulated job begins, as its master has it decided: after a disk that was lost, behind that.
 
-The counterpart of `enlist` in `elf.agents.masters.masters`; the rule itself is `elf.overlay.rollup.succession`'s.
+The counterpart of `enlist` in `elf.agents.group.masters`; the rule itself is `elf.overlay.rollup.succession`'s.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One simulated agent's part in a job: its place in the tree, and its part in the job's root group.
 
-The counterpart of `elf.agents.group`, `elf.agents.masters` and `elf.agents.attachments`, without SQL and panes:
-what a leader does with its tree, how a copy is fetched, who begins where. The group itself is the real one. Lives as
-long as a process does; what must outlive it is on the runtime's disk and in the machine's memory of records.
+The counterpart of `elf.agents.group`, `elf.agents.master` and `elf.agents.publications.attachments`, without SQL and
+panes: what a leader does with its tree, how a copy is fetched, who begins where. The group itself is the real one.
+Lives as long as a process does; what must outlive it is on the runtime's disk and in the machine's memory of records.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python scripts/moves/rename_modules.py MAP.json [CHECKOUT]      # then: ruff check --fix, ruff format
 
-`MAP.json` holds `modules` (old dotted name to new, a folder's name moving all below it), `files` (old path to new, for
-what is no module) and `paths` (texts in documents to replace). Run on another branch it does there what it did here, so
+`MAP.json` holds `modules` (old dotted name to new, a folder's name moving all below it), `packages` (names of folders
+whose modules go to several places), `files` (old path to new, for what is no module; null: it goes) and `paths` (texts
+in documents to replace). Run on another branch it does there what it did here, so
 that the two can be merged. It proves itself: every file's syntax tree must be what it was, but for imports, names that
 imports bind, and texts that name modules; what differs otherwise stops it before anything is written.
 """
@@ -16,6 +17,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 
 ROOTS = ("elf", "agents", "overlay", "cbt")
 TEXT_ENDINGS = {".md", ".toml", ".txt", ".json", ".yml", ".sh", ".c", ".h", ".cpp", ""}
@@ -57,8 +59,13 @@ def imports(tree: ast.Module) -> list[ast.Import | ast.ImportFrom]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
-def rewritten(node: ast.Import | ast.ImportFrom, renaming: Renaming) -> tuple[list[str], dict[str, str]]:
-    """Return the statements that take an import's place, and the names that it bound and that change."""
+def rewritten(
+    node: ast.Import | ast.ImportFrom, renaming: Renaming, used: Collection[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the statements that take an import's place, and the names that it bound and that change.
+
+    A module whose new name is `used` for something else keeps its old one.
+    """
     bound: dict[str, str] = {}
     lines: list[str] = []
     if isinstance(node, ast.Import):
@@ -74,7 +81,9 @@ def rewritten(node: ast.Import | ast.ImportFrom, renaming: Renaming) -> tuple[li
         whole = f"{node.module}.{alias.name}"
         if whole in renaming.known:
             module, _, leaf = renaming.module(whole).rpartition(".")
-            if leaf != alias.name and not alias.asname:
+            if leaf != alias.name and not alias.asname and leaf in used:
+                leaf = f"{leaf} as {alias.name}"
+            elif leaf != alias.name and not alias.asname:
                 bound[alias.name] = leaf
         else:
             module, leaf = renaming.module(node.module), alias.name
@@ -86,24 +95,43 @@ def rewrite(path: pathlib.Path, source: str, renaming: Renaming) -> str:
     """Return a module's source with all names renamed."""
     tree = ast.parse(source)
     lines = source.splitlines(keepends=True)
+    names_used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names_used |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     bound: dict[str, str] = {}
+    #: Imports stand aside while the texts are renamed: what they say is new already.
+    aside: dict[str, str] = {}
     for node in sorted(imports(tree), key=lambda node: -node.lineno):
         if isinstance(node, ast.ImportFrom) and (node.module is None or node.level):
             continue
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         if not any(name.split(".")[0] in (*ROOTS, "tests") for name in names):
             continue
-        new, changes = rewritten(node, renaming)
+        new, changes = rewritten(node, renaming, names_used)
         bound |= changes
         end = node.end_lineno or node.lineno
         head = lines[node.lineno - 1][: node.col_offset]
         tail = lines[end - 1].encode()[node.end_col_offset :].decode()
         assert not head.strip(), f"{path}:{node.lineno}: an import behind something"
-        lines[node.lineno - 1 : end] = [head + line + (tail if line is new[-1] else "\n") for line in new]
-    text = "".join(lines)
-    for old, new in bound.items():
-        text = re.sub(rf"(?<![\w.\"'/]){re.escape(old)}(?=\.[a-zA-Z_])", new, text)
-    return renaming.text(text)
+        mark = f"import_{node.lineno}_aside"
+        aside[head + mark + tail] = "".join(head + line + (tail if line is new[-1] else "\n") for line in new)
+        lines[node.lineno - 1 : end] = [head + mark + tail]
+    text = renaming.text(renamed("".join(lines), bound))
+    for mark, statements in aside.items():
+        assert mark in text, f"{path}: {mark}"
+        text = text.replace(mark, statements)
+    return text
+
+
+def renamed(source: str, bound: dict[str, str]) -> str:
+    """Return a source with the names that imports bind renamed where they are used."""
+    lines = [line.encode() for line in source.splitlines(keepends=True)]
+    places = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in bound:
+            places.append((node.lineno - 1, node.col_offset, node.end_col_offset or 0, ast.unparse(node)))
+    for row, start, end, name in sorted(places, reverse=True):
+        lines[row] = lines[row][:start] + bound[name].encode() + lines[row][end:]
+    return b"".join(lines).decode()
 
 
 class Bare(ast.NodeTransformer):
@@ -129,8 +157,8 @@ def bare(source: str, renaming: Renaming | None, bound: dict[str, str]) -> str:
     """Return what of a module must stay as it is."""
     dumped = ast.dump(Bare(renaming).visit(ast.parse(source)))
     for old, new in bound.items():
-        if "." not in old:
-            dumped = dumped.replace(f"Name(id='{old}'", f"Name(id='{new}'")
+        was, now = (ast.dump(ast.parse(name, mode="eval").body) for name in (old, new))
+        dumped = dumped.replace(was, now)
     return dumped
 
 
@@ -175,7 +203,7 @@ def move(root: pathlib.Path, old: pathlib.Path, new: pathlib.Path) -> None:
 def main(map_path: pathlib.Path, root: pathlib.Path) -> None:
     """Do what the map says."""
     plan = json.loads(map_path.read_text())
-    renaming = Renaming(plan.get("modules", {}), known_modules(root))
+    renaming = Renaming(plan.get("packages", {}) | plan.get("modules", {}), known_modules(root))
     files = [path for path in tracked(root) if "moves" not in path.relative_to(root).parts]
     changed: dict[pathlib.Path, str] = {}
     for path in files:
@@ -188,9 +216,11 @@ def main(map_path: pathlib.Path, root: pathlib.Path) -> None:
         if path.suffix == ".py":
             after = rewrite(path, before, renaming)
             changes: dict[str, str] = {}
+            used = {each.id for each in ast.walk(ast.parse(before)) if isinstance(each, ast.Name)}
+            used |= {each.arg for each in ast.walk(ast.parse(before)) if isinstance(each, ast.arg)}
             for node in imports(ast.parse(before)):
-                if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                    changes |= rewritten(node, renaming)[1]
+                if isinstance(node, ast.Import) or (node.module and not node.level):
+                    changes |= rewritten(node, renaming, used)[1]
             if bare(before, renaming, changes) != bare(after, None, {}):
                 print(f"syntax differs: {path.relative_to(root)}")
         else:
@@ -210,7 +240,15 @@ def main(map_path: pathlib.Path, root: pathlib.Path) -> None:
         elif before_path.is_dir():
             move(root, before_path, after_path)
     for old, new in plan.get("files", {}).items():
-        move(root, root / old, root / new)
+        if new is None:
+            subprocess.run(["git", "rm", "-qf", old], cwd=root, check=True)
+        else:
+            move(root, root / old, root / new)
+    for new, text in plan.get("packages_made", {}).items():
+        path = root / new / "__init__.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'"""{text}"""\n')
+        subprocess.run(["git", "add", str(path)], cwd=root, check=True)
     print(f"{len(changed)} files changed")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import pathlib
 import re
@@ -10,6 +11,17 @@ import textwrap
 
 WIDTH = 120
 PREFIX = re.compile(r"\s*(?:#:?\s+)?")
+
+
+def prose(source: str) -> set[int]:
+    """Return the lines of a source that are of docstrings, or comments."""
+    rows = {row for row, line in enumerate(source.split("\n"), 1) if line.strip().startswith("#")}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                rows |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+    return rows
 
 
 def main() -> None:
@@ -21,7 +33,7 @@ def main() -> None:
     for name, row in sorted(where, reverse=True):
         path = pathlib.Path(name)
         lines = path.read_text().splitlines()
-        if len(lines[row - 1]) <= WIDTH:
+        if len(lines[row - 1]) <= WIDTH or row not in prose("\n".join(lines)):
             continue
         first = PREFIX.match(lines[row - 1])
         assert first is not None

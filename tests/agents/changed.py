@@ -11,17 +11,17 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from elf.agents import payload
-from elf.agents.changing.deciding import next_version, with_version
-from elf.agents.changing.requests import Amend, Kind
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
-from elf.agents.masters.results import Span
-from elf.agents.requests import JobRecord
+from elf.agents.master.results import Span
+from elf.agents.master.version_decision import next_version, with_version
 from elf.agents.store.checkpoints import WorkerState
 from elf.agents.store.panes import Panes
-from elf.agents.worker import Worker
+from elf.agents.wire.changes import Amend, Kind
+from elf.agents.wire.requests import JobRecord
+from elf.agents.worker import payload
+from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Commit
 from elf.overlay.group.messages import Place
 from tests.agents.labelled import LabelMachine, LabelWorld

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elf.agents import payload
 from elf.agents.jobs.plan import Plan
-from elf.agents.masters.master import Master
-from elf.agents.masters.results import Label
-from elf.agents.masters.state import MasterState
+from elf.agents.master.master import Master
+from elf.agents.master.results import Label
+from elf.agents.master.state import MasterState
 from elf.agents.store.checkpoints import Snapshot, WorkerState
 from elf.agents.store.panes import Panes
-from elf.agents.worker import Worker
+from elf.agents.worker import payload
+from elf.agents.worker.worker import Worker
 from elf.overlay.application import Application
 from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, RosterEntry, Verdict
 from elf.overlay.effects import Committed, Notified

@@ -6,8 +6,8 @@ import polars as pl
 
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
-from elf.agents.payload import Notes, unpack
+from elf.agents.language.types import SqlType
+from elf.agents.worker.payload import Notes, unpack
 
 COLUMNS = {"product": SqlType.STRING, "cents": SqlType.BIGINT}
 WINDOWED = """

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from elf.agents.agent import Agent
-from elf.agents.changing.changing import Wanted
-from elf.agents.config import SourceConfig
-from elf.agents.service import Service
-from tests.agents.test_control import configure
+from elf.agents.http.agent_service import Service
+from elf.agents.publications.change import Wanted
+from elf.agents.settings.config import SourceConfig
+from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

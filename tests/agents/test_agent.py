@@ -11,19 +11,19 @@ from msgspec.structs import replace
 from elf.agents.agent import Agent
 from elf.agents.archive.layout import list_files
 from elf.agents.archive.remote import open_url
-from elf.agents.catalogue import job_record, member_record
-from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from elf.agents.errors import ConfigError
-from elf.agents.masters.master import MasterState
-from elf.agents.requests import JobRecord, Member
-from elf.agents.service import Service
+from elf.agents.http.agent_service import Service
+from elf.agents.master.master import MasterState
+from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from elf.agents.store.panes import Panes
 from elf.agents.store.records import Records
+from elf.agents.wire.catalogue import job_record, member_record
+from elf.agents.wire.requests import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.fields import SERIAL_MAX
 from elf.overlay.ids import source_id
 from tests.agents.archive.archived import read_archive
-from tests.agents.test_catalogue import JOB
+from tests.agents.wire.test_catalogue import JOB
 
 
 async def test_other_agents_are_known_by_name_before_the_first_job_is_taken_up(

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from elf.agents.agent import Agent
-from elf.agents.catalogue import job_record
 from elf.agents.errors import ConfigError
+from elf.agents.http.agent_service import Service
 from elf.agents.identity import open_state
-from elf.agents.service import Service
 from elf.agents.store.database import Database
+from elf.agents.wire.catalogue import job_record
 from elf.overlay.ids import source_id
-from tests.agents.test_control import JOB, configure
+from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

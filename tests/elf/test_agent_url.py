@@ -6,8 +6,8 @@ import pytest
 
 import elf
 from elf.agent_url import DEFAULT_URL, check_url
-from elf.agents.config import API_PORT
 from elf.agents.errors import ConfigError
+from elf.agents.settings.config import API_PORT
 from elf.client.problems import error_of
 
 

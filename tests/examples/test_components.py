@@ -7,7 +7,7 @@ from pathlib import Path
 import networkx
 
 from elf.agents.jobs.definition import load_definition
-from elf.agents.once import evaluate
+from elf.agents.oneshot import evaluate
 
 JOB = Path(__file__).parents[2] / "examples" / "components" / "job.toml"
 START_MS = 1_790_000_100_000

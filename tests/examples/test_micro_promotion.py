@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 import elf
 from elf.agents.agent import Agent
-from elf.agents.service import Service
+from elf.agents.http.agent_service import Service
 from elf.demo.clicks import COLUMNS, ClickStream
 from elf.demo.shop import catalogue
 from examples.micro_promotion.shop import COUPONS, DISCOUNT_PERCENT, all_prices, make_shop

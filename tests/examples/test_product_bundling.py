@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from elf.agents.applications import loading
 from elf.agents.errors import JobError
-from elf.agents.installed.entry_points import Found
-from elf.agents.service import Service
+from elf.agents.extensions import installed_applications
+from elf.agents.extensions.entry_points import Found
+from elf.agents.http.agent_service import Service
 from examples.product_bundling.orders import families, orders
 from examples.product_bundling.product_bundling import Bundling, Components
 from tests.examples.web import web_servers
@@ -95,7 +95,7 @@ def test_bundles_follow_the_newest_window_and_a_new_master_has_them_after_its_fi
 
 def test_the_package_names_the_application() -> None:
     project = tomllib.loads((FOLDER / "pyproject.toml").read_text())
-    assert project["project"]["entry-points"][loading.GROUP] == {"bundling": "product_bundling:Bundling"}
+    assert project["project"]["entry-points"][installed_applications.GROUP] == {"bundling": "product_bundling:Bundling"}
     assert project["tool"]["setuptools"]["py-modules"] == ["product_bundling"]
 
 
@@ -123,7 +123,7 @@ def expected_edges(lines: list[dict[str, Any]], end_ms: int) -> set[Edge]:
 async def test_after_each_window_the_bundles_are_the_components_of_all_servers_orders(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "_installed", Found({"bundling": Watched}, {}, {}))
+    monkeypatch.setattr(installed_applications, "_installed", Found({"bundling": Watched}, {}, {}))
     monkeypatch.setattr("examples.product_bundling.orders.SEASON_MS", 1_500)
     made.clear()
     text = (FOLDER / "job.toml").read_text()

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 import elf
 from elf.agents.agent import Agent
-from elf.agents.applications import loading
 from elf.agents.errors import JobError
-from elf.agents.installed.entry_points import Found
-from elf.agents.service import Service
+from elf.agents.extensions import installed_applications
+from elf.agents.extensions.entry_points import Found
+from elf.agents.http.agent_service import Service
 from examples.product_bundling.product_bundling import Bundling
 from examples.sale_prediction.sale_prediction import BUNDLING, PROMOTION, Prediction, predict
 from tests.examples.test_product_bundling import components
@@ -90,7 +90,9 @@ def test_only_windows_of_the_same_time_are_joined_and_troubles_are_said() -> Non
 
 def test_the_package_names_the_application() -> None:
     project = tomllib.loads((EXAMPLES / "sale_prediction" / "pyproject.toml").read_text())
-    assert project["project"]["entry-points"][loading.GROUP] == {"prediction": "sale_prediction:Prediction"}
+    assert project["project"]["entry-points"][installed_applications.GROUP] == {
+        "prediction": "sale_prediction:Prediction"
+    }
     assert project["tool"]["setuptools"]["py-modules"] == ["sale_prediction"]
 
 
@@ -150,7 +152,7 @@ async def test_predictions_are_a_direct_computation_over_the_same_windows(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Found({"bundling": WatchedBundling, "prediction": Prediction}, {}, {})
-    monkeypatch.setattr(loading, "_installed", found)
+    monkeypatch.setattr(installed_applications, "_installed", found)
     bundled.clear()
     answered.clear()
     web, columns = Web(), dict.fromkeys(("product", "other", "event", "category"), "STRING")

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 import elf
-from elf.agents.service import Service
+from elf.agents.http.agent_service import Service
 from examples.social_spam.hunt import JOB, hunt, quoted
 from examples.social_spam.posts import CAMPAIGN, LINK, posts
 from tests.examples.web import web_servers

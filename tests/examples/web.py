@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import msgspec
 
 from elf.agents.agent import Agent
-from elf.agents.config import SourceConfig
+from elf.agents.http.agent_service import Service
 from elf.agents.http.app import make_app, serve
-from elf.agents.service import Service
-from tests.agents.test_control import configure
+from elf.agents.settings.config import SourceConfig
+from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

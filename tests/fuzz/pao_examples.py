@@ -9,11 +9,11 @@ import msgspec
 import polars as pl
 
 from elf.agents.jobs.definition import Definition
-from elf.agents.jobs.joins import Joined, Use, clock_query
 from elf.agents.jobs.versions import Compiled, Version, Versions
-from elf.agents.paos import Paos, encode_open
-from elf.agents.payload import Notes, pack, unpack
-from elf.agents.worker import Worker
+from elf.agents.language.joins import Joined, Use, clock_query
+from elf.agents.worker.paos import Paos, encode_open
+from elf.agents.worker.payload import Notes, pack, unpack
+from elf.agents.worker.worker import Worker
 from elf.cbt import PaoSchema
 from elf.cbt.placed import encode_placed, order_of, place
 from tests.agents.plans import CUMULATIVE, events, plan_of

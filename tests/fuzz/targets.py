@@ -20,15 +20,16 @@ import lz4.block
 import lz4.frame
 import msgspec
 
-from elf.agents import payload, replies, requests
-from elf.agents.catalogue import Catalogue, job_record, member_record
 from elf.agents.errors import ElfError
-from elf.agents.group.commands import Command, decode_command, encode_command
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.versions import Version, Versions
-from elf.agents.masters.state import MasterState
-from elf.agents.masters.uptake import NEVER_YET, begun, with_since
-from elf.agents.paos import decode_open, encode_open
+from elf.agents.master.commands import Command, decode_command, encode_command
+from elf.agents.master.state import MasterState
+from elf.agents.master.version_uptake import NEVER_YET, begun, with_since
+from elf.agents.wire import replies, requests
+from elf.agents.wire.catalogue import Catalogue, job_record, member_record
+from elf.agents.worker import payload
+from elf.agents.worker.paos import decode_open, encode_open
 from elf.cbt import PaoDecodeError
 from elf.cbt import decode as decode_block
 from elf.cbt.placed import MARK, Placing, decode_placed, encode_placed

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf.agents import payload
+from elf.agents.worker import payload
 from elf.cbt import PaoDecodeError
 from elf.cbt import decode as decode_block
 from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import elf
-from elf.agents.clock import BELIEVED_MS
+from elf.agents.host.clock import BELIEVED_MS
 from tests.system.cluster import make_agents, running, wait_until
 from tests.system.ticking import SIZE_MS, TEXT, counts, query, through_ms, ticking, windows
 from tests.system.time_of_day import TimeOfDay

@@ -11,10 +11,10 @@ import pytest
 
 import elf
 from elf.agents.errors import JobError, JobSpecError
-from elf.agents.signed.signing import public_key
+from elf.agents.extensions.signed.signatures import public_key
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
-from tests.agents.signed.signed_jobs import OTHER, TRUSTED, signed
+from tests.agents.extensions.signed.signed_jobs import OTHER, TRUSTED, signed
 from tests.system.cluster import make_agents, running, wait_until
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Protocol
 import polars as pl
 
 from elf.agents.jobs.plan import Plan
-from elf.agents.paos import between
+from elf.agents.worker.paos import between
 from elf.cbt import INTERVAL, split
 from elf.client.results import Intervals
 from elf.offline.asking import DescribingClient, Reach

@@ -1,7 +1,7 @@
 """`elf backfill`: intervals of before a job was published, computed by Spark from the archives, loaded into its panes.
 
 Owns which intervals are computed; `passes` says which of them together, `coverage` whose archives lack some. What may
-be loaded is the job's master's to say (`elf.agents.masters.backfilling`), and it says so again at each load: to begin
+be loaded is the job's master's to say (`elf.agents.master.backfill`), and it says so again at each load: to begin
 again after an interruption, or twice at once, costs time and counts nothing twice. docs/OFFLINE.md.
 """
 
@@ -19,9 +19,9 @@ import polars as pl
 
 from elf.agents.archive.layout import ArchivedFile
 from elf.agents.archive.place import Place
-from elf.agents.instants import instant
 from elf.agents.jobs.intervals import Numbering
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.instants import instant
 from elf.client.results import Intervals, Version
 from elf.offline.asking import JobText, Reach
 from elf.offline.backfill.coverage import Coverage, has_columns

@@ -14,8 +14,8 @@ import polars as pl
 
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.plan import Plan, syntax_of
-from elf.agents.jobs.query import TIME_COLUMN
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.query import TIME_COLUMN
+from elf.agents.language.types import SqlType
 from elf.cbt import INTERVAL
 from elf.cbt.aggregates import Slotted
 from elf.cbt.aggregates.contract import Aggregate

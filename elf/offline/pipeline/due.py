@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from elf.agents.archive.removed import Span, join_spans
-from elf.agents.jobs.query import Window
+from elf.agents.language.query import Window
 from elf.offline.grid import Grid
 
 #: A job without windows has one result, which waits or does not.

@@ -17,10 +17,10 @@ import polars as pl
 from elf.agents.archive.evolution import common_types
 from elf.agents.archive.layout import LISTINGS_MAX, MIXED, ArchivedFile, ArchiveError, DamagedFileError
 from elf.agents.archive.place import Place
-from elf.agents.archive.reading import hours_in
+from elf.agents.archive.reader import hours_in
 from elf.agents.archive.removed import Span, join_spans
 from elf.agents.errors import ElfError, JobSpecError
-from elf.agents.jobs.query import columns_read
+from elf.agents.language.query import columns_read
 from elf.offline.events import find_files
 from elf.offline.grid import PASS_WINDOWS_MAX
 from elf.offline.pipeline.computing import Compute, SparkCompute

@@ -27,7 +27,7 @@ import msgspec
 from elf.agents.archive import disk
 from elf.agents.archive.removed import Span
 from elf.agents.errors import JobSpecError
-from elf.agents.jobs.query import parse_query
+from elf.agents.language.query import parse_query
 from elf.offline.pipeline.growth import Taken
 from elf.offline.session import OfflineError
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from elf.agents.jobs.query import aggregate_call
+from elf.agents.language.query import aggregate_call
 from elf.offline.verify.compare import cell_identity, read_cell
 from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 
 WIDTH, HEIGHT = 960, 180
 #: Room for the axes' words.

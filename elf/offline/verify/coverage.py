@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elf.agents.archive.layout import HOUR_MS, ArchivedFile
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.offline.grid import Window
 
 

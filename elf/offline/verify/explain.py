@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.offline.grid import Grid, Window, grids
 from elf.offline.verify.bounds import Bounds, Limits
 from elf.offline.verify.compare import compare

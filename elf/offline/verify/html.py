@@ -9,7 +9,7 @@ import html
 from collections.abc import Sequence
 from importlib import resources
 
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.offline.verify.charts import steps_chart
 from elf.offline.verify.report import WORDS, Difference, Report, WindowReport, shown_cell
 

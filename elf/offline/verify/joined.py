@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from elf.agents.archive.place import Place
 from elf.agents.errors import JobSpecError
-from elf.agents.jobs.joins import JoinQuery, parse_joins
-from elf.agents.jobs.query import Query, Window, is_window_field
+from elf.agents.language.joins import JoinQuery, parse_joins
+from elf.agents.language.query import Query, Window, is_window_field
 from elf.offline.asking import JobText
 from elf.offline.events import find_files
 from elf.offline.expressions import to_column

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from elf.agents.archive.layout import ArchivedFile
-from elf.agents.jobs.query import columns_read
+from elf.agents.language.query import columns_read
 from elf.offline.grid import Window
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.compare import compare

@@ -13,7 +13,7 @@ from rich.console import Group as RenderGroup
 from rich.table import Table
 from rich.text import Text
 
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.client.results import Version
 
 #: Differences printed on a terminal; JSON has all.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError
-from elf.agents.jobs.query import Query
+from elf.agents.language.query import Query
 from elf.offline.grid import START, Grid, Window
 from elf.offline.own import NONE, Own
 from elf.offline.plan import SparkPlan

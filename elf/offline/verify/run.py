@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from elf.agents.archive.place import Place
 from elf.agents.errors import JobError
-from elf.agents.jobs.query import parse_query
+from elf.agents.language.query import parse_query
 from elf.client.results import Version
 from elf.offline.asking import JobText, describe
 from elf.offline.events import find_files

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from elf.agents.archive.layout import ArchivedFile, ArchiveError, check_file
-from elf.agents.archive.reading import parquet_of
-from elf.agents.jobs.types import SqlType
+from elf.agents.archive.reader import parquet_of
+from elf.agents.language.types import SqlType
 from elf.offline.progress import Steps
 
 

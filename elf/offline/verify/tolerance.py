@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from elf.agents.jobs.query import aggregate_call
+from elf.agents.language.query import aggregate_call
 from elf.cbt.aggregates.cardinality import RSD_DEFAULT
 from elf.cbt.aggregates.quantiles import ACCURACY_DEFAULT, accuracy_of
 

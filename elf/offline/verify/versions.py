@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from elf.agents.instants import instant
+from elf.agents.language.instants import instant
 from elf.client.results import Version
 from elf.offline.grid import Window
 from elf.offline.own import Brought, Own, Trusted

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import msgspec
 
 from elf.agents.errors import ExpiredError, JobError
-from elf.agents.jobs.query import parse_query
+from elf.agents.language.query import parse_query
 from elf.offline.asking import DescribingClient, JobText, Slides
 from elf.offline.grid import Window
 from elf.offline.patience import patiently

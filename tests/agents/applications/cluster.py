@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from elf.agents.agent import Agent
-from elf.agents.applications import loading
-from elf.agents.applications.declaring import Application
-from elf.agents.installed.entry_points import Found
-from elf.agents.service import Service
-from tests.agents.test_control import configure
+from elf.agents.extensions import installed_applications
+from elf.agents.extensions.application_declaration import Application
+from elf.agents.extensions.entry_points import Found
+from elf.agents.http.agent_service import Service
+from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
@@ -34,7 +34,7 @@ application = "{application}"
 
 def have(monkeypatch: pytest.MonkeyPatch, **applications: type[Application]) -> None:
     """Let applications be installed, and none but these."""
-    monkeypatch.setattr(loading, "_installed", Found(applications, {}, {}))
+    monkeypatch.setattr(installed_applications, "_installed", Found(applications, {}, {}))
 
 
 @contextlib.asynccontextmanager

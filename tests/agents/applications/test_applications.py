@@ -11,13 +11,13 @@ import pytest
 
 import elf
 from elf.agents.agent import Agent
-from elf.agents.applications.messages import Letter, Said, packed
-from elf.agents.changing.changing import Wanted
-from elf.agents.changing.requests import Leapt
 from elf.agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
+from elf.agents.http.agent_service import Service
 from elf.agents.http.app import make_app, serve
-from elf.agents.result import Result
-from elf.agents.service import Service
+from elf.agents.publications.change import Wanted
+from elf.agents.wire.application_messages import Letter, Said, packed
+from elf.agents.wire.changes import Leapt
+from elf.agents.wire.result import Result
 from elf.overlay.contract import ControlEntry, Mark
 from tests.agents.applications.cluster import JOB, agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
@@ -179,7 +179,7 @@ async def test_a_job_whose_application_is_not_installed_is_refused(
         with pytest.raises(JobSpecError, match="no application 'countin' is installed; did you mean 'counting'"):
             await Service(agent).publish(JOB.format(name="sold", application="countin"), "job.toml", None, None)
         assert await Service(agent).jobs() == []
-        monkeypatch.setattr("elf.agents.publishing.publishing.require_application", lambda definition: None)
+        monkeypatch.setattr("elf.agents.publications.publisher.require_application", lambda definition: None)
         said = (
             rf"at {agent.node.contact.address}, which would be the job's master: no application 'countin' is installed"
         )
@@ -272,7 +272,7 @@ async def test_who_asks_is_told_when_no_answer_comes_in_time(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, silent=Silent, asking=Silent)
-    monkeypatch.setattr("elf.agents.applications.performing.ROUTE_MS", 300)
+    monkeypatch.setattr("elf.agents.applications.performer.ROUTE_MS", 300)
     async with agents_of(tmp_path, 1) as (agent,):
         await publish([agent], "silent")
         await publish([agent], "silent", "other")

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import elf
-from elf.agents.applications.contract import (
+from elf.agents.applications.instance import Instance
+from elf.agents.extensions.application_contract import (
     Answered,
     ApplicationError,
     Asked,
@@ -27,10 +28,9 @@ from elf.agents.applications.contract import (
     Started,
     Subscribe,
 )
-from elf.agents.applications.declaring import EFFECTS_MAX, columns_of
-from elf.agents.applications.instance import Instance
-from elf.agents.applications.messages import packed
-from elf.agents.result import Completeness, Result, Window
+from elf.agents.extensions.application_declaration import EFFECTS_MAX, columns_of
+from elf.agents.wire.application_messages import packed
+from elf.agents.wire.result import Completeness, Result, Window
 
 RESULT = Result(
     job="shop/sold",

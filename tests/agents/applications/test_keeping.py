@@ -12,12 +12,12 @@ import pytest
 
 import elf
 from elf.agents.agent import Agent
-from elf.agents.applications import applications, performing
-from elf.agents.applications.messages import KEPT_BYTES_MAX
+from elf.agents.applications import applications, performer
 from elf.agents.errors import UnavailableError
-from elf.agents.group.commands import Remember, decode_command, encode_command
-from elf.agents.result import Result
-from elf.agents.service import Service
+from elf.agents.http.agent_service import Service
+from elf.agents.master.commands import Remember, decode_command, encode_command
+from elf.agents.wire.application_messages import KEPT_BYTES_MAX
+from elf.agents.wire.result import Result
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import app_id
 from tests.agents.applications.cluster import agents_of, have, master_of, publish, sell, until
@@ -139,7 +139,7 @@ async def test_what_the_group_does_not_decide_is_lost_and_the_application_goes_o
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     have(monkeypatch, numbering=Numbering)
-    monkeypatch.setattr(performing, "KEEP_S", 0.05)
+    monkeypatch.setattr(performer, "KEEP_S", 0.05)
     async with agents_of(tmp_path, 1) as (agent,):
         await publish([agent], "numbering")
         decide = agent.masters.decide

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from elf.agents.applications.contract import ApplicationError
 from elf.agents.errors import JobError
+from elf.agents.extensions.application_contract import ApplicationError
 from tests.agents.applications.test_applications import Counting, seen
 
 

@@ -9,8 +9,8 @@ import polars as pl
 from elf.agents.archive.evolution import common_types
 from elf.agents.archive.layout import list_files
 from elf.agents.archive.place import Place
-from elf.agents.archive.reading import parquet_of
-from elf.agents.jobs.types import SqlType
+from elf.agents.archive.reader import parquet_of
+from elf.agents.language.types import SqlType
 
 
 def read_archive(

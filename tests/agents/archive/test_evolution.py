@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from elf.agents.archive.evolution import check_types, common_types, is_readable
 from elf.agents.archive.layout import ArchivedFile, ArchiveError, FileEntry
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 
 KINDS = [kind.ddl for kind in SqlType]
 

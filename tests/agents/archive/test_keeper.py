@@ -10,7 +10,7 @@ import pytest
 import elf.agents.archive.keeper
 from elf.agents.archive.inventory import Held, list_held
 from elf.agents.archive.keeper import Keeper
-from elf.agents.damages import Damages
+from elf.agents.host.disk_damage import Damages
 
 
 async def test_turns_go_on_after_a_disk_that_refused(

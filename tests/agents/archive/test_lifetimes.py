@@ -18,9 +18,9 @@ from elf.agents.archive.archive import Archive
 from elf.agents.archive.inventory import list_held
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.layout import HOUR_MS, check_file, list_files
-from elf.agents.archive.merging import GRACE_MS
+from elf.agents.archive.merge import GRACE_MS
 from elf.agents.archive.removed import read_removed
-from elf.agents.damages import Damages
+from elf.agents.host.disk_damage import Damages
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import CrashError, Disk
 from tests.agents.archive.numbered import START_MS, numbered

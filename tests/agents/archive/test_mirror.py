@@ -20,7 +20,7 @@ from elf.agents.archive.mirror import Mirror
 from elf.agents.archive.remote import Remote, StoreError, open_url
 from elf.agents.archive.removed import read_removed
 from tests.agents.archive.archived import read_archive
-from tests.agents.archive.test_merging import MINUTE_MS, World, numbers
+from tests.agents.archive.test_merge import MINUTE_MS, World, numbers
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -13,7 +13,7 @@ import pytest
 
 from elf.agents.archive.archive import Archive
 from elf.agents.archive.layout import HOUR_MS, ArchiveError, check_file, list_files
-from elf.agents.archive.reading import hours_in
+from elf.agents.archive.reader import hours_in
 from elf.agents.archive.remote import Remote, StoreError, open_url
 from elf.agents.archive.removed import add_removed, read_removed
 from tests.agents.archive.archived import read_archive

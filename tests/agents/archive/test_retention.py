@@ -20,7 +20,7 @@ from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.layout import HOUR_MS, ArchiveError, list_files, source_folder
 from elf.agents.archive.removed import EVER_MS, add_removed, join_spans, read_removed
 from elf.agents.archive.retention import choose
-from elf.agents.damages import Damages
+from elf.agents.host.disk_damage import Damages
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.numbered import START_MS, checkpoint, numbered
 

@@ -14,22 +14,22 @@ from msgspec.structs import replace
 from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError
 from elf.agents.group import care as group_care
-from elf.agents.group import reigns
-from elf.agents.group.commands import End, Rename
-from elf.agents.group.fetching import Pages
-from elf.agents.masters import ending
-from elf.agents.parts.telling import Telling
-from elf.agents.requests import Fetch, JobRecord
-from elf.agents.service import Service
+from elf.agents.group import leadership
+from elf.agents.group.transfer import Pages
+from elf.agents.http.agent_service import Service
+from elf.agents.master.commands import End, Rename
+from elf.agents.publications import end
+from elf.agents.publications.notices import Telling
 from elf.agents.store.controls import Controls
 from elf.agents.store.panes import Panes
+from elf.agents.wire.requests import Fetch, JobRecord
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
 from elf.overlay.errors import OvertakenError
 from elf.overlay.group import machine
 from elf.overlay.group.care import CareTimes
 from elf.overlay.group.messages import Place
 from elf.overlay.ids import app_id, distance
-from tests.agents.test_control import JOB, configure
+from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 
@@ -86,7 +86,7 @@ async def test_every_member_keeps_a_copy_and_drops_it_when_the_job_is_stopped(tm
 async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reigns, "DROP_S", 3.0)
+    monkeypatch.setattr(leadership, "DROP_S", 3.0)
     async with running(tmp_path, 4) as agents:
         await publish(agents)
         await wait_until(lambda: all(agent.copies.get(APP) is not None for agent in agents))
@@ -105,7 +105,7 @@ async def test_a_member_without_a_vote_that_misses_the_end_drops_its_copy(
 async def test_a_copy_that_comes_only_after_the_end_is_dropped(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reigns, "DROP_S", 1.5)
+    monkeypatch.setattr(leadership, "DROP_S", 1.5)
     async with running(tmp_path, 4) as agents:
         await publish(agents)
         await wait_until(lambda: len(voters(agents)) == 3)
@@ -137,13 +137,13 @@ async def test_a_copy_of_a_job_that_ended_long_ago_is_dropped_when_it_comes_and_
         assert copy is not None
         job, state = copy.job, msgspec.msgpack.encode(copy.master.state)
         monkeypatch.setattr(late, "on_group_behind", lambda *_: None)
-        monkeypatch.setattr(reigns, "DROP_LOOKS", 0)
+        monkeypatch.setattr(leadership, "DROP_LOOKS", 0)
         await late.copies.close(APP)
         await Service(agents[0]).stop("shop", "sold", 0)
         await wait_until(lambda: all(agent.copies.get(APP) is None for agent in agents))
         await wait_until(lambda: late.catalogue.is_over(job.tree))
-        monkeypatch.setattr(reigns, "DROP_LOOKS", 5)
-        monkeypatch.setattr(reigns, "DROP_S", 0.1)
+        monkeypatch.setattr(leadership, "DROP_LOOKS", 5)
+        monkeypatch.setattr(leadership, "DROP_S", 0.1)
         late.copies.take(job, state, job.master)
         await wait_until(lambda: late.copies.get(APP) is None)
         # One that lies on the disk of an agent that was stopped just then.
@@ -191,7 +191,7 @@ async def test_a_job_of_whose_end_the_agents_cannot_be_told_ends_once_they_were_
         await tell(self, job)
 
     monkeypatch.setattr(Telling, "tell", tells)
-    monkeypatch.setattr(ending, "ENDED_S", 0.1)
+    monkeypatch.setattr(end, "ENDED_S", 0.1)
     async with running(tmp_path, 1) as agents:
         master, job = await publish(agents)
         with pytest.raises(UnavailableError, match="'orders' could not be told yet that job shop/sold ends"):

@@ -9,14 +9,14 @@ from unittest.mock import AsyncMock, MagicMock
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.group.commands import Rename, Turn, encode_command
 from elf.agents.group.copies import Copies, Copy
-from elf.agents.group.reigns import Reigns
+from elf.agents.group.leadership import Reigns
 from elf.agents.jobs.versions import Version, compile_versions
-from elf.agents.masters.master import Master
-from elf.agents.requests import JobRecord
+from elf.agents.master.commands import Rename, Turn, encode_command
+from elf.agents.master.master import Master
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
+from elf.agents.wire.requests import JobRecord
 from elf.overlay.group.messages import Kind, Place
 from elf.overlay.ids import Contact
 from tests.agents.plans import plan_of

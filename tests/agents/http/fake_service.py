@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from elf.agents.changing.changing import Wanted
 from elf.agents.errors import (
     ElfError,
     JobConflictError,
@@ -20,7 +19,8 @@ from elf.agents.errors import (
     UnknownSourceError,
 )
 from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
-from elf.agents.jobs.explaining import explain_plan
+from elf.agents.jobs.explanation import explain_plan
+from elf.agents.publications.change import Wanted
 from tests.agents.plans import plan_of
 
 ADDRESS = "127.0.0.1:4250"

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from elf.agents.payload import unpack
+from elf.agents.worker.payload import unpack
 from elf.overlay.contract import NEVER, Verdict
 from tests.agents.archive.archived import read_archive
 from tests.agents.archive.conftest import Disk

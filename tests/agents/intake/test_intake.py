@@ -19,7 +19,7 @@ from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
-from elf.agents.worker import Worker
+from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 from tests.agents.plans import COLUMNS, opened, plan_of
 from tests.overlay.cluster import wait_until

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-import elf.agents.clock
+import elf.agents.host.clock
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.jobs.plan import compile_job
-from elf.agents.jobs.types import SqlType
 from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.language.types import SqlType
 from elf.agents.sources import readers
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format
@@ -25,7 +25,7 @@ from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
-from elf.agents.worker import Worker
+from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict
 from tests.agents.plans import COLUMNS, opened, plan_of
@@ -48,8 +48,8 @@ class Clock:
     def advance_to(self, at_ms: int) -> None:
         assert at_ms <= self.now_ms
 
-    def doubt(self) -> elf.agents.clock.Doubt:
-        return elf.agents.clock.Doubt.NONE
+    def doubt(self) -> elf.agents.host.clock.Doubt:
+        return elf.agents.host.clock.Doubt.NONE
 
 
 @dataclasses.dataclass
@@ -57,7 +57,7 @@ class Site:
     """One source's pump on a folder, and what it sealed."""
 
     folder: pathlib.Path
-    clock: Clock | elf.agents.clock.Clock = dataclasses.field(default_factory=Clock)
+    clock: Clock | elf.agents.host.clock.Clock = dataclasses.field(default_factory=Clock)
     sealed: list[Sealed] = dataclasses.field(default_factory=list)
     archived: bool = False
 
@@ -307,7 +307,7 @@ def test_a_full_disk_for_rejected_lines_does_not_cost_the_chunk_they_came_in(
 
 def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_through_again(tmp_path: pathlib.Path) -> None:
     hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
-    site = Site(tmp_path, elf.agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+    site = Site(tmp_path, elf.agents.host.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
     sealed: list[int] = []
 
     def pass_ms(count: int) -> None:
@@ -320,7 +320,7 @@ def test_a_clock_that_was_set_back_stops_nothing_and_labels_what_it_lives_throug
     machine[0] = hour_ms
     pass_ms(10_000)
     assert sealed[-1] == sealed[0] + 10_000 // interval_ms, "it may be back in a moment"
-    pass_ms(elf.agents.clock.BELIEVED_MS)
+    pass_ms(elf.agents.host.clock.BELIEVED_MS)
     assert sealed[-1] >= sealed[0] + hour_ms // interval_ms
     machine[0] = 0
     site.write((NOW_MS + 55_000, "late"))
@@ -343,7 +343,7 @@ def test_a_clock_that_is_ahead_of_others_closes_nothing_before_that_is_known_and
     tmp_path: pathlib.Path,
 ) -> None:
     machine, ahead_ms, interval_ms = [0, 120_000], 120_000, PLAN.interval_ms
-    clock = elf.agents.clock.Clock(lambda: BASE_MS + NOW_MS + machine[0] + machine[1], lambda: machine[0])
+    clock = elf.agents.host.clock.Clock(lambda: BASE_MS + NOW_MS + machine[0] + machine[1], lambda: machine[0])
     clock.is_held = True
     site = Site(tmp_path, clock)
 
@@ -361,7 +361,7 @@ def test_a_clock_that_is_ahead_of_others_closes_nothing_before_that_is_known_and
     clock.is_held = False
     assert sealed_after_ms(0) == start + 30_000 // interval_ms - 1
     assert sealed_after_ms(10_000) == start + 40_000 // interval_ms - 1
-    assert clock.doubt() is elf.agents.clock.Doubt.AHEAD
+    assert clock.doubt() is elf.agents.host.clock.Doubt.AHEAD
     machine[1] = 0
     assert sealed_after_ms(10_000) == start + 50_000 // interval_ms - 1
     sealed_after_ms(ahead_ms + 10_000)
@@ -383,7 +383,7 @@ def sealed_after_ms(site: Site, machine: list[int], count: int) -> int:
 
 def test_a_clock_that_was_set_forward_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
     hour_ms, machine, interval_ms = 3_600_000, [0, 0], PLAN.interval_ms
-    site = Site(tmp_path, elf.agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+    site = Site(tmp_path, elf.agents.host.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
 
     before = sealed_after_ms(site, machine, 2 * interval_ms)
     machine[0] = hour_ms
@@ -392,7 +392,7 @@ def test_a_clock_that_was_set_forward_stops_nothing_where_lines_never_end(tmp_pa
     machine[0] = 0
     assert sealed_after_ms(site, machine, interval_ms) == before + 3, "and that is what it is"
     machine[0] = hour_ms
-    for _ in range(elf.agents.clock.BELIEVED_MS // interval_ms + 2):
+    for _ in range(elf.agents.host.clock.BELIEVED_MS // interval_ms + 2):
         last = sealed_after_ms(site, machine, interval_ms)
     assert last > before + hour_ms // interval_ms
     site.run()
@@ -403,7 +403,7 @@ def test_a_clock_that_was_set_forward_stops_nothing_where_lines_never_end(tmp_pa
 
 def test_a_clock_that_was_set_back_stops_nothing_where_lines_never_end(tmp_path: pathlib.Path) -> None:
     machine, interval_ms = [0, 0], PLAN.interval_ms
-    site = Site(tmp_path, elf.agents.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
+    site = Site(tmp_path, elf.agents.host.clock.Clock(lambda: BASE_MS + NOW_MS + sum(machine), lambda: machine[1]))
 
     before = sealed_after_ms(site, machine, 10_000)
     machine[0] = -3_600_000

@@ -9,19 +9,19 @@ import pathlib
 import polars as pl
 import pytest
 
-from elf.agents.clock import Clock
-from elf.agents.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from elf.agents.errors import ConfigError
+from elf.agents.host.clock import Clock
 from elf.agents.intake.source_setup import describe_columns, make_pump, make_redactor
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import compile_job
+from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, PrivacySection, SourceConfig
 from elf.agents.sources import readers
 from elf.agents.sources.access_log import AccessLog
 from elf.agents.sources.kept import Kept
 from elf.agents.sources.readers import Reader
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
-from elf.agents.worker import Worker
+from elf.agents.worker.worker import Worker
 from tests.agents.archive.archived import read_archive
 from tests.agents.plans import opened
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 
 COLUMNS: dict[str, SqlType] = {
     "s": SqlType.STRING,

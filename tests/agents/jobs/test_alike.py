@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
-from elf.agents.sharing.together import mapped_as
-from tests.agents.jobs.test_own import FUNCTION, TYPES, definition_of
+from elf.agents.language.types import SqlType
+from elf.agents.worker.sharing.mapping import mapped_as
+from tests.agents.language.test_own_functions import FUNCTION, TYPES, definition_of
 from tests.agents.plans import COLUMNS
 
 QUERY = "SELECT product, count(*) AS n FROM clicks WHERE cents > 1 AND product <> 'a' GROUP BY product"

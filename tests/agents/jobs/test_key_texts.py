@@ -12,7 +12,7 @@ from elf.agents.errors import JobError
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.key_texts import with_first_column, with_first_key
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from tests.agents.plans import plan_of
 
 AT = datetime.datetime(2026, 11, 25, 10)

@@ -12,7 +12,7 @@ from elf.agents.errors import JobError, JobSpecError
 from elf.agents.jobs.definition import Definition, Options
 from elf.agents.jobs.intervals import INTERVAL_MS_DEFAULT
 from elf.agents.jobs.plan import Plan, compile_job, syntax_of
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.cbt.schema import INTERVAL
 
 COLUMNS = {

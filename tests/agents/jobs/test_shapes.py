@@ -9,7 +9,7 @@ import polars as pl
 
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.cbt import INTERVAL
 
 TYPES = {"k": SqlType.STRING, "n": SqlType.BIGINT}

@@ -12,13 +12,13 @@ from sqlglot import exp
 
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition
-from elf.agents.jobs.dialect import parse_statement
-from elf.agents.jobs.expressions import compile_expression
 from elf.agents.jobs.plan import compile_job
-from elf.agents.jobs.query import parse_query
-from elf.agents.jobs.scopes import RowScope
-from elf.agents.jobs.types import SqlType
-from elf.agents.jobs.values import Value
+from elf.agents.language.dialect import parse_statement
+from elf.agents.language.expressions import compile_expression
+from elf.agents.language.query import parse_query
+from elf.agents.language.scopes import RowScope
+from elf.agents.language.types import SqlType
+from elf.agents.language.values import Value
 from tests.agents.jobs.rows import COLUMNS, frame
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.masters.emission import closed
+from elf.agents.master.emission import closed
 from elf.cbt.schema import INTERVAL
 from tests.agents.jobs.rows import COLUMNS, frame
 

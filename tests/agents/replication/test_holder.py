@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
-from elf.agents.catalogue import job_record
 from elf.agents.replication import holder
 from elf.agents.replication.holder import Holder
-from elf.agents.replication.keeping import Keep, KeepCheckpoint
 from elf.agents.store import held
 from elf.agents.store.database import Database
 from elf.agents.store.held import HeldCopies
+from elf.agents.wire.catalogue import job_record
+from elf.agents.wire.copies import Keep, KeepCheckpoint
 from tests.agents.replication.neighbours import Neighbourhood, job_of, wait_for
 
 

@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.errors import UnavailableError
-from elf.agents.group.commands import Enlisted
 from elf.agents.intake.progress import SourceProgress
-from elf.agents.payload import Notes
+from elf.agents.master.commands import Enlisted
 from elf.agents.replication.inherited import taken_over
-from elf.agents.replication.keeping import KeepCheckpoint, Recall
 from elf.agents.replication.succession import Succession, is_all_there
-from elf.agents.requests import AnyRequest
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.agents.store.database import Database
-from elf.agents.worker import Worker
+from elf.agents.wire.copies import KeepCheckpoint, Recall
+from elf.agents.wire.requests import AnyRequest
+from elf.agents.worker.payload import Notes
+from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.cbt import encode as encode_paos
 from elf.overlay.contract import NEVER, Verdict

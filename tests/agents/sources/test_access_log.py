@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources import access_log
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.format import make_format, parse_chunk

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources.inference import infer_columns
 
 SAMPLE = b"""{"ts":"2026-01-01T00:00:00Z","n":1,"x":1,"b":true,"mixed":1,"o":{"a":1},"empty":null}

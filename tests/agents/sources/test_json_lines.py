@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources import json_lines
 from elf.agents.sources.counters import REJECTS_MAX, Counters
 from elf.agents.sources.format import parse_chunk

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from elf.agents.errors import ConfigError
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
 from elf.agents.sources.format import make_format, parse_chunk
 from elf.agents.sources.log_format import COMBINED, Field, parse_layout
 

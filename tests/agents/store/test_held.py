@@ -8,12 +8,12 @@ import sqlite3
 
 import pytest
 
-from elf.agents.replication.keeping import Keep, KeepCheckpoint
 from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.agents.store.checksums import row_checksum
 from elf.agents.store.database import Database
 from elf.agents.store.held import HeldCheckpoint, HeldCopies
 from elf.agents.store.tables import STEPS
+from elf.agents.wire.copies import Keep, KeepCheckpoint
 from elf.overlay.contract import NEVER
 
 TREE, OTHER = b"t" * 20, b"o" * 20

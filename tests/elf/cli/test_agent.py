@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
-from elf.agents.config import AgentConfig, OverlaySection, SourceConfig
-from elf.agents.validate import check_config
+from elf.agents.settings.config import AgentConfig, OverlaySection, SourceConfig
+from elf.checking.validate import check_config
 from elf.cli.app import app
 from elf.cli.effective import render_changes, render_toml
 

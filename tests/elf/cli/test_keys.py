@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from elf.agents.config import FunctionsSection, OverlaySection
 from elf.agents.errors import ConfigError
+from elf.agents.extensions.signed.runners import Trust
 from elf.agents.jobs.definition import load_definition
-from elf.agents.signed.runners import Trust
+from elf.agents.settings.config import FunctionsSection, OverlaySection
 from elf.cli.app import app
 from elf.overlay.links.certificates import check_own
-from tests.agents.signed.signed_jobs import SECTION, text_of
+from tests.agents.extensions.signed.signed_jobs import SECTION, text_of
 
 
 def run(*arguments: str | Path) -> Result:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elf.agents.result import Completeness
+from elf.agents.wire.result import Completeness
 from elf.cli.output import console, describe_completeness, describe_time, table_of
 
 

@@ -32,7 +32,7 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.agents.result import Result
+from elf.agents.wire.result import Result
 from elf.client.problems import error_of
 from tests.agents.http.fake_service import STOPPED_MS, make_result
 from tests.elf.fake_agent import Agent

@@ -8,9 +8,9 @@ import pytest
 
 import elf
 from elf.agents.errors import JobError
+from elf.agents.extensions.signed.runners import Trust
 from elf.agents.jobs.definition import Definition, load_definition
-from elf.agents.signed.runners import Trust
-from tests.agents.signed.signed_jobs import OTHER, SECRET, SECTION, TRUSTED, text_of
+from tests.agents.extensions.signed.signed_jobs import OTHER, SECRET, SECTION, TRUSTED, text_of
 from tests.elf.fake_agent import Agent
 
 

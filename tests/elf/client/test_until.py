@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from elf.agents.errors import JobError
-from elf.agents.result import Completeness, Result
+from elf.agents.wire.result import Completeness, Result
 from elf.client.until import is_reached
 
 

@@ -19,8 +19,8 @@ def test_agents_find_the_applications_and_functions_of_packages(
     monkeypatch.setenv("PYTHONPATH", str(EXAMPLES.parent))
     install(tmp_path, EXAMPLES / "product_bundling", EXAMPLES / "sale_prediction", EXAMPLES / "functions")
     program = """
-from elf.agents.applications.loading import find_application
-from elf.agents.installed.loading import installed
+from elf.agents.extensions.installed_applications import find_application
+from elf.agents.extensions.installed import installed
 print(find_application("bundling").__name__, find_application("prediction").__name__, sorted(installed().functions))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from elf.agents.intake.poison import insert_whatever
+from elf.agents.extensions.signed.runners import Runners
 from elf.agents.jobs.definition import load_definition
-from elf.agents.jobs.own import OwnFunction
 from elf.agents.jobs.plan import compile_job
-from elf.agents.signed.runners import Runners
+from elf.agents.language.own_functions import OwnFunction
+from elf.agents.worker.poison import insert_whatever
 from elf.offline import confined
 from elf.offline.own import Own, Trusted
 from elf.offline.session import OfflineError, in_one_sentence
 from elf.offline.verify.rows import RowsPlan
-from tests.agents.signed.signed_jobs import SECRET, TRUSTED, signed
-from tests.agents.signed.test_runners import POSIX
+from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED, signed
+from tests.agents.extensions.signed.test_runners import POSIX
 from tests.elf.offline.test_functions import COLUMNS, MODULE, POINTS, START_MS, Taker, on_spark, times
 from tests.installing import install
 

@@ -13,9 +13,9 @@ import pytest
 from elf.agents.archive.archive import Archive
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.layout import HOUR_MS, MERGED, ArchiveError
-from elf.agents.archive.merging import GRACE_MS, QUIET_MS
-from elf.agents.damages import Damages
-from elf.agents.jobs.types import SqlType
+from elf.agents.archive.merge import GRACE_MS, QUIET_MS
+from elf.agents.host.disk_damage import Damages
+from elf.agents.language.types import SqlType
 from elf.demo.clicks import START_MS
 from elf.offline.events import find_files, read_events
 from elf.offline.grid import Grid

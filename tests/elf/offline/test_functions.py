@@ -11,10 +11,10 @@ import pytest
 
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import JobSpecError
-from elf.agents.intake.poison import insert_whatever
 from elf.agents.jobs.definition import load_definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.jobs.types import SqlType
+from elf.agents.language.types import SqlType
+from elf.agents.worker.poison import insert_whatever
 from elf.cbt import BufferTree
 from elf.cbt.schema import INTERVAL
 from elf.offline.asking import JobText

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 
 from elf.agents.errors import JobError, JobSpecError
+from elf.agents.extensions.signed import runners
+from elf.agents.extensions.signed.signatures import public_key
 from elf.agents.jobs.definition import Definition, load_definition
-from elf.agents.jobs.own import fingerprint
-from elf.agents.signed import runners
-from elf.agents.signed.signing import public_key
+from elf.agents.language.own_functions import fingerprint
 from elf.client.results import Function
 from elf.offline.own import NONE, Key, Trusted, parse_trusted
 from elf.offline.session import OfflineError
 from elf.offline.verify.run import run_verify
-from tests.agents.signed.signed_jobs import COLUMNS, OTHER, SECRET, signed, text_of
+from tests.agents.extensions.signed.signed_jobs import COLUMNS, OTHER, SECRET, signed, text_of
 
 MINE, ANOTHER = public_key(SECRET), public_key(OTHER)
 SIGNED = load_definition(signed(text_of("sections")))

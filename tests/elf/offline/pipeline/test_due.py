@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.archive.removed import EVER_MS, Span, join_spans
-from elf.agents.jobs.query import Window
+from elf.agents.language.query import Window
 from elf.offline.pipeline.due import TOTAL, YEARS_MS, Schedule, without
 
 spans = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)).map(lambda pair: (pair[0], sum(pair))), max_size=6)

@@ -14,9 +14,9 @@ import pytest
 from elf.agents.archive.archive import Archive
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.layout import MIXED, ArchivedFile, DamagedFileError
-from elf.agents.archive.merging import GRACE_MS, QUIET_MS
-from elf.agents.damages import Damages
+from elf.agents.archive.merge import GRACE_MS, QUIET_MS
 from elf.agents.errors import JobSpecError
+from elf.agents.host.disk_damage import Damages
 from elf.offline.pipeline.due import Pass
 from elf.offline.pipeline.run import Done, Pipeline, PipelineJob, Settings, run_pipeline
 from elf.offline.session import OfflineError

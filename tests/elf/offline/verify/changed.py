@@ -9,17 +9,17 @@ from typing import Any, Self
 import msgspec
 import polars as pl
 
-from elf.agents.changing.deciding import described
-from elf.agents.group.commands import Load
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.versions import Version, compile_versions
-from elf.agents.masters.backfilling import check_load, describe
-from elf.agents.masters.master import Master
-from elf.agents.masters.spans import expired_ms, oldest_ms, resolve
-from elf.agents.paos import Paos
-from elf.agents.payload import Notes, pack
+from elf.agents.master.backfill import check_load, describe
+from elf.agents.master.commands import Load
+from elf.agents.master.master import Master
+from elf.agents.master.spans import expired_ms, oldest_ms, resolve
+from elf.agents.master.version_decision import described
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
+from elf.agents.worker.paos import Paos
+from elf.agents.worker.payload import Notes, pack
 from elf.cbt import INTERVAL
 from elf.client.results import Intervals
 from elf.demo.clicks import START_MS

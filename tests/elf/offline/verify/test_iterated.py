@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import ExpiredError, JobError, JobSpecError
+from elf.agents.extensions.signed.runners import Runners
+from elf.agents.extensions.signed.signatures import sign
 from elf.agents.jobs.definition import Definition
-from elf.agents.jobs.joins import Joined, Use
-from elf.agents.jobs.own import OwnFunction
 from elf.agents.jobs.plan import compile_job
-from elf.agents.masters.results import Label, Span, result_of
-from elf.agents.signed.runners import Runners
-from elf.agents.signed.signing import sign
+from elf.agents.language.joins import Joined, Use
+from elf.agents.language.own_functions import OwnFunction
+from elf.agents.master.results import Label, Span, result_of
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify
-from tests.agents.signed.signed_jobs import SECRET, TRUSTED
+from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

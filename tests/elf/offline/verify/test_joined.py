@@ -9,16 +9,16 @@ import polars as pl
 import pytest
 
 from elf.agents.errors import JobError, JobSpecError
-from elf.agents.jobs.combining import compile_joined
-from elf.agents.jobs.joins import Joined, Use
-from elf.agents.jobs.own import OwnFunction
-from elf.agents.masters.results import Label, Span, result_of
-from elf.agents.signed.signing import sign
+from elf.agents.extensions.signed.signatures import sign
+from elf.agents.language.combination import compile_joined
+from elf.agents.language.joins import Joined, Use
+from elf.agents.language.own_functions import OwnFunction
+from elf.agents.master.results import Label, Span, result_of
 from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
+from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED
 from tests.agents.plans import plan_of
-from tests.agents.signed.signed_jobs import SECRET, TRUSTED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from elf.agents.jobs.query import parse_query
+from elf.agents.language.query import parse_query
 from elf.offline.verify.tolerance import EXACT, RELATIVE_SPREAD, Tolerance, tolerance_of
 
 

@@ -1,0 +1,238 @@
+"""The agent behind its HTTP door: every route's answer, found here or fetched through the overlay (`AgentService`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
+from elf.agents.http.metrics import render_metrics
+from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
+from elf.agents.jobs.definition import load_definition
+from elf.agents.master.listing import summary
+from elf.agents.publications.change import Changing, Wanted
+from elf.agents.publications.retirement import Retiring
+from elf.agents.publications.stop import Stopping
+from elf.agents.publications.whole_jobs import WholeJobs
+from elf.agents.results.explanation import Explaining
+from elf.agents.results.gatherer import parted_job
+from elf.agents.results.inquiry import ASK_MAX
+from elf.agents.results.joined_jobs import look_up
+from elf.agents.results.location import JobRequest
+from elf.agents.wire.application_messages import Ask, packed, unpacked
+from elf.agents.wire.requests import Describe, Query, ViewTree, contact_at
+from elf.agents.wire.shares import LoadIntervals
+from elf.overlay.ids import app_id, partition_id
+
+if TYPE_CHECKING:
+    from elf.agents.agent import Agent
+
+#: Merging a few thousand intervals takes a second, and as long on each copy.
+LOAD_MS = 25_000
+#: A source that has lines waiting and reads none for this long is not ready.
+STALLED_MS = 15_000
+
+
+class Service:
+    """Implements `elf.agents.http.service.AgentService` for one running agent."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._asking = asking = agent.asking
+        self._changing = Changing(asking.ask, agent.publisher)
+        self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
+        self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows)
+        self._explaining = Explaining(
+            agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
+        )
+        self._retiring = Retiring(
+            agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
+        )
+
+    async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
+        """Publish a job from the text of its file."""
+        definition = load_definition(text, filename=filename, name=name, creator=creator)
+        definition = await look_up(definition, self._asking.ask)
+        job = await self._agent.publisher.publish(definition, self._agent.now_ms())
+        return summary(job)
+
+    async def jobs(self) -> list[Json]:
+        """List the jobs that this agent or one it knows has heard of."""
+        return await self._parts.jobs()
+
+    async def job(self, creator: str, name: str) -> Json:
+        """Describe one job."""
+        value, hops = await self._parts.described(creator, name)
+        return {**value, "hops": hops}
+
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+        """Stop a job on its masters, then everywhere."""
+        return await self._stopping.stop(creator, name, keep_ms)
+
+    async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
+        """Make another version of a running job, or take a paused or stopped one up again."""
+        return await self._changing.change(creator, name, wanted)
+
+    async def leap(self, creator: str, name: str) -> Json:
+        """Wait no longer for a job's stragglers."""
+        return await self._parts.leap(creator, name)
+
+    async def force(self, creator: str, name: str) -> None:
+        """Let this very agent go on alone with a job whose root group has lost its majority for good."""
+        await self._parts.force(creator, name)
+
+    async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
+        """Load intervals into a job, or into one of its parts, at its master."""
+        key, app = f"{creator}/{name}", partition_id(app_id(name, creator), loaded.part)
+        request = LoadIntervals(app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
+        value, _ = await self._asking.ask(f"{key}#{loaded.part}" if loaded.part else key, request, LOAD_MS)
+        answer: Json = value
+        return answer
+
+    async def retire(self, agent: str, job: str | None) -> Json:
+        """Expect an agent no more, in one job or in all."""
+        return await self._retiring.retire(agent, job)
+
+    async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
+        """Fetch one result from the job's master, or from those of all its parts."""
+        app = app_id(name, creator)
+        job = self._asking.gathering.known(app)
+        if job is None:
+            value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
+            job = parted_job(value)
+            if job is None:
+                return {**value, "hops": hops}
+        result, _ = await self._asking.gathering.result(job, window, key, limit)
+        return result
+
+    def feedback(self, creator: str, name: str) -> Told:
+        """Return the newest result that has come to this very agent."""
+        return self._agent.feedback.newest(app_id(name, creator), f"{creator}/{name}")
+
+    async def route(self, creator: str, name: str, query: Any) -> Any:
+        """Have a job's application answer a query."""
+        try:
+            body = packed(query)
+        except ValueError as error:
+            raise BadRequestError(str(error)) from None
+        answer, _ = await self._ask_master(creator, name, Ask(app_id(name, creator), "", body))
+        try:
+            return unpacked(answer)
+        except (TypeError, msgspec.DecodeError):
+            raise UnavailableError(f"the master of {creator}/{name} sent something that is no answer") from None
+
+    async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
+        """Follow a job."""
+        following = self._asking.following.results(app_id(name, creator), f"{creator}/{name}", position)
+        async with contextlib.aclosing(following) as results:
+            async for each in results:
+                yield each
+
+    async def tree(self, creator: str, name: str, part: int = 0) -> Json:
+        """Draw one of a job's reducer trees by asking from its root downwards."""
+        described, _ = await self._parts.describe(creator, name)
+        if not part < described["trees"]:
+            raise JobError(f"{creator}/{name} has no tree {part}; it has {described['trees']}, counted from 0")
+        app = partition_id(app_id(name, creator), part)
+        if part:
+            described, _ = await self._asking.ask(f"{creator}/{name}#{part}", Describe(app))
+        nodes: list[Json] = []
+        level: list[tuple[str, str | None]] = [(described["master"], None)]
+        seen: set[str] = set()
+        while level and len(nodes) < ASK_MAX * 16:
+            views = await asyncio.gather(*(self._asking.ask_one(address, ViewTree(app)) for address, _ in level))
+            below: list[tuple[str, str | None]] = []
+            for (address, parent), view in zip(level, views, strict=True):
+                seen.add(address)
+                known = view or {"name": address, "role": "unreachable", "children": []}
+                nodes.append(
+                    {
+                        "id": contact_at(address).id.hex(),
+                        "address": address,
+                        "name": known["name"],
+                        "parent": None if parent is None else contact_at(parent).id.hex(),
+                        "role": known["role"],
+                    }
+                )
+                below += [(child, address) for child in known["children"] if child not in seen]
+            level = below
+        return {"root": nodes[0]["id"], "job": f"{creator}/{name}", "nodes": nodes}
+
+    async def explain(self, creator: str, name: str) -> Json:
+        """Explain a job."""
+        return await self._explaining.explain(creator, name)
+
+    async def members(self) -> list[Json]:
+        """List this agent and those it knows."""
+        me = self._agent.node.contact.address
+        found = []
+        for member in await self._asking.members():
+            contact = contact_at(member["address"])
+            found.append(
+                {
+                    "id": contact.id.hex(),
+                    "address": member["address"],
+                    "name": member["name"],
+                    "sources": list(member["sources"]),
+                    "release": member.get("release", ""),
+                    "is_self": member["address"] == me,
+                }
+            )
+        return sorted(found, key=lambda row: (not row["is_self"], row["name"]))
+
+    async def ingest(self, source: str, ndjson: bytes) -> int:
+        """Take pushed lines."""
+        intake = self._agent.intakes.get(source)
+        if intake is None:
+            raise UnknownSourceError(source, self._agent.intakes)
+        return await intake.ingest(ndjson)
+
+    def health(self) -> Json:
+        """Say what this process is."""
+        member = self._agent.introduce()
+        return {
+            "status": "alive",
+            "name": member.name,
+            "version": member.release,
+            "id": self._agent.node.contact.id.hex(),
+            "address": member.address,
+        }
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Say whether the agent makes progress, and if not, why."""
+        reasons = self._agent.neighbours.entering.reasons()
+        reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
+        reasons += [self._agent.neighbours.trouble] if self._agent.neighbours.trouble is not None else []
+        for name, intake in self._agent.intakes.items():
+            if intake.trouble is not None:
+                reasons.append(f"source {name}: {intake.trouble}")
+            elif intake.pump.rejecting.trouble is not None:
+                reasons.append(f"source {name}: {intake.pump.rejecting.trouble}")
+            elif intake.pump.stalled_ms() > STALLED_MS:
+                why = " because a job's tree takes no more for now" if intake.resting else ""
+                reasons.append(f"source {name}: lines wait but none was read for {intake.pump.stalled_ms()} ms{why}")
+        for job in self._agent.catalogue.running():
+            if job.definition.source in self._agent.intakes and self._agent.node.tree(job.tree).role == "joining":
+                reasons.append(f"job {job.definition.key}: its tree's root {job.master.address} is out of reach")
+        for name in self._agent.intakes:
+            for job, why in self._agent.catalogue.unusable(name):
+                reasons.append(f"job {job.definition.key} cannot run on this agent, and misses it: {why}")
+        reasons += [f"job {key}: {why}" for key, why in sorted(self._agent.attachments.pending.items())]
+        return not reasons, reasons
+
+    def notes(self) -> list[str]:
+        """Say what an operator should look at though the agent makes progress."""
+        return self._agent.node.unheard()
+
+    def metrics(self) -> bytes:
+        """Render the metrics."""
+        return render_metrics(self._agent)
+
+    async def _ask_master(
+        self, creator: str, name: str, request: JobRequest, timeout_ms: int = 5_000
+    ) -> tuple[Any, list[str]]:
+        return await self._asking.ask(f"{creator}/{name}", request, timeout_ms)

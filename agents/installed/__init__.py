@@ -1,1 +1,0 @@
-"""Functions that the operator of an agent has installed: how they are declared, found and loaded."""

@@ -1,0 +1,185 @@
+"""Spark's CAST with ANSI mode off, as Polars expressions: what cannot be converted becomes NULL, integers wrap.
+
+Limits, all deliberate: in text, years outside 0001-9999, named time zones, hexadecimal floats and times without a date
+(which Spark takes as of today) read as NULL; and times outside these years have no text and are not truncated: NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from elf.agents.language import exact
+from elf.agents.language.types import SqlType
+
+BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
+
+# What Spark trims before it reads a number or a date: whitespace and ISO control characters.
+_PAD = r"[\x00-\x20\x7f]*"
+_INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
+_DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
+_SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
+_DAY = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
+_DATE_TEXT = rf"(?s)^{_PAD}{_DAY}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
+_ZONE = r" ?(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{1,2})?)?"
+_TIME = rf"(?:[ T](\d{{1,2}})(?::(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d{{0,9}}))?{_ZONE})?)?)?"
+_TIMESTAMP = rf"^{_PAD}{_DAY}{_TIME})?)?{_PAD}$".replace(r"\d", "[0-9]")
+_TRUE = ("t", "true", "y", "yes", "1")
+_FALSE = ("f", "false", "n", "no", "0")
+
+SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
+INT64 = (-(2**63), 2**63 - 1)
+#: 0001-01-01 and 9999-12-31 as days since 1970.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+
+
+def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | None:
+    """Convert `value` as Spark's CAST does; None if Spark, or we, have no such cast."""
+    if source is target:
+        return value
+    convert = _CASTS.get((source, target))
+    return convert(value) if convert is not None else None
+
+
+def text_of_timestamp(value: pl.Expr) -> pl.Expr:
+    """`2024-01-31 12:00:00.5`: the fraction is there only as far as it is not zero."""
+    return ordinary_time(value).dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
+
+
+def ordinary_day(day: pl.Expr) -> pl.Expr:
+    """NULL outside the years 1 to 9999, where Polars panics when it writes, truncates or converts."""
+    return pl.when(day.cast(pl.Int32).is_between(_FIRST_DAY, _LAST_DAY)).then(day)
+
+
+def ordinary_time(time: pl.Expr) -> pl.Expr:
+    """NULL outside the years 1 to 9999, where Polars panics when it writes or truncates."""
+    first, end = _FIRST_DAY * DAY_US, (_LAST_DAY + 1) * DAY_US
+    return pl.when(micros_of(time).is_between(first, end, closed="left")).then(time)
+
+
+def date_of(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
+    """Build a date from texts of digits; null if there is no such day."""
+    parts = [year, pl.lit("-"), month.str.zfill(2), pl.lit("-"), day.str.zfill(2)]
+    return pl.concat_str(parts).str.to_date("%Y-%m-%d", strict=False)
+
+
+def seconds_of(timestamp: pl.Expr) -> pl.Expr:
+    """Whole seconds since 1970, rounded down, BIGINT."""
+    return micros_of(timestamp) // SECOND_US
+
+
+def micros_of(timestamp: pl.Expr) -> pl.Expr:
+    """Microseconds since 1970, BIGINT."""
+    return timestamp.cast(pl.Datetime("us")).cast(pl.Int64)
+
+
+def timestamp_of(micros: pl.Expr) -> pl.Expr:
+    """The timestamp of so many microseconds since 1970."""
+    return micros.cast(pl.Int64).cast(pl.Datetime("us"))
+
+
+def _wrap(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda value: value.cast(target.dtype, strict=False, wrap_numerical=True)
+
+
+def _plain(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    return lambda value: value.cast(target.dtype)
+
+
+def _text_to_integer(target: SqlType) -> Callable[[pl.Expr], pl.Expr]:
+    def convert(value: pl.Expr) -> pl.Expr:
+        number = value.str.extract(_INTEGER)
+        whole = number.str.split_exact(".", 1).struct.field("field_0")
+        # Digits before the point may be missing ('.5' is 0), but then there is no sign either.
+        return pl.when(whole == "").then(pl.lit("0")).otherwise(whole).cast(target.dtype, strict=False)
+
+    return convert
+
+
+def _text_to_double(value: pl.Expr) -> pl.Expr:
+    special = value.str.extract(_SPECIAL).str.to_lowercase()
+    return pl.coalesce(value.str.extract(_DOUBLE_TEXT), special).cast(pl.Float64, strict=False)
+
+
+def _text_to_boolean(value: pl.Expr) -> pl.Expr:
+    word = value.str.replace_all(rf"^{_PAD}|{_PAD}$", "").str.to_lowercase()
+    return pl.when(word.is_in(_TRUE)).then(True).when(word.is_in(_FALSE)).then(False)
+
+
+def _text_to_date(value: pl.Expr) -> pl.Expr:
+    part = value.str.extract_groups(_DATE_TEXT).struct
+    one = pl.lit("1")
+    return date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
+
+
+def _text_to_timestamp(value: pl.Expr) -> pl.Expr:
+    part = value.str.extract_groups(_TIMESTAMP).struct
+    one, zero = pl.lit("1"), pl.lit("0")
+    day = date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
+    hour, minute, second = (part.field(name).fill_null(zero).cast(pl.Int64) for name in ("4", "5", "6"))
+    fraction = (part.field("7").fill_null(zero) + "000000").str.head(6).cast(pl.Int64)
+    clock = ((hour * 60 + minute) * 60 + second) * SECOND_US + fraction
+    offset = _zone_minutes(part.field("8"))
+    micros = day.cast(pl.Datetime("us")).cast(pl.Int64) + clock - offset * (60 * SECOND_US)
+    valid = (hour < 24) & (minute < 60) & (second < 60)
+    return pl.when(valid).then(timestamp_of(micros))
+
+
+def _zone_minutes(zone: pl.Expr) -> pl.Expr:
+    part = zone.str.extract_groups(r"([+-])([0-9]{1,2}):?([0-9]{1,2})?$").struct
+    hours = part.field("2").cast(pl.Int64)
+    minutes = part.field("3").fill_null(pl.lit("0")).cast(pl.Int64)
+    size = hours * 60 + minutes
+    signed = pl.when(part.field("1") == "-").then(-size).otherwise(size)
+    inside = (minutes < 60) & (size <= 18 * 60)
+    return pl.when(hours.is_null()).then(0).when(inside).then(signed)
+
+
+def _integer_to_timestamp(seconds: pl.Expr) -> pl.Expr:
+    # Java's TimeUnit stops at the ends of a long instead of wrapping.
+    low, high = INT64
+    above, below = seconds > high // SECOND_US, seconds < -(high // SECOND_US)
+    return timestamp_of(pl.when(above).then(high).when(below).then(low).otherwise(seconds * SECOND_US))
+
+
+def _double_to_timestamp(value: pl.Expr) -> pl.Expr:
+    micros = (value * float(SECOND_US)).cast(pl.Int64, strict=False, wrap_numerical=True)
+    return pl.when(value.is_finite()).then(timestamp_of(micros))
+
+
+_CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
+    (BOOL, INT): _plain(INT),
+    (BOOL, LONG): _plain(LONG),
+    (BOOL, DOUBLE): _plain(DOUBLE),
+    (BOOL, TEXT): _plain(TEXT),
+    (INT, BOOL): lambda value: value != 0,
+    (INT, LONG): _plain(LONG),
+    (INT, DOUBLE): _plain(DOUBLE),
+    (INT, TEXT): _plain(TEXT),
+    (INT, TS): lambda value: timestamp_of(value.cast(pl.Int64) * SECOND_US),
+    (LONG, BOOL): lambda value: value != 0,
+    (LONG, INT): _wrap(INT),
+    (LONG, DOUBLE): _plain(DOUBLE),
+    (LONG, TEXT): _plain(TEXT),
+    (LONG, TS): _integer_to_timestamp,
+    (DOUBLE, BOOL): lambda value: value != 0.0,
+    (DOUBLE, INT): _wrap(INT),
+    (DOUBLE, LONG): _wrap(LONG),
+    (DOUBLE, TS): _double_to_timestamp,
+    (TEXT, BOOL): _text_to_boolean,
+    (TEXT, INT): _text_to_integer(INT),
+    (TEXT, LONG): _text_to_integer(LONG),
+    (TEXT, DOUBLE): _text_to_double,
+    (TEXT, DATE): _text_to_date,
+    (TEXT, TS): _text_to_timestamp,
+    (DATE, TEXT): lambda value: ordinary_day(value).dt.strftime("%Y-%m-%d"),
+    (DATE, TS): lambda value: ordinary_day(value).cast(pl.Datetime("us")),
+    (TS, TEXT): text_of_timestamp,
+    (TS, DATE): lambda value: value.dt.date(),
+    # Unlike a BIGINT, a time beyond INT becomes NULL.
+    (TS, INT): lambda value: seconds_of(value).cast(pl.Int32, strict=False),
+    (TS, LONG): seconds_of,
+    (TS, DOUBLE): lambda value: exact.divide(micros_of(value).cast(pl.Float64), pl.lit(float(SECOND_US))),
+}

@@ -1,0 +1,226 @@
+"""Intervals of before a job was published, loaded from the agents' archives into its panes (DESIGN section 9).
+
+An interval is counted by the agents or backfilled, never both: a load takes the place of whatever rows its intervals
+have, so loading twice counts once, and rows that agents bring of a backfilled interval later are left out (`Master`).
+Only intervals that some agent does not have all events of may be backfilled, and that are committed: the agents'
+archives have all of them then. Of a job that was changed only those of the version that counts now: windows of former
+ones are made of other PAOs. docs/OFFLINE.md has the reasons. Pure but for panes that are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from elf.agents.errors import JobError
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Compiled, Versions
+from elf.agents.master.commands import Load
+from elf.agents.master.panes.history import History
+from elf.agents.master.panes.past import Change
+from elf.agents.master.results import Json, Label
+from elf.agents.master.state import MasterState
+from elf.agents.master.version_uptake import NEVER_YET, begun, paused
+from elf.agents.worker.paos import between, by_interval
+from elf.agents.worker.runs import RunsFrom, in_runs_from
+from elf.cbt import PaoSchema
+from elf.overlay.contract import NEVER
+from elf.overlay.rollup.succession import counted_through
+
+#: Runs of backfilled intervals that do not touch: who loads from the archive needs one.
+RUNS_MAX = 256
+
+
+class Reach(NamedTuple):
+    """The intervals that may be backfilled: from `first` up to, and not including, `until`; none of a pause."""
+
+    first: int
+    until: int
+
+
+def counting(job: Plan | Versions, state: MasterState) -> Compiled:
+    """Return the version of a job whose intervals may be backfilled: the one that counts the next interval."""
+    return Versions.of(job).at(state.rollup.committed + 1)
+
+
+def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
+    """Return which intervals may be backfilled now; None before the first commit, and for jobs without windows.
+
+    Up to the first interval of which all agents have all events; none if they have read all there ever was.
+    """
+    committed = state.rollup.committed
+    versions, (version, plan) = Versions.of(job), counting(job, state)
+    if plan.window is None or committed == NEVER:
+        return None
+    newest = committed if state.newest == NEVER else state.newest
+    first = max(state.expired + 1, versions.retained(newest, plan), versions.number(0), version.begins)
+    lacking = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
+    # Agents that heard of a version too late, and have said since when they count by it.
+    uptakes = begun(state.since, dict.fromkeys(state.rollup.roster, NEVER_YET), versions, first, committed)
+    lacking += [since for _, since in uptakes if since != NEVER_YET]
+    return Reach(first, max(first, min(max(lacking, default=first), committed + 1)))
+
+
+def _counted(state: MasterState) -> dict[str, int | None]:
+    """Return the last interval that each agent of the roster was counted in; None: never, so it may still begin."""
+    rollup = state.rollup
+    return {agent: counted_through(entry, rollup.committed) for agent, entry in rollup.roster.items()}
+
+
+def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
+    """Refuse intervals that may not be loaded.
+
+    Raises:
+        JobError: which may.
+    """
+    version, plan = counting(job, state)
+    if plan.window is None:
+        raise JobError("this job has no window: it counts since it began, and has no intervals to backfill")
+    if plan.iterating is not None:
+        raise JobError("this job reads its last result, so what is past cannot be loaded into it")
+    reach = reach_of(job, state)
+    if reach is None:
+        raise JobError("this job has not committed an interval yet; backfill it after its first result")
+    wanted = f"intervals {load.first} to {load.last} cannot be backfilled"
+    if load.first < version.begins:
+        raise JobError(
+            f"{wanted}: the job was changed, and the windows of its version {version.number} begin with interval "
+            f"{version.begins}; those of former versions are made of other partial aggregates"
+        )
+    if not reach.first <= load.first <= load.last < reach.until:
+        raise JobError(
+            f"{wanted}: only those from {reach.first} up to {reach.until - 1} can, which are retained and not counted "
+            "in full by all agents"
+        )
+    if paused(Versions.of(job), load.first - 1, load.last):
+        raise JobError(f"{wanted}: the job was paused in some of them, and counts nothing of these")
+    if len(with_run(state.backfilled, load.first, load.last)) > RUNS_MAX:
+        raise JobError(f"a job has at most {RUNS_MAX} backfilled runs that do not touch: load neighbours first")
+
+
+def describe(job: Plan | Versions, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
+    """Describe what may be backfilled of a publication, what is, and how far each agent was counted, in ms."""
+    versions, (version, plan), reach = Versions.of(job), counting(job, state), reach_of(job, state)
+    ends = {agent: None if last is None else versions.end_ms(last) for agent, last in _counted(state).items()}
+    return {
+        "instance": instance,
+        "version": version.number,
+        "shift": plan.numbering.shift,
+        "first_ms": None if reach is None else versions.start_ms(reach.first),
+        "until_ms": None if reach is None else versions.start_ms(reach.until),
+        "agents": [{"agent": agent, "name": names(agent), "through_ms": ends[agent]} for agent in sorted(ends)],
+        "backfilled": [[versions.start_ms(first), versions.end_ms(last)] for first, last in state.backfilled],
+    }
+
+
+# ---- runs of intervals, both ends included, ascending and apart
+
+
+def with_run(runs: RunsFrom, first: int, last: int) -> RunsFrom:
+    """Add a run to others; those that touch become one."""
+    apart = [run for run in runs if run[1] < first - 1 or run[0] > last + 1]
+    joined = [run for run in runs if run not in apart]
+    run = min([first, *(each[0] for each in joined)]), max([last, *(each[1] for each in joined)])
+    return tuple(sorted([*apart, run]))
+
+
+def since_interval(runs: RunsFrom, first: int) -> RunsFrom:
+    """Return what of some runs lies in an interval or after it."""
+    return tuple((max(begin, first), last) for begin, last in runs if last >= first)
+
+
+def with_pauses(runs: RunsFrom, versions: Versions) -> RunsFrom:
+    """Add the runs of intervals in which a job was paused: of these nobody lacks anything."""
+    for reign in versions.reigns():
+        if reign.version.is_paused:
+            runs = with_run(runs, reign.first, reign.last)
+    return runs
+
+
+# ---- panes
+
+
+def spliced(
+    history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: RunsFrom
+) -> Change:
+    """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
+
+    A pane that is as the load would make it stays as it is, so that loading again changes nothing.
+
+    Args:
+        history: the job's past, whose panes hold all of the intervals.
+        schema: the job's.
+        load: its bounds.
+        rows: what it brings.
+        fresh: the label of a new pane, but for its run.
+        known: what is backfilled already.
+
+    Raises:
+        ArithmeticError, ValueError: the rows do not merge.
+    """
+    change = Change()
+    before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}
+    panes = {label.through: (label, frame) for label, frame in _panes(schema, load, rows, fresh)}
+    for key, label in before.items():
+        rest = history.pane(key)
+        if label.previous < load.first - 1:
+            left = replace(label, through=load.first - 1)
+            panes[left.through] = left, between(rest, None, load.first - 1)
+        if label.through > load.last:
+            panes[label.through] = replace(label, previous=load.last), between(rest, load.last + 1, None)
+    for key, (label, frame) in panes.items():
+        was = before.get(key)
+        again = was is not None and in_runs_from(known, key) and load.first <= key <= load.last
+        if again and was is not None:
+            label = replace(label, revision=was.revision)
+            if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
+                frame
+            ):
+                label = label.revised()
+            elif was.previous == label.previous:
+                continue
+        change.labels[key], change.frames[key] = label, frame
+    change.extended = [key for key in before if key not in panes]
+    change.replaced = load.first, load.last
+    return change
+
+
+def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> Iterator[tuple[Label, pl.DataFrame]]:
+    """Yield a pane for each interval that has rows, and one for each run of others between them."""
+    parts = dict(by_interval(rows))
+    previous, empty = load.first - 1, schema.empty()
+    for interval in sorted(parts):
+        if previous < interval - 1:
+            yield replace(fresh, previous=previous, through=interval - 1), empty
+        frame = schema.merge_interval([parts[interval]], interval)
+        yield replace(fresh, previous=interval - 1, through=interval), frame
+        previous = interval
+    if previous < load.last:
+        yield replace(fresh, previous=previous, through=load.last), empty
+
+
+def lacking(known: RunsFrom, partial_before: Sequence[tuple[str, int]], first: int, last: int | None) -> list[str]:
+    """Return the agents that lack events of [first, last] which no archive has brought.
+
+    Args:
+        known: what is backfilled.
+        partial_before: agents, and the first interval that they have all events of.
+        first: first interval.
+        last: last one; None: all there are.
+    """
+    bounds = ((agent, since - 1 if last is None else min(since - 1, last)) for agent, since in partial_before)
+    return [
+        agent
+        for agent, until in bounds
+        if first <= until and not any(begin <= first and until <= end for begin, end in known)
+    ]
+
+
+def count_in(known: RunsFrom, first: int, last: int | None) -> int:
+    """Return how many backfilled intervals a window has."""
+    if last is None:
+        return 0
+    return sum(max(0, min(end, last) - max(begin, first) + 1) for begin, end in known)

@@ -1,0 +1,152 @@
+"""Filling panes with what a commit brings: each interval's rows into the pane whose run holds it, labels beside them.
+
+Pure but for panes that are read. A commit's run of intervals is one pane, or several where versions of the job change
+within it; late rows find the pane of their own interval and raise its revision.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import polars as pl
+from msgspec.structs import replace
+
+from elf.agents.jobs.versions import Versions
+from elf.agents.master.panes.history import History
+from elf.agents.master.panes.past import Change
+from elf.agents.master.results import Label
+from elf.agents.master.state import MasterState
+from elf.agents.master.version_uptake import paused
+from elf.agents.worker.paos import Paos, by_interval
+from elf.agents.worker.payload import Notes
+from elf.agents.worker.runs import in_runs_from
+from elf.cbt import PaoSchema
+from elf.overlay.contract import NEVER, Commit
+
+#: The key of a cumulative job's only pane.
+TOTAL = 0
+
+
+class Filling:
+    """What one commit changes of a job's panes.
+
+    Args:
+        history: the job's past.
+        versions: of the job.
+        commit: the commit.
+        notes: what its payload says besides rows.
+    """
+
+    def __init__(self, history: History, versions: Versions, commit: Commit, notes: Notes) -> None:
+        self._history, self._versions, self._commit, self._notes = history, versions, commit, notes
+        self.change = Change()
+        #: Key -> end of the run before, of the panes that begin, or go on, with this commit.
+        self._opened: dict[int, int] = {}
+
+    def open(self) -> None:
+        """Begin the commit's pane, or several where versions change."""
+        commit, change = self._commit, self.change
+        ends = [*(first - 1 for first in self._versions.boundaries(commit.previous, commit.through)), commit.through]
+        for previous, through in zip([commit.previous, *ends], ends, strict=False):
+            key = self._open_pane(previous, through)
+            self._opened[key] = change.labels[key].previous
+        now, before = self._versions.at(commit.through), self._history.current
+        if (now.version.begins, now.version.states) != (before.begins, before.states):
+            change.turn = now
+
+    def _open_pane(self, previous: int, through: int) -> int:
+        """Begin the pane of a run, (previous, through], of the commit's; returns its key.
+
+        A cumulative job has a single pane, which every commit extends. An empty commit after an empty commit extends
+        that one's run, so that an idle job does not pile up panes. A version that begins anew extends nothing. The
+        first pane is not extended: its run has no beginning, and what changed in it would be said of its end only.
+        """
+        commit, change = self._commit, self.change
+        version, plan = self._versions.at(through)
+        label = Label(
+            previous=previous,
+            through=through,
+            expected=len(commit.reported) + len(commit.missing),
+            missing=commit.missing,
+            late=self._notes.late,
+            rejected=self._notes.rejected,
+            void=self._voided(previous, through),
+        )
+        rows, history = plan.schema.empty(), self._history
+        newest = max(change.labels, default=None) if change.frames else None
+        if newest is None and history.labels:
+            newest = history.labels.newest()
+        if newest is not None:
+            last = change.labels.get(newest) or history.labels[newest]
+            if last.through < version.begins:
+                pass
+            elif plan.window is None:
+                label, rows = last.extended(label), history.pane(newest, change)
+            elif last.previous == NEVER:
+                pass
+            elif newest not in change.labels and history.is_empty(newest) and not commit.payload and last.alike(label):
+                label = last.extended(label)
+                change.extended.append(newest)
+        key = TOTAL if plan.window is None else through
+        change.labels[key], change.frames[key] = label, rows
+        return key
+
+    def _voided(self, previous: int, through: int) -> int:
+        """Return how many intervals of a run count nothing; before the first commit there is only one that counts."""
+        options = self._versions.at(through).plan.definition.options
+        if options.straggler != "void" or not self._commit.missing:
+            return paused(self._versions, previous, through)
+        return 1 if previous == NEVER else through - previous
+
+    def add(self, paos: Paos, state: MasterState) -> MasterState:
+        """Add the commit's rows; returns the master's state with those that nothing can be done with.
+
+        Raises:
+            ArithmeticError, ValueError: the rows do not merge.
+        """
+        for states, rows in paos.parts:
+            plan = self._versions.plan_of(states)
+            assert plan is not None
+            if plan.window is not None:
+                state = self._add_to_panes(rows, plan.schema, state)
+            elif states == self._versions.at(self._commit.through).version.states:
+                schema, frames = plan.schema, self.change.frames
+                frames[TOTAL] = schema.merge([frames[TOTAL], schema.at_zero(rows)])
+            else:
+                state = replace(state, too_late=state.too_late + _keys_in(rows, plan.schema))
+        return state
+
+    def _add_to_panes(self, rows: pl.DataFrame, schema: PaoSchema, state: MasterState) -> MasterState:
+        change = self.change
+        for interval, part in by_interval(rows):
+            key = self._pane_of(interval)
+            if key is None:
+                state = replace(state, too_late=state.too_late + _keys_in(part, schema))
+                continue
+            label = change.labels.get(key) or self._history.labels[key]
+            if label.void:
+                continue  # also what comes late
+            if in_runs_from(state.backfilled, interval):
+                # The archive had it already, or has it now: whether it is in the pane nobody knows.
+                change.labels[key] = replace(label, shed=label.shed + _keys_in(part, schema)).revised()
+                continue
+            if key not in self._opened:
+                change.labels[key] = label.revised()
+                change.late.append((interval, part))
+            label = change.labels[key]
+            frames = [self._history.pane(key, change), part]
+            whole = label.previous + 1 == label.through
+            change.frames[key] = schema.merge_interval(frames, interval) if whole else schema.merge(frames)
+        return state
+
+    def _pane_of(self, interval: int) -> int | None:
+        """Return the key of the pane whose run holds an interval; None when it is no longer retained."""
+        now = next((key for key, previous in self._opened.items() if previous < interval <= key), None)
+        return next(self._history.labels.holding(interval, interval), None) if now is None else now
+
+
+def _keys_in(rows: pl.DataFrame, schema: PaoSchema) -> int:
+    """Count rows apart from those of slots, which are more of the same key."""
+    slots = [rows[slot].is_null() for slot in schema.slots]
+    return int(functools.reduce(operator.and_, slots).sum()) if slots else rows.height

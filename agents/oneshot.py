@@ -1,0 +1,267 @@
+"""One shot: a job over files as they are now, in one process, with no overlay (`elf run --once`).
+
+The same parsing, plan and buffer tree as in an agent, driven by a plain loop: memory holds one chunk of lines and the
+PAOs of all keys, never the events. Every window with events is evaluated; nothing is late here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from elf.agents.errors import JobError, did_you_mean, nearest
+from elf.agents.extensions.signed.runners import Runners
+from elf.agents.intake.batches import Gathered, Gathering, events_of
+from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.language.dialect import refused
+from elf.agents.language.iteration import check_size
+from elf.agents.language.query import columns_read
+from elf.agents.language.types import SqlType
+from elf.agents.sources.counters import Counters
+from elf.agents.sources.families import matched_files, why_no_log
+from elf.agents.sources.format import Format, make_format
+from elf.agents.sources.inference import infer_columns
+from elf.agents.sources.lines import LINE_BYTES_MAX
+from elf.agents.sources.misfits import NO_OBJECTS, advice
+from elf.agents.sources.readers import open_reader
+from elf.agents.worker.poison import insert_whatever, parse_whatever
+from elf.cbt.schema import INTERVAL
+from elf.cbt.tree import BufferTree
+
+CHUNK_BYTES = 4 << 20
+#: From the first file that has lines; the types of undeclared columns are inferred from these.
+SAMPLE_BYTES = 1 << 20
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The rows of all windows in order of time, and what became of every line.
+
+    For a job with windows the first two columns are `window_start` and `window_end` (UTC).
+    """
+
+    frame: pl.DataFrame
+    counters: Counters
+    files: int
+    #: The first rejected line, cut, and why; None when there was none.
+    rejected: tuple[bytes, str] | None = None
+    #: What would be right, if all lines were rejected, or those that the pre-filter skipped would have been.
+    advice: str | None = None
+    #: Events left out, because the job's expressions or functions fail on them.
+    failed: int = 0
+
+
+def evaluate(
+    definition: Definition,
+    inputs: Sequence[str],
+    format: str,
+    columns: Mapping[str, SqlType] | None = None,
+    time: str = "ts",
+) -> Outcome:
+    """Run a job once over files. O(lines + windows * keys).
+
+    Args:
+        definition: the job; its source's name does not matter here.
+        inputs: file names or globs; names ending in .gz are decompressed.
+        format: as in a source's settings.
+        columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
+        time: JSON field with the event time.
+
+    Raises:
+        JobError: no file matches, or one cannot be read.
+        JobSpecError: the job cannot run as written.
+        ConfigError: the format is none of ours.
+    """
+    files = _expand(inputs)
+    parser = make_format(format, time=time)
+    # Whoever runs a file of their own need not have signed its functions; they are confined all the same.
+    functions = Runners(None)
+    plan = compile_job(definition, _types(definition, parser, columns or {}, files), functions.admit)
+    try:
+        return _evaluated(plan, parser, files)
+    finally:
+        functions.close()
+
+
+def _evaluated(plan: Plan, parser: Format, files: Sequence[str]) -> Outcome:
+    taker, failed = _Taker(plan), 0
+    counters, rejected = Counters(), None
+    for _, (parts,) in _gathered(plan, parser, files):
+        for part in parts:
+            counters += part.counters
+            rejected = rejected or next(iter(part.rejects), None)
+        events = events_of(parts)
+        if events.height:
+            failed += insert_whatever(taker, events)
+    said = None
+    if rejected is not None and not counters.parsed and not (counters.filtered and _any_event(parser, files)):
+        said = advice(parser, *rejected)
+    return Outcome(_rows(plan, taker.tree.snapshot()), counters, len(files), rejected, said, failed)
+
+
+def _gathered(plan: Plan, parser: Format, files: Sequence[str]) -> Iterator[Gathered]:
+    """Yield what the lines of each file are, as many at a time as are worth it."""
+    lines = Gathering(parser, [plan.literals], [plan.columns], CHUNK_BYTES)
+    for file in files:
+        for chunk in _chunks(file):
+            lines.add(file, chunk)
+            if lines.is_enough:
+                yield from lines.take()
+    yield from lines.take()
+
+
+class _Taker:
+    """Takes events in as a worker of an agent does."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.tree = plan, BufferTree(plan.schema)
+        self.jobs = plan.definition.key
+
+    def insert(self, events: pl.DataFrame) -> None:
+        self.tree.insert(self.plan.reduce(events))
+
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """There are no labels here; the outcome says how many events are left out."""
+
+
+def parse_columns(text: str) -> dict[str, SqlType]:
+    """Read column types as Spark writes them: `price DOUBLE, product STRING`.
+
+    Raises:
+        JobError: a part is not NAME TYPE.
+    """
+    columns = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, kind = part.partition(" ")
+        try:
+            columns[name] = SqlType.parse(kind)
+        except ValueError as error:
+            raise JobError(f"column {part!r}: {error}; write 'price DOUBLE, product STRING'") from None
+    return columns
+
+
+def _types(
+    definition: Definition, parser: Format, given: Mapping[str, SqlType], files: Sequence[str]
+) -> dict[str, SqlType]:
+    """Find the type of every column the query reads: given, declared by the job, fixed by the format, or inferred."""
+    if definition.joined is not None:
+        raise JobError("a job over other jobs has no lines of its own: publish it beside them")
+    known = {**(parser.columns or {}), **definition.types, **given}
+    read = columns_read(definition.query)
+    lowered = {name.lower() for name in known}
+    missing = [name for name in read if name.lower() not in lowered]
+    fields: Sequence[str] = list(known)
+    if missing and parser.columns is None:
+        inferred = infer_columns(_sample(files), missing)
+        known, fields = {**inferred.columns, **known}, sorted({*inferred.fields, *known})
+    lowered = {name.lower() for name in known}
+    for name in missing:
+        if name.lower() not in lowered:
+            if parser.columns is None and not fields:
+                raise JobError(f"{NO_OBJECTS} --format, such as combined")
+            message = f"the lines have no column {name!r}" + did_you_mean(nearest(name, fields))
+            raise refused(read[name], message, "or declare its type with --columns or under [columns]")
+    return known
+
+
+def _rows(plan: Plan, paos: pl.DataFrame) -> pl.DataFrame:
+    """Evaluate the job over all PAOs: once, or for every window that has some."""
+    if plan.window is None:
+        return plan.finish(plan.schema.merge_window([paos]), None)
+    size_ms = plan.window.size_ms
+    ordered = paos.sort(INTERVAL)
+    none = plan.finish(plan.grouped.empty().drop(INTERVAL), (0, size_ms)).head(0)
+    results, last, last_end_ms = [_with_bounds(none, 0, 0)], none, None
+    for end_ms in _window_ends(plan, ordered):
+        start_ms = end_ms - size_ms
+        first, until = (ordered[INTERVAL].search_sorted(at_ms // plan.interval_ms) for at_ms in (start_ms, end_ms))
+        merged = plan.schema.merge_window([ordered.slice(first, until - first)])
+        if plan.iterating is not None:
+            # The window before has no rows if it has no events.
+            merged = plan.iterating.regroup(merged, last if last_end_ms == end_ms - plan.window.slide_ms else none)
+        last, last_end_ms = plan.finish(merged, (start_ms, end_ms)), end_ms
+        results.append(_with_bounds(last, start_ms, end_ms))
+        if plan.iterating is not None:
+            check_size(last)
+    return pl.concat(results)
+
+
+def _with_bounds(rows: pl.DataFrame, start_ms: int, end_ms: int) -> pl.DataFrame:
+    bounds = zip(WINDOW_COLUMNS, (start_ms, end_ms), strict=True)
+    return rows.select(
+        *(pl.lit(at_ms, pl.Int64).cast(pl.Datetime("ms")).alias(name) for name, at_ms in bounds), pl.all()
+    )
+
+
+def _window_ends(plan: Plan, ordered: pl.DataFrame) -> list[int]:
+    """List the ends of all windows that hold one of the intervals, ascending, however far apart these are."""
+    assert plan.window is not None
+    size_ms, slide_ms = plan.window
+    at_ms = ordered[INTERVAL].to_numpy() * plan.interval_ms
+    # Of the intervals that begin in a slide, the first is in the most windows.
+    newest_starts, firsts = np.unique(at_ms // slide_ms * slide_ms, return_index=True)
+    starts = [newest_starts]
+    for _ in range(slide_ms, size_ms + slide_ms, slide_ms):
+        starts.append(starts[-1] - slide_ms)
+    ends = np.concatenate([each[each + size_ms > at_ms[firsts]] for each in starts]) + size_ms
+    return list(map(int, np.unique(ends)))
+
+
+def _expand(inputs: Sequence[str]) -> list[str]:
+    """Resolve globs; every one must match, or a typing error would look like an empty result."""
+    files: dict[str, None] = {}
+    for pattern in inputs:
+        if reason := why_no_log(pattern):
+            raise JobError(f"{pattern}: {reason}")
+        # What is named and not matched may be a device: /dev/null is empty.
+        found = sorted(matched_files(pattern)) if glob.has_magic(pattern) else glob.glob(pattern)
+        if not found:
+            raise JobError(f"no file matches {pattern!r}")
+        files |= dict.fromkeys(found)
+    return list(files)
+
+
+def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield a file's text in chunks of whole lines; the last line may lack its newline.
+
+    Of a line longer than a chunk only the front is kept, more than the formats take of it anyway.
+    """
+    try:
+        with contextlib.closing(open_reader(file)) as reader:
+            offset, held = 0, b""
+            while text := reader.read_at(offset, chunk_bytes):
+                offset += len(text)
+                whole, newline, rest = text.rpartition(b"\n")
+                if not newline:
+                    held = (held + rest)[: max(chunk_bytes, LINE_BYTES_MAX + 1)]
+                    continue
+                yield held + whole + newline
+                held = rest
+            if reader.fault:
+                raise JobError(f"{file}: {reader.fault}; mend it, or leave it out of the input")
+            if held:
+                yield held + b"\n"
+    except OSError as error:
+        raise JobError(f"{file}: {error.strerror or error}") from None
+
+
+def _any_event(parser: Format, files: Sequence[str]) -> bool:
+    """Whether any of the first lines of any file is an event, which the pre-filter may have skipped unparsed."""
+    fronts = (next(_chunks(file, SAMPLE_BYTES), b"") for file in files)
+    parts = (part for front in fronts if front for part in parse_whatever(parser, parser.keep(front), {}))
+    return any(part.counters.parsed for part in parts)
+
+
+def _sample(files: Sequence[str]) -> bytes:
+    """Return the first lines of the first file that has any."""
+    for file in files:
+        for chunk in _chunks(file, SAMPLE_BYTES):
+            return chunk
+    return b""

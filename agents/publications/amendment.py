@@ -1,0 +1,52 @@
+"""Changing a job that is mastered here: checked, then decided by its root group, then told to all whom it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+
+from elf.agents.errors import JobConflictError, UnavailableError
+from elf.agents.group.masters import Masters
+from elf.agents.master.commands import Turn
+from elf.agents.master.results import Json
+from elf.agents.master.version_decision import describe_history, next_version
+from elf.agents.wire.changes import Amend, Leap
+
+#: Others may change the job at the same time: whoever comes second begins with what the first has made of it.
+TRIES = 8
+
+
+def leap(masters: Masters, request: Leap) -> Json:
+    """Leap over the stragglers of a job: no longer wait for them; returns up to when, and whom.
+
+    Raises:
+        JobConflictError: nobody is waited for.
+    """
+    app = request.app
+    job, master = masters.job(app), masters.master(app)
+    most = None if request.until_ms is None else master.versions.number(request.until_ms - 1)
+    through, names = masters.leap(app, most)
+    if not names:
+        raise JobConflictError(f"nobody keeps job {job.definition.key} waiting: there is nothing to leap over")
+    return {"through_ms": master.versions.end_ms(through), "agents": sorted(map(masters.name_of, names))}
+
+
+async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
+    """Have another version decided; returns it as the history has it.
+
+    Raises:
+        JobError: it is not possible; see `next_version`.
+        UnavailableError: this agent leads the job no more: ask again.
+    """
+    app = request.app
+    for _ in range(TRIES):
+        job, master = masters.job(app), masters.master(app)
+        made = next((version.number for version in job.history if version.token == request.token), None)
+        if made is not None:
+            # Whoever leads the job by then: it is decided.
+            if job.definition.options.trees > 1:
+                await masters.told(app)
+            history = describe_history(job, master.versions, master.state.begins)
+            return next(row for row in history if row["version"] == made)
+        version = await asyncio.to_thread(next_version, job, master.versions, request, now_ms, masters.admits)
+        await masters.decide(app, Turn(version))
+    raise UnavailableError("the job is being changed by others at this moment; try again")

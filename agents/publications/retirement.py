@@ -1,0 +1,170 @@
+"""Taking an agent that is gone for good off the rosters of its jobs and out of its sources: an operator's act.
+
+Owns asking all masters and telling the sources' trees; a master's own part is `elf.agents.master`'s, and that one that
+comes back is told what was counted is the overlay's (`elf.overlay.rollup.ledger`). OVERLAY 6.3 ("Leaver").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from elf.agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from elf.agents.master.results import Json
+from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.wire.parts import trees_of
+from elf.agents.wire.replies import value_of
+from elf.agents.wire.requests import Describe, Member, Retire, Spread, encode
+from elf.overlay.contract import Record
+from elf.overlay.errors import OverlayError
+from elf.overlay.ids import app_id, partition_id, source_id
+from elf.overlay.node import OverlayNode
+
+#: Masters asked at a time, and jobs whose rosters are looked at for names like a wrong one.
+ASKED_MAX, DESCRIBED_MAX = 32, 8
+
+AskMaster = Callable[[str, str, Retire | Describe], Awaitable[tuple[Any, list[str]]]]
+
+
+def find_member(named: str, known: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return the id of the agent that a person names by id, name or address; None if there is none.
+
+    Args:
+        named: what the person wrote.
+        known: agent id -> name and address.
+
+    Raises:
+        BadRequestError: several agents have that name.
+    """
+    if named in known:
+        return named
+    found = sorted(agent for agent, words in known.items() if named in words)
+    if len(found) > 1:
+        raise BadRequestError(f"{len(found)} agents are called {named!r}; name one by its id: {', '.join(found[:9])}")
+    return found[0] if found else None
+
+
+class Retiring:
+    """Retires agents on behalf of whoever asked this one.
+
+    Args:
+        node: the overlay.
+        catalogue: jobs and members known here.
+        ask_master: asks the master of a job, by creator and name.
+        jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them.
+        announce: puts a record into the tree of a source that this agent has; False if it has not.
+        now_ms: wall clock.
+    """
+
+    def __init__(
+        self,
+        node: OverlayNode,
+        catalogue: Catalogue,
+        ask_master: AskMaster,
+        jobs: Callable[[], Awaitable[Sequence[Json]]],
+        announce: Callable[[str, Record], bool],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._node, self._catalogue, self._ask_master = node, catalogue, ask_master
+        self._jobs, self._announce, self._now_ms = jobs, announce, now_ms
+
+    async def retire(self, named: str, job: str | None) -> Json:
+        """Take an agent off the roster of one job, or of all; then it is not expected by new jobs either.
+
+        Returns `{"agent", "name", "jobs": [{"job", "missing_since_ms"}], "unreachable": [{"job", "why"}]}`: since which
+        event time its data is missing from each job (None: all of it), and who could not be told.
+
+        Raises:
+            UnknownAgentError: no job has it on its roster, and no source knows it.
+            AgentRunningError: it still answers.
+            UnavailableError: no master could be reached.
+        """
+        rows = [row for row in await self._jobs() if job in (None, f"{row['creator']}/{row['name']}")]
+        if job is not None and not rows:
+            creator, _, name = job.partition("/")
+            rows = [{"creator": creator, "name": name, "source": ""}]
+            with contextlib.suppress(UnavailableError, UnknownJobError):
+                rows = [(await self._ask_master(creator, name, Describe(app_id(name, creator))))[0]]
+        asked = [(row, part) for row in rows for part in range(trees_of({"trees": 1, **row}))]
+        answers: list[Any] = []
+        for first in range(0, len(asked), ASKED_MAX):
+            some = asked[first : first + ASKED_MAX]
+            answers += await asyncio.gather(*(self._ask(row, part, named) for row, part in some))
+        done = [(row, answer) for (row, _), answer in zip(asked, answers, strict=True) if isinstance(answer, dict)]
+        unreachable = [
+            {"job": _key(row, part), "why": answer}
+            for (row, part), answer in zip(asked, answers, strict=True)
+            if isinstance(answer, str)
+        ]
+        member = self._member(named, done)
+        if member is None:
+            if unreachable:
+                raise UnavailableError(f"the masters cannot be reached: {unreachable[0]['why']}")
+            raise UnknownAgentError(named, await self._names(rows))
+        if job is None:
+            sources = {row["source"] for row, _ in done} | set(member.sources)
+            unreachable += await self._tell_sources(member, sorted(sources))
+        return {"agent": member.agent_id, "name": member.name, "jobs": _gaps(done), "unreachable": unreachable}
+
+    async def _ask(self, row: Json, part: int, named: str) -> Json | str | None:
+        """Ask one master; returns its answer, None if the agent is not on the roster, or why it cannot be reached."""
+        creator, name = row["creator"], row["name"]
+        app = partition_id(app_id(name, creator), part)
+        try:
+            answer, _ = await self._ask_master(creator, f"{name}#{part}" if part else name, Retire(app, named))
+        except (UnavailableError, UnknownJobError) as error:
+            if not part and isinstance(error, UnknownJobError):
+                raise
+            return str(error)
+        return None if answer is None else dict(answer)
+
+    def _member(self, named: str, done: Sequence[tuple[Json, Json]]) -> Member | None:
+        members = {member.agent_id: member for member in self._catalogue.all_members()}
+        if done:
+            told = done[0][1]
+            known = members.get(told["agent"])
+            return known or Member(agent_id=told["agent"], name=told["name"], address=told["address"], sources=())
+        agent = find_member(named, {member.agent_id: (member.name, member.address) for member in members.values()})
+        return None if agent is None else members[agent]
+
+    async def _names(self, rows: Sequence[Json]) -> set[str]:
+        names = {member.name for member in self._catalogue.all_members()}
+        for row in rows[:DESCRIBED_MAX]:
+            app = app_id(row["name"], row["creator"])
+            try:
+                names.update((await self._ask_master(row["creator"], row["name"], Describe(app)))[0]["roster"])
+            except (UnavailableError, UnknownJobError):
+                continue
+        return names
+
+    async def _tell_sources(self, member: Member, sources: Sequence[str]) -> list[Json]:
+        """Let jobs that are published from now on not expect it; returns whom we could not tell."""
+        untold: list[Json] = []
+        record = member_record(msgspec.structs.replace(member, gone=True), self._now_ms())
+        for source in sources:
+            if self._announce(source, record):
+                continue
+            spread = encode(Spread(source, record.key, record.version, record.body))
+            try:
+                value_of((await self._node.route(source_id(source), spread)).body)
+            except (OverlayError, ElfError) as error:
+                untold.append({"job": "", "why": f"the agents with source {source!r} could not be told: {error}"})
+        return untold
+
+
+def _key(row: Json, part: int = 0) -> str:
+    return f"{row['creator']}/{row['name']}" + (f"#{part}" if part else "")
+
+
+def _gaps(done: Sequence[tuple[Json, Json]]) -> list[Json]:
+    """Return since when an agent's data is missing from each job: since the first time that a part of it lacks it."""
+    since: dict[str, int | None] = {}
+    for row, answer in done:
+        key, missing_ms = _key(row), answer["missing_since_ms"]
+        known_ms = since.get(key, missing_ms)
+        since[key] = None if None in (known_ms, missing_ms) else min(known_ms, missing_ms)
+    return [{"job": key, "missing_since_ms": missing_ms} for key, missing_ms in since.items()]

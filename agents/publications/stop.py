@@ -1,0 +1,99 @@
+"""Stopping a job, all its parts.
+
+For a while, like any change of it: the first part decides, the others follow (`adopting`). A stopped job rests until
+its time is over (`elf.agents.group.leadership`) or another one takes its name (`replaced`), then it ends for good. For
+good at once, each part by itself and the first one last: while that is as it was, a stop that was interrupted can be
+asked for again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.master.results import Json
+from elf.agents.results.gatherer import Ask, all_of
+from elf.agents.wire.changes import KEEP_MS, Amend
+from elf.agents.wire.parts import trees_of
+from elf.agents.wire.requests import Describe, Stop
+from elf.overlay.ids import app_id, partition_id
+
+ASK_MS = 5_000
+
+
+class Stopping:
+    """Speaks to all masters of a job on behalf of one agent.
+
+    Args:
+        ask: asks a master.
+        amend: has a master make another version of a running job, which answers with its row of the history.
+        rows: lists the jobs of all agents we know and their parts, rows as `listing.summary` makes them.
+    """
+
+    def __init__(
+        self, ask: Ask, amend: Callable[[str, Amend], Awaitable[Json]], rows: Callable[[], Awaitable[list[Json]]]
+    ) -> None:
+        self._ask, self._amend, self._rows = ask, amend, rows
+
+    async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
+        """Stop a job.
+
+        Args:
+            creator: of the job.
+            name: of the job.
+            keep_ms: how long it can be resumed; 0: it ends for good at once. None: a day, if that is possible.
+
+        Returns:
+            `{"creator", "name", "state", "ends_ms"}`: `stopped` and until when it can be resumed, or `ended` and None.
+
+        Raises:
+            UnknownJobError: there is no such job.
+            JobError: it can only be stopped for good.
+            UnavailableError: a master cannot be reached; a job that was to end has ended in part.
+        """
+        key, app = f"{creator}/{name}", app_id(name, creator)
+        told = {"creator": creator, "name": name}
+        try:
+            described, _ = await self._ask(key, Describe(app), ASK_MS)
+        except UnknownJobError:
+            # Parts without the first one are left of a publication or a stop that was interrupted.
+            left = [trees_of(row) for row in await self._rows() if row["part"] and _key(row) == key]
+            if not left:
+                raise
+            await self._end_others(key, app, max(left))
+            return {**told, "state": "ended", "ends_ms": None}
+        trees = trees_of(described)
+        if keep_ms is None:
+            keep_ms = KEEP_MS if _can_rest(described) else 0
+        if not keep_ms:
+            await self._end_others(key, app, trees)
+            await self._ask(key, Stop(app), ASK_MS)
+            return {**told, "state": "ended", "ends_ms": None}
+        made = await self._amend(key, Amend(app, "stop", secrets.token_hex(8), keep_ms=keep_ms))
+        return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
+
+    async def _end_others(self, key: str, app: bytes, trees: int) -> None:
+        """End all parts but the first; raises UnavailableError unless all of them do."""
+        try:
+            await all_of([self._end(key, app, part) for part in range(1, trees)])
+        except ElfError as error:
+            raise UnavailableError(f"{key} is stopped in part only, stop it again: {error}") from None
+
+    async def _end(self, key: str, app: bytes, part: int) -> None:
+        """End a part for good; one that is not there has ended."""
+        try:
+            await self._ask(f"{key}#{part}", Stop(partition_id(app, part)), ASK_MS)
+        except UnknownJobError:
+            return
+
+
+def _can_rest(described: Any) -> bool:
+    """Tell whether a job that was described can be stopped for a while; one of one side of a split cannot."""
+    options = described.get("options")
+    return not isinstance(options, dict) or options.get("availability", "exact") == "exact"
+
+
+def _key(row: Json) -> str:
+    return f"{row['creator']}/{row['name']}"

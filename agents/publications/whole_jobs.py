@@ -1,0 +1,143 @@
+"""What is said to a job as a whole, and concerns all its parts: listing, describing, forcing it, and leaping."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from elf.agents.errors import ElfError, JobConflictError, JobError
+from elf.agents.group.copies import Copies
+from elf.agents.group.masters import Masters
+from elf.agents.master.results import Json
+from elf.agents.results.gatherer import Answer, Ask
+from elf.agents.results.shares import least_through
+from elf.agents.wire.changes import Leap
+from elf.agents.wire.parts import trees_of
+from elf.agents.wire.requests import Describe
+from elf.overlay.ids import app_id, partition_id
+
+ASK_MS = 5_000
+#: How often parts that wait for nobody are asked to leap where others do, and the pause between.
+LEAPS, LEAP_AGAIN_S = 4, 0.25
+#: What a part is told to have of its own when a job is described.
+_OWN = (
+    *("part", "master", "version", "through_ms", "oldest_ms", "expired_ms"),
+    *("too_late", "panes", "control", "group", "backfill"),
+)
+
+
+class WholeJobs:
+    """Speaks to all masters of a job on behalf of one agent.
+
+    Args:
+        ask: asks a master.
+        copies: the copies of masters kept here.
+        masters: the jobs mastered here.
+        rows: lists the jobs of all agents we know and their parts, rows as `listing.summary` makes them.
+    """
+
+    def __init__(self, ask: Ask, copies: Copies, masters: Masters, rows: Callable[[], Awaitable[list[Json]]]) -> None:
+        self._ask, self._copies, self._masters, self._rows = ask, copies, masters, rows
+
+    async def describe(self, creator: str, name: str) -> Answer:
+        """Describe part 0 of a job; errors as `Locator.ask`."""
+        return await self._ask(f"{creator}/{name}", Describe(app_id(name, creator)), ASK_MS)
+
+    async def described(self, creator: str, name: str) -> Answer:
+        """Describe a job; of one with several trees it says how far all have come, and what is each one's own."""
+        value, hops = await self.describe(creator, name)
+        trees = trees_of(value)
+        if trees == 1:
+            return value, hops
+        others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
+        parts = [{field: value[field] for field in _OWN}, *others]
+        oldest, expired = (
+            [part[field] for part in parts if part.get(field) is not None] for field in ("oldest_ms", "expired_ms")
+        )
+        whole = {
+            "parts": parts,
+            "oldest_ms": min(oldest, default=None),
+            "expired_ms": max(expired, default=None),
+            "through_ms": least_through([part.get("through_ms") for part in parts]),
+            "too_late": sum(part.get("too_late", 0) for part in parts),
+        }
+        return {**value, **whole}, hops
+
+    async def _described(self, creator: str, name: str, part: int) -> Json:
+        app = partition_id(app_id(name, creator), part)
+        try:
+            value, _ = await self._ask(f"{creator}/{name}#{part}", Describe(app), ASK_MS)
+        except ElfError as error:
+            return {"part": part, "trouble": str(error)}
+        return {field: value[field] for field in _OWN}
+
+    async def jobs(self) -> list[Json]:
+        """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
+        rows = await self._rows()
+        whole = {_key(row): row for row in rows if not row["part"]}
+        for row in rows:
+            whole.setdefault(_key(row), {**row, "state": "in part"})
+        return [whole[key] for key in sorted(whole)]
+
+    async def leap(self, creator: str, name: str) -> Json:
+        """Have all masters of a job wait no longer for stragglers; returns up to when at most, and for whom.
+
+        Raises:
+            UnknownJobError: there is no such job.
+            JobConflictError: nobody is waited for.
+            UnavailableError: a master cannot be reached; others have leapt.
+        """
+        key, app = f"{creator}/{name}", app_id(name, creator)
+        described, _ = await self.describe(creator, name)
+        leapt: list[Json] = []
+        nobody: JobConflictError | None = None
+        parts, until_ms = list(range(trees_of(described))), None
+        for again in range(LEAPS):
+            if again:
+                # Those may just not have come to the interval in which others have leapt.
+                await asyncio.sleep(LEAP_AGAIN_S)
+                until_ms = max(each["through_ms"] for each in leapt)
+            questions = [
+                self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part), until_ms), ASK_MS)
+                for part in parts
+            ]
+            waiting: list[int] = []
+            for part, answer in zip(parts, await asyncio.gather(*questions, return_exceptions=True), strict=True):
+                if isinstance(answer, JobConflictError):
+                    nobody = nobody or answer  # that of the first part, whose name people know
+                    waiting.append(part)
+                elif isinstance(answer, BaseException):
+                    raise answer
+                else:
+                    leapt.append(answer[0])
+            parts = waiting
+            if not leapt or not parts:
+                break
+        if nobody is not None and not leapt:
+            raise nobody
+        agents = sorted({agent for each in leapt for agent in each["agents"]})
+        return {"through_ms": max(each["through_ms"] for each in leapt), "agents": agents}
+
+    async def force(self, creator: str, name: str) -> None:
+        """Let this agent go on alone with every part whose root group has lost its majority for good.
+
+        Raises:
+            JobError: there is no such part that this agent keeps a copy of.
+        """
+        key, app = f"{creator}/{name}", app_id(name, creator)
+        copies = [copy.job.definition for copy in self._copies.all()]
+        kept = [each for each in copies if (each.creator, each.name) == (creator, name)]
+        refusals: list[JobError] = []
+        for definition in kept:
+            try:
+                await self._masters.force(definition.app_id, definition.key)
+            except JobError as error:
+                refusals.append(error)
+        if not kept:
+            await self._masters.force(app, key)
+        elif len(refusals) == len(kept):
+            raise refusals[0]
+
+
+def _key(row: Json) -> str:
+    return f"{row['creator']}/{row['name']}"

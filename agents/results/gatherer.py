@@ -1,0 +1,208 @@
+"""Results of jobs with several trees: all parts' masters are asked at once, and their answers put together.
+
+Whichever agent is asked does it. A part whose master cannot be reached is named in an error; a result never lacks the
+keys of a part without saying so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
+from elf.agents.jobs.definition import Definition, check_definition
+from elf.agents.jobs.plan import Plan, compile_job
+from elf.agents.master.results import Json, Span
+from elf.agents.results.gathered import Gathered, definition_of
+from elf.agents.results.location import JobRequest
+from elf.agents.results.shares import Shared, common_span, part_of_key
+from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.shares import Share
+
+#: Asks the master of a job, or of a part: how people write it, the question, milliseconds.
+Answer = tuple[Any, list[str]]
+Ask = Callable[[str, JobRequest, int], Awaitable[Answer]]
+T = TypeVar("T")
+ASK_MS = 5_000
+#: Plans of jobs that this agent does not work on, kept for the next question.
+PLANS_MAX = 16
+#: A job that is published anew while it is asked is asked once more.
+TRIES = 3
+
+
+async def all_of(questions: Sequence[Awaitable[T]]) -> list[T]:
+    """Wait for all answers; of errors the one of the first question that has one counts, not the quickest."""
+    answers = await asyncio.gather(*questions, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def parted(job: JobRecord) -> Json:
+    """Answer a question that is not for one master: all parts have to be asked, or the masters of the jobs it reads."""
+    return {"parted": job.encode()}
+
+
+def parted_job(answer: Any) -> JobRecord | None:
+    """Return the job of which an answer says that several masters have to be asked; None if it is another answer."""
+    body = answer.get("parted") if isinstance(answer, dict) else None
+    try:
+        return JobRecord.decode(body) if isinstance(body, bytes) else None
+    except msgspec.DecodeError as error:
+        raise UnavailableError(f"another agent sent something that is no job: {error}") from None
+
+
+class Gathering:
+    """Gathers results for one agent.
+
+    Args:
+        ask: asks a master.
+        catalogue: jobs and members known here.
+    """
+
+    def __init__(self, ask: Ask, catalogue: Catalogue) -> None:
+        self._ask, self._catalogue = ask, catalogue
+        self._plans: dict[tuple[bytes, int], Plan] = {}
+
+    def known(self, app: bytes) -> JobRecord | None:
+        """Return a running job with several trees, if it is known here."""
+        job = self._catalogue.job(app)
+        return None if job is None or job.stopped or job.definition.options.trees == 1 else job
+
+    async def result(
+        self, job: JobRecord, window: str | Span, key: str | None = None, limit: int | None = None
+    ) -> tuple[Json, list[Shared]]:
+        """Return one result, and the shares it is made of.
+
+        Args:
+            job: part 0 as far as it is known here; what the masters say counts.
+            window: as people write it, or in ms.
+            key: only rows whose first group key is this, as people write it.
+            limit: most rows.
+
+        Raises:
+            UnknownJobError: nobody knows the job.
+            UnavailableError: a part has no master now, or it cannot be reached.
+            JobError: there is no such window, or no more.
+        """
+        shares, hops = await self._agreed(job, window, key, limit)
+        gathered = await self._put_together(shares, limit)
+        return {**gathered.render(), "hops": hops}, shares
+
+    async def gathered(self, key: str, app: bytes, span: Span) -> Gathered:
+        """Return what a job, of one or several trees, says of a window; errors as `result`.
+
+        Args:
+            key: the job as people write it.
+            app: its part 0.
+            span: the window.
+        """
+        job = self.known(app)
+        if job is None:
+            share = Share(app, "latest", (span.start_ms, span.end_ms))
+            shared = _shared((await self._ask(key, share, ASK_MS))[0])
+            if shared.job.definition.options.trees == 1:
+                return await self._put_together([shared], None)
+            job = shared.job
+        return await self._put_together((await self._agreed(job, span, None, None))[0], None)
+
+    async def _agreed(
+        self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
+    ) -> tuple[list[Shared], list[str]]:
+        """Ask the parts until all are of one publication, and have the key if only one was asked."""
+        parts = self._parts_with(job, job.definition, key)
+        for _ in range(TRIES):
+            shares, hops = await self._shares(job, parts, window, key, limit)
+            newest = shares[0].job
+            alike = all(each.job.publication == newest.publication for each in shares)
+            if not alike or newest.definition.options.trees != job.definition.options.trees:
+                job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
+                parts = self._parts_with(job, job.definition, key)
+            elif set(self._parts_with(newest, definition_of(shares[0]), key)) <= set(parts):
+                return shares, hops
+            else:
+                # The version that counts the window has keys of another type, and these are elsewhere.
+                parts = range(job.definition.options.trees)
+        raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
+
+    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[int]:
+        """Return the parts to ask for a key, which may be there by a version's definition; all for all keys."""
+        only = None if key is None else part_of_key(self._plan(job, definition), key)
+        if only is None:
+            return range(definition.options.trees)
+        # Of a job that was changed the first part says by which version a window counts.
+        return sorted({0, only}) if job.versions else [only]
+
+    async def _shares(
+        self, job: JobRecord, parts: Sequence[int], window: str | Span, key: str | None, limit: int | None
+    ) -> tuple[list[Shared], list[str]]:
+        """Ask parts for the same window; again those that are ahead, or count it by another version than the first."""
+        span = window if isinstance(window, Span) else None
+        text = "latest" if isinstance(window, Span) else window
+
+        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answer]:
+            bounds = None if span is None else (span.start_ms, span.end_ms)
+            return self.ask_part(job, part, Share(job.definition.app_of(part), text, bounds, key, limit, version))
+
+        async def again(numbers: Sequence[int], version: int | None = None) -> None:
+            answers = await all_of([question(parts[number], common, version) for number in numbers])
+            for number, (value, _) in zip(numbers, answers, strict=True):
+                shares[number] = _shared(value)
+
+        answers = await all_of([question(part, span) for part in parts])
+        shares = [_shared(value) for value, _ in answers]
+        common = common_span(shares)
+        await again([number for number, each in enumerate(shares) if each.span != common])
+        version = shares[0].version
+        await again([number for number, each in enumerate(shares) if each.version != version], version)
+        return shares, answers[0][1]
+
+    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answer:
+        """Ask the master of a part; errors name the part."""
+        key, trees = _name(job), job.definition.options.trees
+        try:
+            return await self._ask(f"{key}#{part}" if part else key, request, timeout_ms)
+        except UnknownJobError:
+            if not part:
+                raise
+            raise UnavailableError(f"part {part} of {trees} of {key} has no master that is known") from None
+        except StoppedError as error:
+            if not part:
+                raise
+            # The first part is stopped before all others, and resumed before them.
+            told = f"part {part} of {trees} of {key} has not heard that it was resumed, or {error}"
+            raise UnavailableError(told) from None
+        except UnavailableError as error:
+            raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
+
+    async def _put_together(self, shares: Sequence[Shared], limit: int | None) -> Gathered:
+        plan = self._plan(shares[0].job, definition_of(shares[0]))
+        return await asyncio.to_thread(Gathered.of, plan, shares, limit)
+
+    def _plan(self, job: JobRecord, definition: Definition) -> Plan:
+        """Return the plan of a version of a job; it is the same for all its parts."""
+        key = (job.tree, definition.version)
+        plan = self._plans.get(key)
+        if plan is None:
+            check_definition(definition)
+            plan = compile_job(definition, definition.types)
+            while len(self._plans) >= PLANS_MAX:
+                del self._plans[next(iter(self._plans))]
+            self._plans[key] = plan
+        return plan
+
+
+def _name(job: JobRecord) -> str:
+    return f"{job.definition.creator}/{job.definition.name}"
+
+
+def _shared(value: Any) -> Shared:
+    try:
+        return msgspec.convert(value, Shared)
+    except msgspec.ValidationError as error:
+        raise UnavailableError(f"another agent sent something that is no share of a result: {error}") from None

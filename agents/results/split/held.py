@@ -1,0 +1,119 @@
+"""One job's provisional master: what it answers from, and how its results are labelled.
+
+Every result is `partial`, whatever it holds: a window that the job's own master closed may have been revised since on
+the other side. `side` and `term` name who answers, and for which reign of the root group; OVERLAY 6.5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from elf.agents.errors import UnknownJobError
+from elf.agents.group.copies import Copy
+from elf.agents.master.announcement import news_with_results
+from elf.agents.master.master import Master
+from elf.agents.master.results import Json
+from elf.agents.master.spans import resolve
+from elf.agents.results.split.borrowed import BorrowedPanes
+from elf.agents.wire.requests import Follow, JobRecord
+from elf.overlay.contract import NEVER
+from elf.overlay.ids import Contact
+
+
+class Provisional:
+    """One job's provisional master.
+
+    Args:
+        job: the job as the copy knows it.
+        copy: what it began with.
+        master: answers from the copy's panes, and from those of the side.
+        store: holds the latter.
+        tree: the side's.
+        term: of the root group, as far as it is known here.
+        me: this agent's name and address.
+        names: turns an agent id into a name for people.
+    """
+
+    def __init__(
+        self,
+        job: JobRecord,
+        copy: Copy,
+        master: Master,
+        store: BorrowedPanes,
+        tree: bytes,
+        term: int,
+        me: tuple[str, str],
+        names: Callable[[str], str],
+    ) -> None:
+        self.job, self.master, self.store, self.tree = job, master, store, tree
+        self.began_with = copy.master.state
+        #: Agents that have handed it something: they are asked again before all others.
+        self.partners: set[Contact] = set()
+        self.ended = asyncio.Event()
+        self._copy, self._term, self._names = copy, term, names
+        self._name, self._address = me
+        #: Where followers go on with the job's own master, and how far that has come as agents of the side know.
+        self._base = master.edition, master.through_ms or 0
+        self._ahead = NEVER
+        self._news = asyncio.Event()
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the copy is still what it was; if not, the job has a master again."""
+        return self._copy.master.state is self.began_with
+
+    def heed(self, settled: int | None) -> None:
+        """Note how far an agent of the side knows verdicts of the job's own master; None: it brings nothing."""
+        self._ahead = max(self._ahead, NEVER if settled is None else settled)
+
+    def tell(self) -> None:
+        """Wake followers."""
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def query(self, window: str, key: str | None, limit: int | None) -> Json:
+        """Answer one window; raises JobError if it is not one of the job's."""
+        span = resolve(self.master, window)
+        return self._render(await asyncio.to_thread(self.master.result, span, key, limit, self._names))
+
+    async def follow(self, request: Follow) -> Json:
+        """Wait for news; the answer says by `side` and `base` that it is not the job's own master's.
+
+        Raises UnknownJobError when there is a master again.
+        """
+        token, master = self.tree.hex(), self.master
+        # The job's own master may have told a follower more than the copy has: that is not told again as partial.
+        edition, after_ms, known = min(request.edition, master.edition), request.after_ms, False
+        if request.side is not None and request.side[0] == token:
+            (_, edition, after_ms), known = request.side, True
+        if known and master.edition == edition:
+            try:
+                async with asyncio.timeout(request.wait_ms / 1000):
+                    await self._news.wait()
+            except TimeoutError:
+                return self._told(edition, [])
+            if self.ended.is_set():
+                raise UnknownJobError(request.app.hex(), ())
+        told = await asyncio.to_thread(news_with_results, master, edition, after_ms, self._names, self._render)
+        return self._told(*told)
+
+    def _told(self, edition: int, results: list[Json]) -> Json:
+        return {"edition": edition, "results": results, "side": self.tree.hex(), "base": self._base}
+
+    def _render(self, result: msgspec.Struct) -> Json:
+        body: Json = msgspec.to_builtins(result)
+        known = body["completeness"]
+        known |= {"status": "partial", "side": self._name, "term": self._term}
+        known["gaps"] += self._lacks(body["window"])
+        return {"job": self.job.definition.key, **body, "master": self._address}
+
+    def _lacks(self, window: Json | None) -> bool:
+        """Whether the job's own master has counted for a window what nobody here has any more, the copy not yet."""
+        interval_ms, committed = self.master.plan.interval_ms, self.began_with.rollup.committed
+        if self._ahead <= committed or window is None:
+            return self._ahead > committed
+        since_ms = 0 if committed == NEVER else (committed + 1) * interval_ms
+        return bool(window["start_ms"] < (self._ahead + 1) * interval_ms and window["end_ms"] > since_ms)

@@ -1,0 +1,176 @@
+"""What happens to each column of a source before jobs, archive and logs see an event: kept, blurred, or left out.
+
+Events are redacted right after they are parsed, so the online answer and Spark's over the archive see the same. Texts
+that are no events yet (rejected lines, messages of failures) are redacted too, or withheld where that cannot be done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from elf.agents.language.types import SqlType
+from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.privacy.addresses import Anonymiser
+from elf.agents.sources.privacy.marks import may_hold
+
+#: Stands for a text that was there.
+MASK = "***"
+#: Keys whose values are secrets, alone or after `-`, `_`, `.` or `[`: `token` means `X-Amz-Security-Token`, too.
+SECRET_KEYS = (
+    *("token", "accesstoken", "authtoken", "csrftoken", "idtoken", "refreshtoken", "sessiontoken", "jwt"),
+    *("secret", "clientsecret", "pass", "passwd", "password", "passphrase", "pwd", "otp", "pin"),
+    *("apikey", "api_key", "api-key", "access_key", "secret_key", "private_key", "accesskey", "secretkey"),
+    *("auth", "authorization", "credential", "credentials", "signature", "sig", "hmac"),
+    *("session", "sessionid", "session_id", "sid", "jsessionid", "phpsessid"),
+)
+# fmt: off
+#: Columns that hold a client's address by custom; `ip_columns` adds to them.
+IP_COLUMNS = frozenset(
+    (
+        "ip", "ip_address", "ipaddress", "client", "client_addr", "client_address", "client_ip", "clientip",
+        "remote_addr", "remote_address", "remote_ip", "realip_remote_addr", "proxy_protocol_addr", "peer_ip",
+        "source_ip", "src_ip", "user_ip", "x_forwarded_for", "x_real_ip", "forwarded", "http_x_forwarded_for",
+        "proxy_add_x_forwarded_for", "http_x_real_ip", "http_x_client_ip", "http_client_ip", "http_forwarded",
+        "http_cf_connecting_ip", "http_true_client_ip",
+    )
+)
+# fmt: on
+#: Which columns of an access log hold others, or are made of them: who leaves out a part means all that has it.
+_PARTS = {
+    "request": ("method", "uri", "path", "query", "protocol"),
+    "uri": ("path", "query"),
+}
+
+
+class Redactor:
+    """Redacts one source.
+
+    Args:
+        settings: the source's `privacy`.
+        key: what addresses are hashed under, if they are.
+        derived: the lines have no fields of their own for the parts of a request, these are all made of it.
+    """
+
+    def __init__(self, settings: PrivacySection, key: bytes | None = None, *, derived: bool = False) -> None:
+        self._derived = derived
+        self._drop, self._mask = _with_relatives(settings.drop), _with_relatives(settings.mask)
+        self._addresses: frozenset[str] = frozenset()
+        self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
+        if settings.ip != "keep":
+            self._addresses = IP_COLUMNS | {name.lower() for name in settings.ip_columns}
+        self._secrets = _secrets((*SECRET_KEYS, *settings.secret_keys)) if settings.redact_queries else None
+        #: Whether a text says things that only a parsed event lets us find: such texts are withheld whole.
+        self._withholds = bool(self._drop or self._mask or self._addresses)
+
+    def events(self, events: pl.DataFrame) -> pl.DataFrame:
+        """Redact parsed events; `ts` stays."""
+        clean = self._clean(events)
+        names = (name for name in events.columns if name not in clean)
+        changed = [column for name in names if (column := self._column(events[name])) is not None]
+        return events.with_columns(changed) if changed else events
+
+    def rejects(self, rejects: Sequence[tuple[bytes, str]]) -> list[tuple[bytes, str]]:
+        """Redact rejected lines, which are given with their reasons."""
+        return [(self._line(line), reason) for line, reason in rejects]
+
+    def message(self, text: str) -> str:
+        """Redact what a failure said, which may quote the line or the event that it failed on."""
+        return "(withheld for privacy)" if self._withholds else self._texts(pl.Series([text]))[0]
+
+    def literals(self, literals: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """Return which texts lines must contain for their events to: none that redaction may have put there."""
+        if self._addresses:
+            return []
+        return [[text for text in texts if not set(text) & set(MASK)] for texts in literals]
+
+    def _clean(self, events: pl.DataFrame) -> set[str]:
+        """Find columns that hold no secret because what they are made of holds none; the search is most of the work."""
+        special = self._drop | self._mask | self._addresses
+        clean: set[str] = set()
+        for whole, parts in _PARTS.items() if self._derived else ():
+            if whole in events.columns and whole not in clean and not self._has_secrets(events[whole]):
+                clean.update((whole, *parts))
+        return clean - special
+
+    def _column(self, column: pl.Series) -> pl.Series | None:
+        """Return a column redacted, or None if it stays."""
+        name, dtype = column.name.lower(), column.dtype
+        if name == "ts":
+            return None
+        if name in self._drop or (dtype != pl.String and (name in self._mask or name in self._addresses)):
+            return pl.Series(column.name, [None], dtype=dtype).new_from_index(0, column.len())
+        if dtype != pl.String:
+            return None
+        if name in self._mask:
+            return pl.select(pl.when(column.is_not_null()).then(pl.lit(MASK)).alias(column.name)).to_series()
+        if name in self._addresses:
+            return self._anonymiser.column(column)
+        redacted = self._texts(column)
+        return None if redacted is column else redacted
+
+    def _texts(self, texts: pl.Series) -> pl.Series:
+        """Mask the values of secret keys; the very same column if there are none."""
+        if self._secrets is None or not self._has_secrets(texts):
+            return texts
+        return texts.str.replace_all(self._secrets, "${1}" + MASK)
+
+    def _has_secrets(self, texts: pl.Series) -> bool:
+        """Tell whether a text has the value of a secret key; that most columns have none is found out fast."""
+        if self._secrets is None:
+            return False
+        # Without one of these there is no value; looking into each text takes five times as long.
+        return may_hold(texts, b"=%") and bool(texts.str.contains(self._secrets).any())
+
+    def _line(self, line: bytes) -> bytes:
+        if self._withholds:
+            return b"(withheld for privacy: %d bytes)" % len(line)
+        text = line.decode(errors="replace")
+        redacted: str = self._texts(pl.Series([text]))[0]
+        return line if redacted == text else redacted.encode()
+
+
+def _with_relatives(names: Sequence[str]) -> frozenset[str]:
+    """Add to names, in lower case, the columns that hold them and those that are made of them."""
+    given = {name.lower() for name in names}
+    holders = {whole for whole, parts in _PARTS.items() if given & set(parts)}
+    made = {part for whole, parts in _PARTS.items() if whole in given for part in parts}
+    return frozenset(given | holders | made)
+
+
+def _secrets(keys: Sequence[str]) -> str:
+    """Return the pattern of a secret key, its boundary and its `=`, all in group 1, and of its value.
+
+    URLs hold URLs, percent-encoded once or more; JSON may write `&` as a number. Where a value ends is doubtful then,
+    so it is taken to be longer rather than shorter.
+    """
+    percent = "%(?:25)*"
+    begin = rf"(?:^|[?&;#\s\"]|{percent}(?:3f|26|23|3b)|\\u0026|\\u003f)"
+    before = rf"(?:[a-z0-9_.\-\[\]%]*(?:[_.\-\[]|{percent}5b))?"
+    words = "|".join(re.escape(key.lower()) for key in sorted(set(keys), key=len, reverse=True))
+    return rf"(?i)({begin}{before}(?:{words})(?:\]|{percent}5d)?(?:=|{percent}3d))[^&#\s\"]+"
+
+
+def unknown_columns(columns: Mapping[str, SqlType] | None, settings: PrivacySection) -> list[tuple[str, int, str]]:
+    """Return setting, index and name of each column that a source with a fixed schema does not have."""
+    if columns is None:
+        return []
+    named = (("drop", settings.drop), ("mask", settings.mask), ("ip_columns", settings.ip_columns))
+    return [
+        (setting, index, name)
+        for setting, names in named
+        for index, name in enumerate(names)
+        if name.lower() not in columns
+    ]
+
+
+def masked_without_text(columns: Mapping[str, SqlType], settings: PrivacySection) -> list[tuple[int, str, SqlType]]:
+    """Return index, name and type of each column to be masked that is known to hold no text, so no "***" either."""
+    kinds = {column.lower(): kind for column, kind in columns.items()}
+    return [
+        (index, name, kind)
+        for index, name in enumerate(settings.mask)
+        if (kind := kinds.get(name.lower(), SqlType.STRING)) is not SqlType.STRING
+    ]

@@ -1,0 +1,1 @@
+"""TOML texts, with the places of what is in them."""

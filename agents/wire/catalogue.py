@@ -1,0 +1,194 @@
+"""The jobs and members an agent has heard of, from the control records of its trees. Pure but for the store behind it.
+
+Every agent with a source is a member of that source's tree and announces itself there; every job of the source is a
+record in the same tree (DESIGN section 4). A stopped job stays as a record with a higher version.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from elf.agents.errors import JobError
+from elf.agents.jobs.definition import check_definition
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions, compile_versions
+from elf.agents.language.own_functions import Admits
+from elf.agents.wire.requests import JobRecord, Member
+from elf.overlay.contract import Record
+from elf.overlay.decoding import read_msgpack
+
+#: Publications remembered that others have followed.
+OVER_MAX = 1_024
+#: Jobs remembered that cannot run here.
+UNUSABLE_MAX = 1_024
+#: Versions of jobs that are kept for whoever takes up what was just learnt.
+RECENT_MAX = 16
+_JOB, _MEMBER = "job/", "member/"
+
+
+class Catalogue:
+    """What this agent knows of jobs and members.
+
+    Args:
+        admits: decides whether functions that jobs bring along may run here; None: no job's do.
+    """
+
+    def __init__(self, admits: Admits | None = None) -> None:
+        self._admits = admits
+        self._jobs: dict[bytes, JobRecord] = {}
+        self._members: dict[str, Member] = {}
+        #: Tree -> job, of the newest publication of each job.
+        self._trees: dict[bytes, bytes] = {}
+        #: Tree -> its versions, of those that somebody has asked for; and those that were compiled last.
+        self._versions: dict[bytes, Versions] = {}
+        self._recent: deque[Versions] = deque(maxlen=RECENT_MAX)
+        #: Jobs of which a newer record came that cannot run here: job -> that record and why.
+        self._unusable: dict[bytes, tuple[JobRecord, str]] = {}
+        #: Trees of publications that others have followed, oldest first.
+        self._over: dict[bytes, None] = {}
+        #: Rises with each record of a job that comes: who looks at all jobs need not where it has not.
+        self.revision = 0
+
+    def learn_record(self, record: Record) -> JobRecord | None:
+        """Take a control record in; return the job if it is one and can run here.
+
+        Raises:
+            msgspec.DecodeError: the body is not what the key says: a peer's fault.
+            JobSpecError: the job cannot run on this release.
+        """
+        if record.key.startswith(_MEMBER):
+            member = read_msgpack(record.body, Member)
+            self._members[member.agent_id] = member
+            return None
+        job = JobRecord.decode(record.body)
+        self.learn(job)
+        return job
+
+    def learn(self, job: JobRecord) -> None:
+        """Take a job in; an older publication of the same job is ignored.
+
+        Raises:
+            JobError: it cannot run here, say for want of a function; `unusable` remembers it.
+        """
+        self.revision += 1  # also where it changes nothing here: whoever tells us has changed what he has of the job
+        check_definition(job.definition)
+        app = job.definition.app_id
+        known = self._jobs.get(app)
+        if known is not None and known.stamp_ms > job.stamp_ms:
+            return
+        self._forget_unusable(app, job.stamp_ms)
+        if known == job:
+            return
+        try:
+            self._compile(job)
+        except JobError as error:
+            if not job.stopped or known is None or known.tree != job.tree:
+                if app not in self._unusable and len(self._unusable) < UNUSABLE_MAX:
+                    self._unusable[app] = job, str(error)
+                raise
+            # It ends, whether we could follow its last change or not.
+        if known is not None and known.tree != job.tree:
+            self._over[known.tree] = None
+            while len(self._over) > OVER_MAX:
+                del self._over[next(iter(self._over))]
+            self._versions.pop(known.tree, None)
+            del self._trees[known.tree]
+        self._jobs[app], self._trees[job.tree] = job, app
+
+    def _compile(self, job: JobRecord) -> Versions:
+        """Compile a job's versions, which are kept if somebody has asked for those before; else they soon go."""
+        before = self._versions.get(job.tree)
+        compiled = compile_versions(job.history, before, self._admits)
+        if before is not None:
+            self._versions[job.tree] = compiled
+        self._recent.append(compiled)
+        return compiled
+
+    def _forget_unusable(self, app: bytes, stamp_ms: int) -> None:
+        """Drop what was remembered of a job that did not run here, now that there is as new a record of it."""
+        if app in self._unusable and self._unusable[app][0].stamp_ms <= stamp_ms:
+            del self._unusable[app]
+
+    def unusable(self, source: str) -> list[tuple[JobRecord, str]]:
+        """Return the jobs of a source that run, or have a newer version, and cannot here; with the reason, by name."""
+        running = [each for each in self._unusable.values() if not each[0].stopped]
+        found = [each for each in running if each[0].definition.source == source]
+        return sorted(found, key=lambda each: each[0].definition.key)
+
+    def job(self, app: bytes) -> JobRecord | None:
+        """Return what is known of a job, stopped ones included."""
+        return self._jobs.get(app)
+
+    def job_of_tree(self, tree: bytes) -> JobRecord | None:
+        """Return the job whose newest known publication has this tree."""
+        app = self._trees.get(tree)
+        return None if app is None else self._jobs[app]
+
+    def is_over(self, tree: bytes) -> bool:
+        """Tell whether the publication with this tree was stopped, as far as that is known here."""
+        job = self.job_of_tree(tree)
+        return tree in self._over or (job is not None and job.stopped)
+
+    def versions(self, tree: bytes) -> Versions:
+        """Return the versions of the publication with this tree.
+
+        Raises:
+            KeyError: it was not learnt, or a newer one was.
+            JobError: it cannot run here any more.
+        """
+        versions = self._versions.get(tree)
+        if versions is None:
+            job = self.job_of_tree(tree)
+            if job is None:
+                raise KeyError("this agent has not heard of the job's publication, or of a later one already")
+            # Most agents of a tree that have no events of it only pass it on, and nobody asks them for its versions.
+            versions = self._versions[tree] = self._compile(job)
+        return versions
+
+    def plan(self, tree: bytes) -> Plan:
+        """Return the plan of the newest of these versions; raises as `versions` does."""
+        return self.versions(tree).newest.plan
+
+    def jobs(self) -> Iterable[JobRecord]:
+        """Return what is known of all jobs, stopped ones included."""
+        return self._jobs.values()
+
+    def running(self, source: str | None = None) -> list[JobRecord]:
+        """Return the running jobs, of one source or of all, by creator and name."""
+        jobs = [j for j in self._jobs.values() if not j.stopped and source in (None, j.definition.source)]
+        return sorted(jobs, key=lambda job: job.definition.key)
+
+    def members(self, source: str) -> list[Member]:
+        """Return the agents known to have a source, by name; not those that are gone for good."""
+        return [member for member in self.all_members() if source in member.sources and not member.gone]
+
+    def all_members(self) -> list[Member]:
+        """Return all agents ever heard of, by name, also those that are gone for good."""
+        return sorted(self._members.values(), key=lambda member: member.name)
+
+    def member(self, agent_id: str) -> Member | None:
+        """Return an agent that was heard of."""
+        return self._members.get(agent_id)
+
+    def is_gone(self, agent_id: str) -> bool:
+        """Tell whether an agent is said to be gone for good."""
+        member = self._members.get(agent_id)
+        return member is not None and member.gone
+
+    def name_of(self, agent_id: str) -> str:
+        """Return an agent's name, or its id where the name was never heard."""
+        member = self._members.get(agent_id)
+        return member.name if member else agent_id
+
+
+def job_record(job: JobRecord) -> Record:
+    """Return the record that spreads a job in its source's tree."""
+    return Record(_JOB + job.definition.key, job.stamp_ms, job.encode())
+
+
+def member_record(member: Member, version: int) -> Record:
+    """Return the record with which an agent announces itself; `version` must rise with each change."""
+    return Record(_MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))

@@ -1,0 +1,148 @@
+"""What one snapshot says besides its PAOs, and the bytes of both: the payload that rolls up a job's tree.
+
+The overlay carries payloads and merges them through `merge`, without knowing what is inside (DESIGN section 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypeAlias
+
+import msgspec
+import polars as pl
+
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import Versions
+from elf.agents.worker.paos import Blocks, Paos, check_blocks, decoded
+from elf.agents.worker.runs import RunsAfter, RunsFrom
+from elf.cbt import PaoDecodeError, PaoSchema, decode, encode
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.fields import Interval
+
+#: Most events that one payload counts as late, or lines as rejected; more is not to be told from this, whatever others
+#: say.
+COUNT_MAX = 1 << 40
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Facts about a snapshot that end up in the completeness label; they merge like PAOs."""
+
+    #: Events that came after their interval was sealed; they ride in this snapshot.
+    late: Count = 0
+    #: Lines that were no events.
+    rejected: Count = 0
+    #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
+    gaps: RunsFrom = ()
+    #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
+    partial_before: Mapping[str, Interval] = {}
+    #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
+    settles: Mapping[str, RunsAfter] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
+    lost: Mapping[str, RunsAfter] = {}
+    #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
+    #: version nobody tells.
+    since: Mapping[str, Mapping[int, Interval]] = {}
+
+    def __bool__(self) -> bool:
+        told = self.gaps or self.partial_before or self.settles or self.lost or self.since
+        return bool(self.late or self.rejected or told)
+
+    def __add__(self, other: Notes) -> Notes:
+        settles = dict(self.settles)
+        for agent, runs in other.settles.items():
+            settles[agent] = (*settles.get(agent, ()), *runs)
+        # An agent tells all that it has to tell each time: of two that are merged in either order the later has more.
+        since = {
+            agent: {**self.since.get(agent, {}), **other.since.get(agent, {})}
+            for agent in {**self.since, **other.since}
+        }
+        return Notes(
+            late=min(self.late + other.late, COUNT_MAX),
+            rejected=min(self.rejected + other.rejected, COUNT_MAX),
+            gaps=(*self.gaps, *other.gaps),
+            partial_before={**self.partial_before, **other.partial_before},
+            settles=settles,
+            lost={**self.lost, **other.lost},
+            since=since,
+        )
+
+
+class _Wire(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """`others`: blocks of kinds of PAOs other than the first; `block` may be empty beside them."""
+
+    notes: Notes
+    block: bytes
+    others: Blocks = ()
+
+    def blocks(self) -> list[tuple[int, bytes]]:
+        """Return all blocks, each with its kind."""
+        return [*([(0, self.block)] if self.block else ()), *self.others]
+
+
+def pack(notes: Notes, rows: pl.DataFrame | Paos) -> bytes | None:
+    """Encode a snapshot's payload; None when there is nothing to say. A frame is of the first kind of PAOs."""
+    paos = Paos([(0, rows)]) if isinstance(rows, pl.DataFrame) else rows
+    if not notes and not paos.height:
+        return None
+    others = [(states, block) for states, block in paos.blocks.items() if states]
+    return _encode(notes, paos.blocks.get(0, b""), others)
+
+
+def _encode(notes: Notes, block: bytes, others: Sequence[tuple[int, bytes]]) -> bytes:
+    return msgspec.msgpack.encode((notes, block, others) if others else (notes, block))
+
+
+def _read(payload: bytes) -> _Wire:
+    try:
+        return read_msgpack(payload, _Wire)
+    except msgspec.DecodeError as error:
+        raise PaoDecodeError(f"not a payload: {error}") from None
+
+
+def unpack(payload: bytes, job: Versions | Plan) -> tuple[Notes, Paos]:
+    """Decode a payload of a job; PAOs of no version that is remembered are left out.
+
+    Raises:
+        PaoDecodeError: the bytes are not such a payload.
+    """
+    wire = _read(payload)
+    return wire.notes, decoded(wire.blocks(), Versions.of(job))
+
+
+def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
+    """Merge payloads of one job into one; O(rows). Bytes that are no payload of this job raise `PaoDecodeError`.
+
+    PAOs of versions that are not known here go on as they are: whoever is nearer to the root may know them. Too many of
+    these raise `PaoDecodeError`, too.
+    """
+    versions, notes = Versions.of(job), Notes()
+    frames: dict[int, list[pl.DataFrame]] = {}
+    unknown: list[tuple[int, bytes]] = []
+    for payload in payloads:
+        wire = _read(payload)
+        notes += wire.notes
+        blocks = wire.blocks()
+        check_blocks(blocks)
+        for states, block in blocks:
+            plan = versions.plan_of(states)
+            if plan is None:
+                unknown.append((states, block))
+            else:
+                frames.setdefault(states, []).append(decode(block, plan.schema))
+    try:
+        merged = {states: _schema(versions, states).merge(parts) for states, parts in frames.items()}
+    except (ArithmeticError, ValueError) as error:
+        # States of our own making always merge.
+        raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+    first = merged.pop(0, None)
+    others = [*((states, encode(frame)) for states, frame in merged.items()), *unknown]
+    # Or nobody nearer to the root would read any of it.
+    check_blocks(others)
+    return _encode(notes, b"" if first is None else encode(first), others)
+
+
+def _schema(versions: Versions, states: int) -> PaoSchema:
+    plan = versions.plan_of(states)
+    assert plan is not None
+    return plan.schema

@@ -1,0 +1,99 @@
+"""PAOs of a frame of events given to the workers that take them: once for those who hold the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from elf.agents.extensions.calls import FunctionsStoppedError
+from elf.agents.failures import FAILURES
+from elf.agents.worker.open_intervals import insert_together
+from elf.agents.worker.paos import by_interval
+from elf.agents.worker.sharing.event_frame import EventFrame
+from elf.cbt import PaoSchema, split
+
+if TYPE_CHECKING:
+    from elf.agents.worker.worker import Worker
+
+log = logging.getLogger(__name__)
+#: Jobs that a message names.
+NAMES_MAX = 10
+
+
+class Alone:
+    """A worker for which a frame is mapped apart from others, as events of several versions of its job are.
+
+    Args:
+        worker: the worker.
+        frame: the events.
+    """
+
+    def __init__(self, worker: Worker, frame: EventFrame) -> None:
+        self.worker, self.plan, self.jobs = worker, worker.plan, worker.jobs
+        self.note_gap = worker.note_gap
+        self._frame = frame
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Take in the frame, or a part of it; if this fails, nothing."""
+        frame = self._frame if events is self._frame.events else EventFrame(events, self._frame.parsing)
+        insert_alone(frame, self.worker)
+
+
+def insert_alone(frame: EventFrame, worker: Worker) -> None:
+    """Map a frame of events for one worker; several times, where several versions of its job count some of it.
+
+    Of a job with several trees it takes the keys of its own part. If any of the maps fails, nothing is taken. But what
+    is late for a version whose functions were stopped does not take along what comes for the one after it.
+    """
+    worker.meet(frame)
+    mapped, left_out, definition = [], [], worker.plan.definition
+    for (version, plan), part in worker.parted(frame):
+        try:
+            paos = split(plan.reduce(part.events), plan.schema, definition.options.trees)[definition.part]
+            mapped.append((part, paos, plan.schema, version.states))
+        except FunctionsStoppedError:
+            if len(worker.versions.all) == 1:
+                raise
+            left_out.append(part)
+    for part in left_out:
+        worker.note_gap(part.first_ms, part.last_ms)
+    for part, paos, schema, states in mapped:
+        take_together(part, paos, schema, [(worker, states)])
+
+
+def take_together(
+    frame: EventFrame, paos: pl.DataFrame, schema: PaoSchema, workers: Sequence[tuple[Worker, int]]
+) -> None:
+    """Give workers the PAOs of a frame of events, each as far as it counts and has not dropped their intervals.
+
+    Where an interval's cannot be taken in, whoever should have them says that it has a part only; all else is kept.
+
+    Args:
+        frame: the events.
+        paos: what they are mapped to, or the part of it that these workers are for.
+        schema: of the PAOs.
+        workers: each with the kind of PAOs that these are in its job.
+    """
+    parts = by_interval(paos)
+    intervals = [interval for interval, _ in parts]
+    taken = [(worker, states, worker.admit(frame, intervals, states)) for worker, states in workers]
+    for interval, part in parts:
+        takers = [(worker, states) for worker, states, own in taken if interval in own]
+        try:
+            insert_together(interval, part, schema, [(worker.open, states) for worker, states in takers])
+        except MemoryError:
+            raise
+        except FAILURES as error:
+            log.error("job %s cannot take events in: %s", named([worker for worker, _ in takers]), error)
+            for worker, _ in takers:
+                at_ms = worker.versions.start_ms(interval)
+                worker.note_gap(at_ms, at_ms)
+
+
+def named(workers: Sequence[Worker]) -> str:
+    """Name the jobs of some workers, for people."""
+    names = [worker.jobs for worker in workers]
+    return ", ".join(names[:NAMES_MAX]) + (f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else "")

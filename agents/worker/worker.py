@@ -1,0 +1,399 @@
+"""One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
+
+Pure: no clock, no file. A worker holds one buffer tree per open interval, together with the workers of jobs that make
+the same PAOs (`elf.agents.worker.sharing`). An interval is sealed once the watermark has passed its end by the job's
+lateness; what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and
+revises the result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back
+through `settle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import polars as pl
+from msgspec.structs import replace
+
+from elf.agents.jobs.plan import Plan
+from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
+from elf.agents.store.checkpoints import Progress, Snapshot, WorkerState
+from elf.agents.worker.open_intervals import OpenIntervals
+from elf.agents.worker.paos import Paos, decode_open, encode_open
+from elf.agents.worker.payload import Notes, unpack
+from elf.agents.worker.runs import in_runs_after, with_dropped, with_loss
+from elf.agents.worker.sharing.encoded import Copies
+from elf.agents.worker.sharing.event_frame import EventFrame
+from elf.agents.worker.sharing.insertion import insert_alone
+from elf.agents.worker.snapshot_size import fit
+from elf.agents.worker.verdicts import counted, is_set_back, left_out
+from elf.overlay.contract import NEVER, Verdict
+
+
+class Worker:
+    """A job's open intervals at one agent.
+
+    Args:
+        job: the compiled job, or its versions.
+        agent_id: this agent's name in the job's roster.
+        progress: how far this worker had come at its last checkpoint.
+        tree: key of the publication's reducer tree; empty stands for the job's id.
+        new: it has not begun yet; the pump will say from where on it gets everything.
+    """
+
+    __slots__ = (
+        "_closing_ms", "_counting", "_doubtful", "_intervals", "_resumed", "_semantics", "_stored", "_succeeds",
+        "_told", "_told_since", "_unsettled", "agent_id", "dirty", "new", "open", "progress", "tree", "versions",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        job: Plan | Versions,
+        agent_id: str,
+        progress: Progress | None = None,
+        *,
+        tree: bytes = b"",
+        new: bool = False,
+    ) -> None:
+        self.versions = Versions.of(job)
+        self.tree = tree or self.plan.definition.app_id
+        self.agent_id = agent_id
+        self.new = new
+        self.progress = progress or Progress()
+        #: What it has open, much of it together with others.
+        self.open = OpenIntervals(self.versions)
+        #: The versions that count any events which may still come.
+        self._counting = self.versions.counting(None)
+        #: Changed since the last checkpoint.
+        self.dirty = True
+        self._semantics = self.plan.definition.options.semantics
+        #: Snapshots without a verdict, unless the store has them all.
+        self._unsettled: dict[int, Snapshot] = {}
+        #: Through this one the store has them; the intervals of those after it.
+        self._stored = NEVER if self.progress.sealed is None else self.progress.sealed
+        self._intervals: dict[int, tuple[int, int]] = {}
+        #: The first snapshot of this run that tells what a crash has lost.
+        self._told: int | None = None
+        #: The first snapshot of this run that tells since when we count by which versions.
+        self._told_since: int | None = None
+        #: Up to here a snapshot of a former run may be counted in the place of ours (at-most-once).
+        self._doubtful = NEVER
+        self._resumed = NEVER
+        #: No watermark before this one closes another interval.
+        self._closing_ms = NEVER
+        #: It takes the place of an agent whose disk is lost, and has read nothing yet.
+        self._succeeds = False
+
+    @classmethod
+    def restore(cls, job: Plan | Versions, agent_id: str, state: WorkerState) -> Worker:
+        """Bring a worker back as its last checkpoint left it."""
+        versions = Versions.of(job)
+        worker = cls(versions, agent_id, state.progress, tree=state.tree)
+        worker.open.insert(decode_open(state.open_block, versions))
+        if not worker.is_exact:
+            worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
+        progress = worker.progress
+        if progress.volatile is not None:
+            worker.progress = replace(progress, lost=with_loss(progress.lost, progress.volatile), volatile=None)
+        return worker
+
+    @property
+    def plan(self) -> Plan:
+        """The job as of its newest version; some things are the same in all."""
+        return self.versions.newest.plan
+
+    @property
+    def jobs(self) -> str:
+        """Its job's name, for people."""
+        return self.plan.definition.key
+
+    @property
+    def plans(self) -> Sequence[Plan]:
+        """Those of the versions of which events may come."""
+        return [reign.plan for reign in self._counting]
+
+    @property
+    def literals(self) -> Sequence[Sequence[str]]:
+        """For each such version, texts each of which every event that it wants contains in its raw line."""
+        return [reign.plan.literals for reign in self._counting]
+
+    @property
+    def counts_nothing(self) -> bool:
+        """Whether no event that may come is counted any more: the job is paused or stopped for long."""
+        return not self._counting
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that it has sealed is on disk."""
+        return self._semantics == "exactly-once"
+
+    @property
+    def sends_early(self) -> bool:
+        """Whether snapshots may leave before they are on disk: only once the disk says that they may have."""
+        return self._semantics == "at-least-once" and self.progress.early
+
+    def resume(self, now_ms: int) -> None:
+        """Take up work. What left before a crash and is not on disk will be read again: not under its old name."""
+        now = self.versions.number(now_ms)
+        self._resumed = max(now, self.progress.sealed or now) if self.progress.early else NEVER
+        self._doubtful = now if self.progress.lost else NEVER
+        if self.progress.early:
+            self.progress = replace(self.progress, early=False)
+
+    def begin(self, partial_before: int | None) -> None:
+        """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
+        self.progress, self.new = replace(self.progress, partial_before=partial_before), False
+        self._succeeds = self.progress.counted is not None
+        self.adopt(self.versions, partial_before)
+
+    def adopt(self, versions: Versions, unread: int | None) -> None:
+        """Go on with the versions there are now; what they make void of what is open is dropped, and labels say so.
+
+        Args:
+            versions: of the same publication.
+            unread: the first interval of which no event can have been read (None: nothing was read at all).
+        """
+        progress, newest = self.progress, versions.newest.version.number
+        renumbered = versions.renumbered(progress.version)
+        if progress.sealed is not None and progress.sealed >= renumbered:
+            # They count as sealed, and last longer now: what comes in them yet is late.
+            unread = max(progress.sealed + 1, NEVER if unread is None else unread)
+        if progress.partial_before is not None and progress.partial_before >= renumbered and unread is not None:
+            progress = replace(progress, partial_before=max(progress.partial_before, unread))
+        since = dict(progress.since)
+        for version, _ in versions.all:
+            if version.number > progress.version and version.is_told:
+                since[version.number] = version.since if unread is None else max(version.since, unread)
+        self.versions, self._closing_ms = versions, NEVER
+        self._counting = versions.counting(progress.sealed)
+        self.open.adopt(versions)
+        if newest > progress.version:
+            self.progress, self._told_since, self.dirty = replace(progress, version=newest, since=since), None, True
+
+    def insert(self, events: pl.DataFrame) -> None:
+        """Reduce a frame of events into the open intervals, for nobody else; late ones wait for the next snapshot."""
+        if events.height:
+            insert_alone(EventFrame(events), self)
+
+    def parted(self, frame: EventFrame) -> list[tuple[Compiled, EventFrame]]:
+        """Divide events among the versions that count them; mostly there is only one. O(rows of several versions)."""
+        if len(self.versions.all) == 1:
+            return [(self.versions.newest, frame)] if frame.is_for(self.plan) else []
+        found = []
+        for reign in self._counting:
+            first_ms, until_ms = reign.span_ms
+            inside = (frame.times >= first_ms) & (frame.times < until_ms)
+            if inside.any() and frame.is_for(reign.plan):
+                part = frame if inside.all() else EventFrame(frame.events.filter(inside))
+                found.append((Compiled(reign.version, reign.plan), part))
+        return found
+
+    def counting(self, frame: EventFrame) -> list[Compiled]:
+        """Return versions that events of a frame may be counted by: of each kind of PAOs the newest."""
+        if len(self.versions.all) == 1:
+            return [self.versions.newest] if frame.is_for(self.plan) else []
+        first, last = map(self.versions.number, (frame.first_ms, frame.last_ms))
+        touched = (
+            each for each in self._counting if each.first <= last and first <= each.last and frame.is_for(each.plan)
+        )
+        return list({each.version.states: Compiled(each.version, each.plan) for each in touched}.values())
+
+    def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:
+        """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
+        through, dropped = self.progress.counted, self.progress.dropped
+        taken = [each for each in intervals if through is None or each > through]
+        if dropped:
+            taken = [each for each in taken if not in_runs_after(dropped, each)]
+        if not taken:
+            return ()
+        self.dirty = True
+        if late := self._late(frame, states):
+            self.progress = replace(self.progress, late=self.progress.late + late)
+        return [each for each in taken if self.versions.counts(states, each)]
+
+    def _late(self, frame: EventFrame, states: int) -> int:
+        """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
+        sealed, dropped = self.progress.sealed, self.progress.dropped
+        times = frame.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
+        if not times.len() or (not dropped and len(self.versions.all) == 1):
+            return times.len()
+        return sum(
+            count
+            for each, count in self.versions.counts_of(times).items()
+            if self.versions.counts(states, each) and not in_runs_after(dropped, each)
+        )
+
+    def meet(self, frame: EventFrame) -> None:
+        """Look at a frame of events before any of it is taken."""
+        if self._succeeds:
+            self._note_what_is_gone(frame.first_ms)
+
+    def _note_what_is_gone(self, first_ms: int) -> None:
+        """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
+        through, self._succeeds = self.progress.counted, False
+        if through is not None and through != NEVER:
+            counted_ms = self.versions.end_ms(through)
+            if first_ms >= counted_ms:
+                self.note_gap(counted_ms, first_ms)
+
+    def note_gap(self, after_ms: int | None, before_ms: int) -> None:
+        """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""
+        since_ms = 0 if after_ms is None else after_ms - self.plan.definition.options.lateness_ms
+        gap = (self.versions.number(since_ms), self.versions.number(before_ms))
+        self.progress, self.dirty = replace(self.progress, gaps=(*self.progress.gaps, gap)), True
+
+    def note_rejected(self, lines: int) -> None:
+        """Remember, for the label, that so many lines were no events."""
+        self.progress, self.dirty = replace(self.progress, rejected=self.progress.rejected + lines), True
+
+    def seal(self, watermark_ms: int, copies: Copies | None = None) -> list[Snapshot]:
+        """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
+
+        The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
+        labels have to say goes with the first: until the one that it is in is committed, no label knows of it.
+
+        Of a stopped job nothing is sealed that counts nothing: it costs no tree anything until it is resumed.
+
+        Args:
+            watermark_ms: no earlier event is expected any more.
+            copies: what others have read that seal at the same time.
+        """
+        if watermark_ms < self._closing_ms:
+            return []  # most looks of most workers find nothing
+        if self._counting and self.versions.rests_from != ALWAYS:
+            # Nothing is sealed that would tell how late an event is.
+            self._counting = self.versions.counting(self.versions.number(watermark_ms))
+        closed = self.versions.closed(watermark_ms)
+        if self.versions.rests_from == ALWAYS:  # else time alone changes what is counted
+            self._closing_ms = self.versions.closing_ms(closed + 1)
+        floor = max(i for i in (self.progress.sealed, self.progress.settled, self._resumed) if i is not None)
+        if closed <= floor:
+            return []
+        throughs = {interval for interval in self.open if floor < interval < closed} | {closed}
+        if floor != NEVER and self._has_news(floor):
+            throughs.add(floor + 1)
+        snapshots = []
+        for through in sorted(throughs):
+            snapshots.append(self._seal_one(floor, through, copies))
+            floor = through
+        if len(self._counting) > 1:
+            self._counting = self.versions.counting(floor)
+        return snapshots
+
+    def _has_news(self, floor: int) -> bool:
+        """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
+        progress = self.progress
+        told = progress.gaps or progress.owed or progress.lost or progress.since or progress.partial_before is not None
+        return bool(told) or any(interval <= floor for interval in self.open)
+
+    def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
+        """Take the master's verdict on what was sealed up to `verdict.through`.
+
+        Args:
+            verdict: our snapshots of that run are in the master's result, or are missing from it.
+            snapshots: those snapshots; when missing, their rows ride in the next snapshot, or the job drops those of
+                the run's intervals; late rows of older intervals ride on, for the labels of those do not name us.
+        """
+        progress = self.progress
+        if progress.settled is not None and verdict.through <= progress.settled:
+            return
+        self.dirty = True
+        for through in [held for held in self._unsettled if held <= verdict.through]:
+            del self._unsettled[through]
+            self._intervals.pop(through, None)
+        if not verdict.missing:
+            self.progress = counted(progress, verdict, self._told, self._told_since)
+            if progress.settled is None:
+                self._told_since = None
+            if self.is_exact and is_set_back(progress, verdict):
+                self.progress = left_out(self.progress, verdict)
+                self.open.drop([held for held in self.open if held <= verdict.through])
+            return
+        options = self.versions.at(verdict.through).plan.definition.options
+        drops = verdict.named and options.straggler in ("drop", "void")
+        owed, dropped = progress.owed, progress.dropped
+        if drops:
+            dropped = with_dropped(dropped, (verdict.previous, verdict.through))
+            self.open.drop([held for held in self.open if verdict.previous < held <= verdict.through])
+        else:
+            # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
+            heeded = NEVER if progress.settled is None else progress.settled
+            after = max(verdict.previous, heeded, NEVER if progress.counted is None else progress.counted)
+            owed = (*owed, (after, verdict.through)) if after < verdict.through else owed
+        unsaid = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
+        for snapshot in snapshots:
+            assert verdict.previous < snapshot.through <= verdict.through
+            if snapshot.payload is not None:
+                notes, paos = unpack(snapshot.payload, self.versions)
+                self.open.insert(paos.between(None, verdict.previous) if drops else paos)
+                unsaid += notes
+                owed = (*owed, *notes.settles.get(self.agent_id, ()))
+        progress = replace(progress, late=unsaid.late, rejected=unsaid.rejected, gaps=unsaid.gaps)
+        self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped)
+
+    def unsettled(self, verdict: Verdict) -> list[Snapshot]:
+        """Return the snapshots that a verdict is about, where the store may lack some, ascending."""
+        return [
+            held for through, held in sorted(self._unsettled.items()) if verdict.previous < through <= verdict.through
+        ]
+
+    def state(
+        self, sealed: Sequence[Snapshot] = (), *, last: bool = False, copies: Copies | None = None
+    ) -> WorkerState:
+        """Return what a checkpoint must hold to bring this worker back.
+
+        Args:
+            sealed: the snapshots made since the last one, if all are to be stored.
+            last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
+            copies: what others have read that are stored at the same time.
+        """
+        progress, paos = self.progress, None
+        if not self.is_exact:
+            keeps = last or self._semantics == "at-least-once"
+            progress = replace(progress, early=not last and keeps, volatile=None if keeps else self._volatile())
+            sealed = [held for through, held in sorted(self._unsettled.items()) if through > self._stored and keeps]
+            self._stored = max([self._stored, *(held.through for held in sealed)])
+            paos = None if keeps else Paos()
+            self.progress = replace(self.progress, early=progress.early)
+        block = encode_open(self.open.snapshot(copies) if paos is None else paos, self.versions)
+        return WorkerState(self.tree, progress, block, tuple(sealed))
+
+    def _volatile(self) -> tuple[int, int] | None:
+        """Return the run of intervals with data in memory only."""
+        held = [run for through, run in self._intervals.items() if through > self._stored]
+        held += [(interval, interval) for interval in self.open] + [*self.progress.gaps]
+        return (min(first for first, _ in held) - 1, max(last for _, last in held)) if held else None
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held in open intervals, of those that others hold, too, a part; may be asked for by any thread."""
+        return self.open.memory_bytes
+
+    def close(self) -> None:
+        """Let go of all that is open; the worker is not to be used any more."""
+        self.open.drop(list(self.open))
+
+    def _seal_one(self, floor: int, through: int, copies: Copies | None) -> Snapshot:
+        """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
+        progress, agent = self.progress, self.agent_id
+        # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
+        due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
+        rows = self.open.take(due, copies)
+        partial = {} if progress.partial_before is None else {agent: progress.partial_before}
+        lost = {agent: progress.lost} if progress.lost else {}
+        since = {agent: progress.since} if progress.since else {}
+        notes = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
+        notes = replace(notes, partial_before=partial, lost=lost, since=since)
+        sealed_now = int((rows.intervals > floor).sum()) if due else 0
+        fitted = fit(notes, agent, progress.owed, rows, sealed_now)
+        self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
+        self.open.insert(fitted.rest)
+        self.dirty = True
+        self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
+        self._told_since = through if self._told_since is None and since else self._told_since
+        snapshot = Snapshot(through, fitted.payload)
+        if not self.is_exact:
+            self._unsettled[through] = snapshot
+            if due or progress.gaps:
+                spans = [*((interval, interval) for interval in due), *progress.gaps]
+                self._intervals[through] = min(first for first, _ in spans), max(last for _, last in spans)
+        return snapshot

@@ -1,0 +1,143 @@
+"""What a configuration names on this machine: whether folders and files are there, and open to whom they should be.
+
+The text is `elf.checking.validate`'s. Owns no rule of its own about secrets, tokens, keys and logs: whoever uses them
+at an agent's start judges them here, too. Shell: it looks, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import glob
+import ipaddress
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elf.agents.errors import ConfigError
+from elf.agents.intake.source_setup import archive_folder, make_redactor
+from elf.agents.runtime import read_token
+from elf.agents.settings.config import AgentConfig, SourceConfig, overlay_settings, split_address
+from elf.agents.sources.families import live_paths
+from elf.agents.toml.places import Places, find_places
+from elf.checking.validate import Finding
+from elf.overlay.dht.auth import Secret
+from elf.overlay.errors import OverlayError
+from elf.overlay.links.tls import Tls
+
+_OTHERS = 0o007
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What was found: `obstacles` keep an agent of this user from starting here, `notes` are worth a look."""
+
+    obstacles: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+
+
+def look_around(config: AgentConfig, text: str, file: str) -> Surroundings:
+    """Look at all that a configuration names, as the user who runs this; `text` and `file` tell the places.
+
+    Ports and addresses are not tried: an agent may run with them already.
+    """
+    look = _Look(find_places(text), file)
+    look.folder(("agent", "data"), Path(config.agent.data), private=True)
+    archive = archive_folder(config)
+    if archive is not None and config.archive.path:
+        look.folder(("archive", "path"), archive, private=False)
+    if config.overlay.secret_file:
+        look.judged(("overlay", "secret_file"), lambda: Secret.load(config.overlay.secret_file))
+    look.judged(("overlay", "tls_cert_file"), lambda: _check_certificate(config))
+    if config.api.token_file:
+        look.token(config.api.token_file)
+    for name, source in config.sources.items():
+        look.source(name, source)
+    return look.found
+
+
+class _Look:
+    """Collects what is found; a setting that is not written has its section's place."""
+
+    def __init__(self, places: Places, file: str) -> None:
+        self._places, self._file = places, file
+        self.found = Surroundings()
+
+    def _finding(self, path: tuple[str, ...], message: str) -> Finding:
+        place = self._places.value(path)
+        return Finding(self._file, place.line, place.column, message)
+
+    def _note(self, path: tuple[str, ...], message: str) -> None:
+        self.found.notes.append(self._finding(path, message))
+
+    def judged(self, path: tuple[str, ...], judge: Callable[[], object]) -> None:
+        """Let whoever uses a file at the start judge it."""
+        try:
+            judge()
+        except (OverlayError, ConfigError) as error:
+            self.found.obstacles.append(self._finding(path, str(error)))
+
+    def folder(self, path: tuple[str, ...], folder: Path, *, private: bool) -> None:
+        """Look whether a folder can be written, or made; `private`: and whether others can look into it."""
+        there, setting = _nearest(folder), ".".join(path)
+        if not os.path.isdir(there):
+            why = f"{there} is no folder"
+        elif not os.access(there, os.W_OK | os.X_OK):
+            why = f"this user may not write into {there}" + ("" if there == folder else ", where it would be made")
+        else:
+            why = ""
+        if why:
+            self.found.obstacles.append(self._finding(path, f"{setting} = '{folder}' cannot be used: {why}"))
+        elif private and there == folder and there.stat().st_mode & _OTHERS:
+            said = f"other users of this machine can look into {folder}, where visitors' data is"
+            self._note(path, f"{said}; run `chmod 700 {folder}`")
+
+    def token(self, file: str) -> None:
+        """Look at the API's token, which agents also take if others can read it."""
+        path = ("api", "token_file")
+        self.judged(path, lambda: read_token(file))
+        if os.access(file, os.R_OK) and Path(file).stat().st_mode & _OTHERS:
+            self._note(path, f"other users of this machine can read the API's token; run `chmod 600 {file}`")
+
+    def source(self, name: str, source: SourceConfig) -> None:
+        """Look whether a source's logs are there and can be read; one that begins later is none's mistake."""
+        path = ("sources", name, "path")
+        setting = ".".join(path)
+        self.judged(("sources", name, "privacy", "key_file"), lambda: make_redactor(name, source))
+        families, unmatched, unreadable = live_paths([os.path.abspath(source.path)] if source.path else [])
+        for pattern in unmatched:
+            self._note(path, f"{setting} = {source.path!r}: {_why_unmatched(pattern)}")
+        for each, why in unreadable.items():
+            self._note(path, f"{setting}: {each} can be no log: {why}")
+        for each in sorted({one for paths in families.values() for one in paths} - set(unmatched) - set(unreadable)):
+            if not os.access(each, os.R_OK):
+                group = Path(each).parent
+                self._note(
+                    path, f"{setting}: this user may not read {each}; see the modes and groups of it and {group}"
+                )
+
+
+def _nearest(path: Path) -> Path:
+    """Return a path, or the nearest folder above it that this user sees."""
+    return next((each for each in (path, *path.absolute().parents) if os.path.exists(each)), Path("/"))
+
+
+def _why_unmatched(pattern: str) -> str:
+    """Say why a path or a glob matches nothing."""
+    folder = Path(pattern).parent
+    there = _nearest(folder)
+    if not os.access(there, os.X_OK | os.R_OK):
+        return f"this user may not look into {there}"
+    if there != folder and not glob.has_magic(str(folder)):
+        return f"there is no folder {folder}"
+    return "no file matches it yet"
+
+
+def _check_certificate(config: AgentConfig) -> None:
+    """Read the certificate's files as a start would, if others reach this agent by an IP address."""
+    host, _ = split_address(config.overlay.advertise or config.overlay.bind)
+    try:
+        if ipaddress.ip_address(host).is_unspecified:
+            return
+    except ValueError:
+        return
+    Tls.load(overlay_settings(config, ""), host)

@@ -1,0 +1,97 @@
+"""Anonymised addresses are those of the standard library's networks, and nothing but an address passes."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elf.agents.settings.config import IPV4_PREFIXES, IPV6_PREFIXES
+from elf.agents.sources.privacy.addresses import Anonymiser
+
+KEY = bytes(range(16))
+v4 = st.ip_addresses(v=4)
+#: With runs of zeros too, which are written in many ways.
+v6 = st.one_of(
+    st.ip_addresses(v=6),
+    st.lists(st.sampled_from([0, 0, 1, 0xDB8, 0xFFFF]), min_size=8, max_size=8).map(
+        lambda groups: ipaddress.IPv6Address(b"".join(group.to_bytes(2) for group in groups))
+    ),
+)
+
+
+def anonymised(how: Anonymiser, *values: str | None) -> list[str | None]:
+    return how.column(pl.Series("ip", values, dtype=pl.String)).to_list()
+
+
+def network(address: ipaddress.IPv4Address | ipaddress.IPv6Address, prefix: int) -> str:
+    return str(ipaddress.ip_network((address, prefix), strict=False).network_address)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(v4, max_size=20), st.sampled_from(IPV4_PREFIXES))
+def test_ipv4_prefixes(addresses: list[ipaddress.IPv4Address], prefix: int) -> None:
+    found = anonymised(Anonymiser(ipv4_prefix=prefix), *map(str, addresses))
+    assert found == [network(address, prefix) for address in addresses]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(v6, max_size=10), st.sampled_from(IPV6_PREFIXES))
+def test_ipv6_prefixes_however_they_are_written(addresses: list[ipaddress.IPv6Address], prefix: int) -> None:
+    plain = [address for address in addresses if address.ipv4_mapped is None]
+    how = Anonymiser(ipv6_prefix=prefix)
+    wanted = [network(address, prefix) for address in plain]
+    for written in (str, lambda address: address.exploded.upper()):
+        found = anonymised(how, *map(written, plain))
+        assert [str(ipaddress.ip_address(each or "none")) for each in found] == wanted
+    assert anonymised(how, *map(str, plain)) == anonymised(how, *(address.exploded for address in plain))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(v4 | v6, min_size=2, max_size=20, unique=True))
+def test_hashes_tell_addresses_apart_and_say_nothing_of_them(addresses: list[ipaddress.IPv4Address]) -> None:
+    found = anonymised(Anonymiser(key=KEY), *map(str, addresses))
+    assert len(set(found)) == len({getattr(a, "ipv4_mapped", None) or a for a in addresses})
+    assert all(len(each or "") == 16 and set(each or "") <= set("0123456789abcdef") for each in found)
+    assert found != anonymised(Anonymiser(key=bytes(16)), *map(str, addresses))
+    assert found == anonymised(Anonymiser(key=KEY), *(address.exploded for address in addresses))
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("192.0.2.77:8080", "192.0.2.0"),
+        ("[2001:db8:1:2::3]:443", "2001:db8:1::"),
+        ("fe80::1%eth0", "fe80:0:0::"),
+        ("::ffff:192.0.2.77", "192.0.2.0"),
+        ("192.0.2.77, 10.1.2.3", "192.0.2.0, 10.1.2.0"),
+        ("unknown, 192.0.2.77", "192.0.2.0"),
+        ('"192.0.2.77"', "192.0.2.0"),
+        ("p5de3f1.dip0.example.net", None),
+        ("192.0.2.777", None),
+        ("192.0.2", None),
+        ("192.0.2.77.1", None),
+        ("1::2::3", None),
+        ("12345::", None),
+        ("1:2:3:4:5:6:7", None),
+        ("1:2:3:4:5:6:7:8:9", None),
+        ("for=192.0.2.77;proto=http", None),
+        ("192.0.2.77 ", "192.0.2.0"),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_ways_to_write_an_address(value: str | None, wanted: str | None) -> None:
+    assert anonymised(Anonymiser(), value, "10.0.0.1") == [wanted, "10.0.0.0"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.text(st.sampled_from("0123456789abcdefg.:,[]% /"), max_size=30), min_size=1, max_size=10))
+def test_only_what_is_understood_passes(values: list[str]) -> None:
+    for value, found in zip(values, anonymised(Anonymiser(), *values), strict=True):
+        for each in filter(None, (found or "").split(", ")):
+            address = ipaddress.ip_address(each)
+            assert network(address, 24 if address.version == 4 else 48) == str(address), value

@@ -1,0 +1,130 @@
+"""What a source's settings take out of its events is out: of columns, of rejected lines, of what failures say."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from elf.agents.settings.config import PrivacySection
+from elf.agents.sources.privacy.redaction import MASK, SECRET_KEYS, Redactor
+
+
+def texts(redactor: Redactor, *values: str | None) -> list[str | None]:
+    return redactor.events(pl.DataFrame({"uri": pl.Series(values, dtype=pl.String)}))["uri"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("/a?token=abc&x=1", "/a?token=***&x=1"),
+        ("/a?x=1&access_token=abc", "/a?x=1&access_token=***"),
+        ("token=abc", "token=***"),
+        ("/a?X-Amz-Security-Token=a/b%2B&b=2", "/a?X-Amz-Security-Token=***&b=2"),
+        ("/a?PassWord=p;w&b", "/a?PassWord=***&b"),
+        ("/a?user[password]=abc", "/a?user[password]=***"),
+        ("/a?user%5Bpassword%5D=abc", "/a?user%5Bpassword%5D=***"),
+        ("/a;jsessionid=0AF?b=1", "/a;jsessionid=***"),
+        ("/cb#id_token=abc", "/cb#id_token=***"),
+        ("/login?next=https%3A%2F%2Fx%3Ftoken%3Dabc&b=1", "/login?next=https%3A%2F%2Fx%3Ftoken%3D***&b=1"),
+        ("/a?u=%252Fb%253Ftoken%253Dabc", "/a?u=%252Fb%253Ftoken%253D***"),
+        ("sid=abc; theme=dark", "sid=*** theme=dark"),
+        ("/a?secret=&b=1", "/a?secret=&b=1"),
+        ("/a?monkey=1&inside=2&passenger=3&design=4", "/a?monkey=1&inside=2&passenger=3&design=4"),
+        ("/token/abc?page=1", "/token/abc?page=1"),
+        (None, None),
+    ],
+)
+def test_values_of_secret_keys_are_masked(value: str | None, wanted: str | None) -> None:
+    assert texts(Redactor(PrivacySection()), value, "/other?a=1") == [wanted, "/other?a=1"]
+    assert texts(Redactor(PrivacySection(redact_queries=False)), value) == [value]
+
+
+def test_more_keys_can_be_named() -> None:
+    redactor = Redactor(PrivacySection(secret_keys=["Ticket", "a.b"]))
+    assert texts(redactor, "/a?ticket=abc", "/a?a.b=1", "/a?axb=1") == ["/a?ticket=***", "/a?a.b=***", "/a?axb=1"]
+
+
+value_text = st.text(st.characters(exclude_characters='&#" \t\n\r\x0b\x0c', exclude_categories=["Cs", "Z", "Cc"]))
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(SECRET_KEYS), value_text, st.sampled_from(["/a?", "/a?b=1&", "", "/a;", "x_y=1&c_"]))
+def test_no_secret_passes(key: str, value: str, before: str) -> None:
+    secret = "Zz9" + value
+    (found,) = texts(Redactor(PrivacySection()), f"{before}{key}={secret}&end=1")
+    assert found == f"{before}{key}={MASK}&end=1"
+
+
+def test_columns_are_dropped_masked_and_blurred() -> None:
+    events = pl.DataFrame(
+        {
+            "ts": [datetime(2026, 1, 1)],
+            "remote_addr": ["192.0.2.7"],
+            "visitor": ["192.0.2.8"],
+            "remote_user": ["ann"],
+            "bytes": [5],
+            "user_agent": ["curl"],
+            "Email": ["a@b"],
+        }
+    )
+    settings = PrivacySection(ip="prefix", ip_columns=["visitor"], drop=["email", "bytes"], mask=["remote_user"])
+    redacted = Redactor(settings).events(events)
+    assert redacted.schema == events.schema
+    assert redacted.row(0) == (datetime(2026, 1, 1), "192.0.2.0", "192.0.2.0", MASK, None, "curl", None)
+    assert Redactor(PrivacySection()).events(events).equals(events)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "gone"),
+    [
+        ("query", {"request", "uri", "query"}),
+        ("uri", {"request", "uri", "path", "query"}),
+        ("request", {"request", "method", "uri", "path", "query", "protocol"}),
+        ("referer", {"referer"}),
+    ],
+)
+def test_what_holds_a_column_or_is_made_of_it_goes_with_it(dropped: str, gone: set[str]) -> None:
+    names = ["request", "method", "uri", "path", "query", "protocol", "referer", "user_agent"]
+    redacted = Redactor(PrivacySection(drop=[dropped])).events(pl.DataFrame({name: ["x"] for name in names}))
+    assert {name for name in names if redacted[name].item() is None} == gone
+
+
+@pytest.mark.parametrize("uri", ["/a?token=abc", "/a?x=1"])
+@pytest.mark.parametrize("derived", [True, False])
+def test_parts_of_a_request_are_as_redacted_as_the_request(uri: str, derived: bool) -> None:
+    path, _, query = uri.partition("?")
+    parts = {"query": query, "path": path, "uri": uri, "request": f"GET {uri} HTTP/1.1", "referer": "/b?sid=1"}
+    events = pl.DataFrame({name: [text] for name, text in parts.items()})
+    redacted = Redactor(PrivacySection(mask=["path"]), derived=derived).events(events)
+    masked = {name: [MASK] for name in ("path", "uri", "request")}
+    assert redacted.select("path", "uri", "request").to_dict(as_series=False) == masked
+    assert redacted["query"].item() == query.replace("abc", MASK) and redacted["referer"].item() == "/b?sid=***"
+    plain = Redactor(PrivacySection(), derived=derived).events(events)
+    assert plain["request"].item() == f"GET {uri.replace('abc', MASK)} HTTP/1.1"
+
+
+def test_numbers_that_are_addresses_or_masked_are_dropped() -> None:
+    events = pl.DataFrame({"client_ip": [3232235777], "pin": [1234]})
+    assert Redactor(PrivacySection(ip="prefix", mask=["pin"])).events(events).row(0) == (None, None)
+
+
+def test_rejected_lines_and_messages_do_not_leak() -> None:
+    line = b'\xff10.1.2.3 "GET /a?token=abc HTTP'
+    plain, strict = Redactor(PrivacySection()), Redactor(PrivacySection(ip="prefix"))
+    assert plain.rejects([(line, "format"), (b"\xff?a=1", "time")]) == [
+        (b'\xef\xbf\xbd10.1.2.3 "GET /a?token=*** HTTP', "format"),
+        (b"\xff?a=1", "time"),
+    ]
+    assert strict.rejects([(line, "format")]) == [(b"(withheld for privacy: %d bytes)" % len(line), "format")]
+    assert plain.message("cannot cast '?token=abc'") == "cannot cast '?token=***"
+    assert strict.message("cannot cast '10.1.2.3'") == "(withheld for privacy)"
+
+
+def test_texts_that_redaction_makes_are_not_asked_of_lines() -> None:
+    plain, strict = Redactor(PrivacySection()), Redactor(PrivacySection(ip="prefix"))
+    assert plain.literals([["token=***", "POST"], ["GET"]]) == [["POST"], ["GET"]]
+    assert strict.literals([["10.1.2.0"]]) == []

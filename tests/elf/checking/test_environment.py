@@ -1,0 +1,144 @@
+"""What a configuration names on this machine: what keeps an agent from starting is told from what is worth a look."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elf.checking.environment import Surroundings, look_around
+from elf.checking.validate import check_config
+
+SECRET = "5" * 64 + "\n"
+
+
+def looked(text: str) -> Surroundings:
+    config, findings = check_config(text, "agent.toml")
+    assert config is not None, findings
+    return look_around(config, text, "agent.toml")
+
+
+def said(found: Surroundings) -> tuple[list[str], list[str]]:
+    return [str(each) for each in found.obstacles], [str(each) for each in found.notes]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in (("secret", SECRET), ("token", "t" * 32), ("access.log", "")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "data").mkdir(mode=0o700)
+    return tmp_path
+
+
+def test_nothing_is_said_where_all_is_there(folder: Path) -> None:
+    text = f"""agent.data = "{folder}/data"
+overlay.secret_file = "{folder}/secret"
+api.token_file = "{folder}/token"
+archive.path = "{folder}/archive/below"
+sources.a.path = "{folder}/access.log"
+sources.b.path = "{folder}/*.log"
+sources.pushed.format = "json"
+"""
+    assert said(looked(text)) == ([], [])
+    assert not (folder / "archive").exists(), "it looks, and makes nothing"
+
+
+def test_each_obstacle_has_its_place(folder: Path) -> None:
+    (folder / "secret").chmod(0o644)
+    (folder / "token").write_text("short")
+    (folder / "file").write_text("")
+    text = f"""[agent]
+data = "{folder}/file/data"
+[overlay]
+secret_file = "{folder}/secret"
+tls_cert_file = "{folder}/none.pem"
+tls_key_file = "{folder}/none.pem"
+tls_ca_file = "{folder}/none.pem"
+[api]
+token_file = "{folder}/token"
+[archive]
+path = "{folder}/file"
+[sources.a.privacy]
+ip = "hash"
+key_file = "{folder}/no-key"
+"""
+    obstacles, notes = said(looked(text))
+    assert notes == []
+    begins = [line.split(": ", 1) for line in obstacles]
+    assert [place for place, _ in begins] == [
+        f"agent.toml:{place}" for place in ("2:8", "11:8", "4:15", "5:17", "9:14", "14:12")
+    ]
+    for part, (_, message) in zip(
+        (
+            f"agent.data = '{folder}/file/data' cannot be used: {folder}/file is no folder",
+            f"archive.path = '{folder}/file' cannot be used: {folder}/file is no folder",
+            f"run `chmod 600 {folder}/secret`",
+            "none.pem",
+            "holds fewer than 16 characters",
+            "no-key' cannot be read: No such file or directory",
+        ),
+        begins,
+        strict=True,
+    ):
+        assert part in message
+
+
+def test_what_may_come_later_or_is_open_to_others_is_a_note(folder: Path) -> None:
+    (folder / "token").chmod(0o644)
+    (folder / "data").chmod(0o755)
+    text = f"""[agent]
+data = "{folder}/data"
+[api]
+token_file = "{folder}/token"
+[sources.a]
+path = "{folder}/nginx/access.log"
+[sources.b]
+path = "{folder}/more*.log"
+[sources.c]
+path = "{folder}/data"
+"""
+    assert said(looked(text)) == (
+        [],
+        [
+            f"agent.toml:2:8: other users of this machine can look into {folder}/data, where visitors' data is; run "
+            f"`chmod 700 {folder}/data`",
+            f"agent.toml:4:14: other users of this machine can read the API's token; run `chmod 600 {folder}/token`",
+            f"agent.toml:6:8: sources.a.path = '{folder}/nginx/access.log': there is no folder {folder}/nginx",
+            f"agent.toml:8:8: sources.b.path = '{folder}/more*.log': no file matches it yet",
+            f"agent.toml:10:8: sources.c.path: {folder}/data can be no log: Is a directory",
+        ],
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_a_user_may_not_touch_is_told_to_that_user(folder: Path) -> None:
+    (folder / "agent.toml").write_text(f"""agent.data = "{folder}/data"
+sources.a.path = "{folder}/access.log"
+sources.b.path = "{folder}/data/access.log"
+""")
+    program = f"""
+import os, sys
+from elf.checking.environment import look_around
+from elf.checking.validate import load_config
+text = open({str(folder / "agent.toml")!r}).read()
+config = load_config({str(folder / "agent.toml")!r})
+os.chdir("/")
+for path in {[str(each) for each in folder.parents][:3]}:
+    os.chmod(path, 0o755)
+os.chmod({str(folder)!r}, 0o755)
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+found = look_around(config, text, "agent.toml")
+print(*found.obstacles, *found.notes, sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"agent.toml:1:14: agent.data = '{folder}/data' cannot be used: this user may not write into {folder}/data",
+        f"agent.toml:2:18: sources.a.path: this user may not read {folder}/access.log; see the modes and groups of it "
+        f"and {folder}",
+        f"agent.toml:3:18: sources.b.path = '{folder}/data/access.log': this user may not look into {folder}/data",
+    ]

@@ -1,0 +1,65 @@
+"""The layers of an agent: its folders in order, each of which may import those below it (ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.house.modules import names, own_imports
+
+#: From the bottom up. Names without a dot are folders of `agents/`; with `.py`, modules that lie in it directly.
+LAYERS = (
+    "errors.py",
+    "failures.py",
+    "toml",
+    "language",
+    "jobs",
+    "wire",
+    "extensions",
+    "sources",
+    "host",
+    "settings",
+    "store",
+    "worker",
+    "archive",
+    "master",
+    "intake",
+    "replication",
+    "group",
+    "results",
+    "publications",
+    "applications",
+    "identity.py",
+    "dispatch.py",
+    "agent.py",
+    "http",
+    "oneshot.py",
+    "runtime.py",
+)
+
+
+class Crossing(NamedTuple):
+    """An import that runs up."""
+
+    module: str
+    imports: str
+
+
+def layer(module: str) -> str | None:
+    """Return the layer that a module of `elf.agents` is of; None for others."""
+    parts = module.split(".")
+    if parts[:2] != ["elf", "agents"] or len(parts) < 3:
+        return None
+    return f"{parts[2]}.py" if names()[".".join(parts[:3])].name != "__init__.py" else parts[2]
+
+
+def crossings() -> Iterator[Crossing]:
+    """Find the imports between layers that run up, from which every circle of folders has at least one."""
+    for module, path in sorted(names().items()):
+        here = layer(module)
+        if here is None:
+            continue
+        for other in own_imports(path):
+            there = layer(other)
+            if there is not None and LAYERS.index(there) > LAYERS.index(here):
+                yield Crossing(module, other)
