@@ -80,8 +80,10 @@ class Agent:
     """
 
     def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
-        self.config, self.now_ms = config, clock or Clock()
-        self._since_ms, self._release = self.now_ms(), importlib.metadata.version("elf-stream")
+        self.config = config
+        self.now_ms = clock or Clock()
+        self._since_ms = self.now_ms()
+        self._release = importlib.metadata.version("elf-stream")
         self.database = open_state(pathlib.Path(config.agent.data))
         self.agent_id = self.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
@@ -97,7 +99,8 @@ class Agent:
         self._pages = Pages(panes, self._controls, self.copies)
         telling = Telling(self.publisher.spread, lambda key, request, ms: self.asking.ask(key, request, ms))
         self._reigns = Reigns(self.node, self.copies, self._controls, self.catalogue, telling, self.now_ms)
-        self.copies.changed, self.copies.opened = self._on_decided, self._reigns.on_opened
+        self.copies.changed = self._on_decided
+        self.copies.opened = self._reigns.on_opened
         self.masters = Masters(self.node, self.copies, self._reigns, self.catalogue.name_of)
         self.intakes: dict[str, Intake] = {}
         #: Looks after the archive's size, and its copy at a URL; None while there is none.

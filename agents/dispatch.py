@@ -107,10 +107,17 @@ class Answers:
         applications: Applications,
         now_ms: Clock,
     ) -> None:
-        self._me, self._node, self._catalogue, self._masters = me, node, catalogue, masters
-        self._describe_source, self._add_record = describe_source, add_record
+        self._me = me
+        self._node = node
+        self._catalogue = catalogue
+        self._masters = masters
+        self._describe_source = describe_source
+        self._add_record = add_record
         self._results = results
-        self._sides, self._pages, self._holder, self._now_ms = sides, pages, holder, now_ms
+        self._sides = sides
+        self._pages = pages
+        self._holder = holder
+        self._now_ms = now_ms
         self._applications = applications
 
     async def answer(self, key: bytes, body: bytes) -> bytes | Contact | None:

@@ -50,7 +50,11 @@ class JobSpecError(JobError):
         hint: str | None = None,
         setting: str | None = None,
     ) -> None:
-        self.message, self.line, self.column, self.hint, self.setting = message, line, column, hint, setting
+        self.message = message
+        self.line = line
+        self.column = column
+        self.hint = hint
+        self.setting = setting
         place = f"{line}:{column}: " if line is not None else ""
         super().__init__(place + message + (f" ({hint})" if hint else ""))
 
@@ -59,7 +63,8 @@ class UnknownJobError(JobError):
     """No such job; `nearest` lists the names that look most like it. `ended`: why there is none any more, if known."""
 
     def __init__(self, name: str, known: Iterable[str] = (), ended: str = "") -> None:
-        self.name, self.ended = name, ended
+        self.name = name
+        self.ended = ended
         self.nearest = () if ended else nearest(name, known)
         super().__init__(f"there is no job {name!r}" + (f" any more: {ended}" if ended else did_you_mean(self.nearest)))
 

@@ -98,8 +98,12 @@ class Doubles:
         intakes: Mapping[str, Intake],
         spawn: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        self._database, self._me, self._node, self._announce = database, me, node, announce
-        self._intakes, self._spawn = intakes, spawn
+        self._database = database
+        self._me = me
+        self._node = node
+        self._announce = announce
+        self._intakes = intakes
+        self._spawn = spawn
         #: Why this agent may not go on, once that is so; and who is told then.
         self.refusal: ConfigError | None = None
         self.on_refusal: Callable[[], None] = lambda: None

@@ -121,7 +121,8 @@ class _Taker:
     """Takes events in as a worker of an agent does."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.tree = plan, BufferTree(plan.schema)
+        self.plan = plan
+        self.tree = BufferTree(plan.schema)
         self.jobs = plan.definition.key
 
     def insert(self, events: pl.DataFrame) -> None:

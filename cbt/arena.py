@@ -28,7 +28,8 @@ class Slot:
     __slots__ = ("length", "pages")
 
     def __init__(self, length: int, pages: tuple[Page, ...]) -> None:
-        self.length, self.pages = length, pages
+        self.length = length
+        self.pages = pages
 
 
 class Arena:
@@ -80,7 +81,9 @@ class Arena:
         del self._idle[room:]
         if not self._used:
             # The last reference to a segment unmaps it.
-            self._idle, self._bare, self._pages = [], [], 0
+            self._idle = []
+            self._bare = []
+            self._pages = 0
 
     def _take(self) -> Page:
         if not self._idle and not self._bare:

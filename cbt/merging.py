@@ -49,7 +49,9 @@ class Merging:
         self._rows += frame.height
         if self._rows > WAITING_ROWS:
             merged = self._schema.merge(self._waiting)
-            self._waiting, self._largest, self._rows = [merged], 0, 0
+            self._waiting = [merged]
+            self._largest = 0
+            self._rows = 0
 
     def result(self) -> pl.DataFrame:
         """Return all rows merged, in interval 0. O(rows log rows)."""

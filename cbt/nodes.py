@@ -114,7 +114,8 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
 
     def _pushed_down(self, node: Inner, low: int) -> Siblings:
         """Push down what is in an inner node's buffer, which has something."""
-        buffer, node.buffer = node.buffer, []
+        buffer = node.buffer
+        node.buffer = []
         pieces = self._fused(buffer, node.bounds)
         if pieces is not None:
             return self._spread(node, low, pieces)
@@ -156,7 +157,8 @@ class Nodes(msgspec.Struct, frozen=True, eq=False):
         pieces = self._fused([*leaf.run, *leaf.buffer], [])
         run: list[Block] = []
         if pieces is not None:
-            leaf.run, leaf.buffer = [], []
+            leaf.run = []
+            leaf.buffer = []
             run = list(map(self._kept, pieces))
         else:
             for each in self._merged(leaf.run, [self._load(block) for block in leaf.buffer]):

@@ -35,7 +35,10 @@ class Block:
     __slots__ = ("__weakref__", "_pager", "low", "number", "place", "rows", "size")
 
     def __init__(self, number: int, size: int, rows: int, low: int, place: Slot, pager: Pager) -> None:
-        self.number, self.size, self.rows, self.low = number, size, rows, low
+        self.number = number
+        self.size = size
+        self.rows = rows
+        self.low = low
         self.place: Slot | Ref = place
         self._pager = pager
 

@@ -66,7 +66,8 @@ class RootBuffer:
     """
 
     def __init__(self, rows: int, order: Callable[[Columns], Words]) -> None:
-        self._expected, self._order = rows, order
+        self._expected = rows
+        self._order = order
         self._rows = self._capacity = 0
         #: The words, then the states that are numbers.
         self._columns: list[_Column] = []

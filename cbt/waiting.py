@@ -46,7 +46,9 @@ class Waiting:
         """Return all rows that wait, which do so no longer."""
         if not self._frames:
             return None
-        frames, self._frames, self._rows = self._frames, [], 0
+        frames = self._frames
+        self._frames = []
+        self._rows = 0
         return pl.concat(frames, rechunk=True)
 
 

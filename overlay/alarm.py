@@ -26,7 +26,8 @@ class Alarm:
     """
 
     def __init__(self, clock: Callable[[], int], wake: Callable[[list[bytes]], None]) -> None:
-        self._clock, self._wake = clock, wake
+        self._clock = clock
+        self._wake = wake
         self._due: dict[bytes, int] = {}
         self._heap: list[tuple[int, bytes]] = []
         self._timer: asyncio.TimerHandle | None = None

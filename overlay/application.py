@@ -67,7 +67,8 @@ class Application:
         self.flood = Flood(app, rng)
         self.control = Control(app, rng)
         self.rollup: Rollup | None = None
-        self._settings, self._rng = settings, rng
+        self._settings = settings
+        self._rng = rng
         self._agent = settings.agent_id or me.address
         self._rollup_ms = 0
 

@@ -33,7 +33,9 @@ class Border:
 
     def __init__(self, handler: Handler, feed: Callable[[bytes, Input], None], joined: Container[bytes]) -> None:
         self.counters = {"commits": 0, "control_entries": 0, "merge_failures": 0, "handler_errors": 0}
-        self._handler, self._feed, self._joined = handler, feed, joined
+        self._handler = handler
+        self._feed = feed
+        self._joined = joined
         self._verdicts: dict[bytes, deque[Verdict]] = {}
         self._background = Background()
 

@@ -30,7 +30,10 @@ class Executor:
     """
 
     def __init__(self, links: LinkLayer[Any], dht: Dht, border: Border, feed: Callable[[bytes, Input], None]) -> None:
-        self._links, self._dht, self._border, self._feed = links, dht, border, feed
+        self._links = links
+        self._dht = dht
+        self._border = border
+        self._feed = feed
         self._background = Background()
 
     async def stop(self) -> None:

@@ -35,7 +35,10 @@ class Groups:
     ) -> None:
         #: Our agent id; known once the node is started.
         self.agent = ""
-        self._handler, self._send, self._clock, self._rng = handler, send, clock, rng
+        self._handler = handler
+        self._send = send
+        self._clock = clock
+        self._rng = rng
         self._runners: dict[bytes, GroupRunner] = {}
         self._alarm = Alarm(clock, self._on_due)
 

@@ -117,7 +117,9 @@ class OverlayNode:
         )
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)
-        self._dht, self._links, self.groups.agent = dht, links, agent
+        self._dht = dht
+        self._links = links
+        self.groups.agent = agent
         self._executor = Executor(links, dht, self._border, self._feed)
         try:
             await dht.start(bound.udp)

@@ -86,7 +86,11 @@ class Requests:
     ) -> None:
         self.me = me
         self.served = 0
-        self._closer, self._find, self._ask, self._send, self._rng = closer, find, ask, send, rng
+        self._closer = closer
+        self._find = find
+        self._ask = ask
+        self._send = send
+        self._rng = rng
         self._waiting: dict[bytes, _Waiting] = {}
         self._tasks: dict[asyncio.Task[None], Contact] = {}
         self._served_of: Counter[Contact] = Counter()

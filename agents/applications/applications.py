@@ -57,7 +57,11 @@ class Applications:
         asking: Asking,
         now_ms: Callable[[], int],
     ) -> None:
-        self._me, self._node, self._catalogue, self._masters, self._now_ms = me, node, catalogue, masters, now_ms
+        self._me = me
+        self._node = node
+        self._catalogue = catalogue
+        self._masters = masters
+        self._now_ms = now_ms
         self._performer = Performer(me, node, catalogue, masters, asking)
         #: By tree and role.
         self._runners: dict[_Place, Runner] = {}

@@ -109,7 +109,8 @@ class Instance:
         made = self._kind.__new__(self._kind)
         made.elf = self.elf
         made.__init__()  # type: ignore[misc]
-        self.application, self.callback = made, "on_start"
+        self.application = made
+        self.callback = "on_start"
         return made
 
     def _on(self, callback: str) -> Application:

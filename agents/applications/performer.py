@@ -65,7 +65,11 @@ class Performer:
     def __init__(
         self, me: Callable[[], Member], node: OverlayNode, catalogue: Catalogue, masters: Masters, asking: Asking
     ) -> None:
-        self._me, self._node, self._catalogue, self._masters, self._asking = me, node, catalogue, masters, asking
+        self._me = me
+        self._node = node
+        self._catalogue = catalogue
+        self._masters = masters
+        self._asking = asking
         self._following: dict[Runner, set[str]] = {}
         self._routes: dict[Runner, int] = {}
 

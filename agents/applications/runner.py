@@ -48,12 +48,14 @@ class Runner:
     """
 
     def __init__(self, instance: Instance, what: str, perform: Perform, now_ms: Callable[[], int]) -> None:
-        self.instance, self.what = instance, what
+        self.instance = instance
+        self.what = what
         #: Why it is called no more; None while it runs.
         self.why: str | None = None
         #: Callbacks that have returned, inputs and effects that were lost, callbacks that took long.
         self.handled = self.lost = self.slow = 0
-        self._perform, self._now_ms = perform, now_ms
+        self._perform = perform
+        self._now_ms = now_ms
         self._queue: asyncio.Queue[tuple[Input, asyncio.Future[Reply] | None]] = asyncio.Queue(QUEUE_MAX)
         self._hand = _Hand(what)
         self._missed = False

@@ -49,7 +49,9 @@ class _Place:
     """One instance: how many multicasts it has heard, when its last message arrives, which timer counts."""
 
     def __init__(self, instance: Instance, heard: int) -> None:
-        self.instance, self.away, self.heard = instance, False, heard
+        self.instance = instance
+        self.away = False
+        self.heard = heard
         self.last_ms = self.timer = 0
 
 
@@ -82,7 +84,10 @@ class Simulation:
         self.published: list[list[Json]] = []
         #: Other jobs that the master follows.
         self.subscribed: set[str] = set()
-        self._kind, self._job, self._rng, self._delay_ms = application, job, random.Random(seed), delay_ms
+        self._kind = application
+        self._job = job
+        self._rng = random.Random(seed)
+        self._delay_ms = delay_ms
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
         self._answering: dict[str, Answering] = {}

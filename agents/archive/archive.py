@@ -103,7 +103,9 @@ class Archive:
     """
 
     def __init__(self, folder: Path, source: str, agent: str, *, rows_max: int) -> None:
-        self._folder, self._source, self._agent = folder, source, agent
+        self._folder = folder
+        self._source = source
+        self._agent = agent
         self._root = source_folder(folder, source)
         self._name = safe_name(agent)
         self._rows_max = rows_max
@@ -152,7 +154,8 @@ class Archive:
         disk.sync_folders(file.path.parent for file in self._staged)
         manifest = Manifest(sequence, tuple(file.entry for file in self._staged))
         self._prepared[sequence] = self._staged
-        self._staged, self._sequence = [], sequence
+        self._staged = []
+        self._sequence = sequence
         return manifest
 
     def commit(self, sequence: int) -> None:

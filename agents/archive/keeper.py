@@ -45,15 +45,20 @@ class Keeper:
         now_ms: Callable[[], int],
         damages: Damages,
     ) -> None:
-        self._folder, self._agent = folder, agent
+        self._folder = folder
+        self._agent = agent
         self._roots = {source_folder(folder, source) for source in sources}
-        self._retain_ms, self._bytes_max = retain_ms, bytes_max
-        self._now_ms, self._damages = now_ms, damages
+        self._retain_ms = retain_ms
+        self._bytes_max = bytes_max
+        self._now_ms = now_ms
+        self._damages = damages
         self._merging = Merging(agent, self._note_damaged)
         self._known_damaged: set[Path] = set()
-        self._stopped, self._tidied = False, False
+        self._stopped = False
+        self._tidied = False
         #: As of the last turn: bytes on disk; and since the start: bytes removed.
-        self.bytes, self.removed_bytes = 0, 0
+        self.bytes = 0
+        self.removed_bytes = 0
 
     @property
     def merged(self) -> int:

@@ -51,7 +51,8 @@ class Merging:
     """
 
     def __init__(self, agent: str, damaged: Callable[[Path, str], None]) -> None:
-        self._name, self._damaged = safe_name(agent), damaged
+        self._name = safe_name(agent)
+        self._damaged = damaged
         #: Small files that were merged, since the start.
         self.merged = 0
         #: Hours in which there was nothing to do: the files that they had.

@@ -39,7 +39,9 @@ class Mirror:
     """
 
     def __init__(self, folder: Path, agent: str, copy: Remote) -> None:
-        self._folder, self._copy, self._own = folder, copy, Own(agent)
+        self._folder = folder
+        self._copy = copy
+        self._own = Own(agent)
         #: Names the URLs at which copies of this folder are, one a line.
         self._mark = folder / f".copied-{safe_name(agent)}"
         #: The agent's files at the copy; None while they have to be listed.
@@ -47,7 +49,9 @@ class Mirror:
         self._records: dict[str, bytes] = {}
         self._failing = self._stopped = False
         #: Since the start: bytes copied, turns that failed; as of the last turn: files that are not there yet.
-        self.bytes, self.failures, self.waiting = 0, 0, 0
+        self.bytes = 0
+        self.failures = 0
+        self.waiting = 0
 
     async def run(self) -> None:
         """Take turns until cancelled; nobody waits for one that is under way then, as it may be cut short anywhere."""

@@ -64,7 +64,11 @@ class Elf:
     """
 
     def __init__(self, role: Role, job: str, agent: str, rng: random.Random, kept: Any = None) -> None:
-        self.role, self.job, self.agent, self.rng, self.kept = role, job, agent, rng, kept
+        self.role = role
+        self.job = job
+        self.agent = agent
+        self.rng = rng
+        self.kept = kept
         self.now_ms = 0
         self._effects: list[Effect] = []
         self._asked: dict[int, tuple[str, Any]] = {}
@@ -166,7 +170,8 @@ class Elf:
 
     def take(self) -> list[Effect]:
         """Return what the callback has asked for."""
-        effects, self._effects = self._effects, []
+        effects = self._effects
+        self._effects = []
         return effects
 
     def answer_of(self, number: int, value: Any, error: str | None) -> Answer | None:

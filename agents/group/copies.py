@@ -63,7 +63,8 @@ class Copy:
     """One job's copy: its newest record and its master's state; `leads`: it is the master."""
 
     def __init__(self, job: JobRecord, master: Master) -> None:
-        self.job, self.master = job, master
+        self.job = job
+        self.master = master
         self.leads = False
 
 
@@ -90,8 +91,13 @@ class Copies:
         learn: Callable[[JobRecord], None],
         admits: Admits | None = None,
     ) -> None:
-        self.agent_id, self._node, self._store, self._logs = agent_id, node, store, logs
-        self._controls, self._learn, self.admits = controls, learn, admits
+        self.agent_id = agent_id
+        self._node = node
+        self._store = store
+        self._logs = logs
+        self._controls = controls
+        self._learn = learn
+        self.admits = admits
         #: Told when a copy has applied a command, or has begun or ceased to lead (None).
         self.changed: Callable[[bytes, Command | None], None] = lambda app, command: None
         #: Told when a copy was taken from another agent.

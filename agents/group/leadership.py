@@ -79,8 +79,12 @@ class Reigns:
         others: Others,
         now_ms: Callable[[], int],
     ) -> None:
-        self._node, self._copies, self._controls, self._catalogue = node, copies, controls, catalogue
-        self._others, self._now_ms = others, now_ms
+        self._node = node
+        self._copies = copies
+        self._controls = controls
+        self._catalogue = catalogue
+        self._others = others
+        self._now_ms = now_ms
         #: Jobs of which the tree has its root here -> set when there is something new.
         self.rooted: dict[bytes, asyncio.Event] = {}
         #: What is done for jobs while we lead them; under None, what goes on whoever leads.

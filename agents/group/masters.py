@@ -64,9 +64,13 @@ class Masters:
     """
 
     def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
-        self._node, self._copies, self._names = node, copies, names
-        self.name_of, self.admits = names, copies.admits
-        self._rooted, self.told = reigns.rooted, reigns.told
+        self._node = node
+        self._copies = copies
+        self._names = names
+        self.name_of = names
+        self.admits = copies.admits
+        self._rooted = reigns.rooted
+        self.told = reigns.told
         self._holds = Holds()
 
     def __contains__(self, app: bytes) -> bool:

@@ -40,7 +40,9 @@ class Pages:
     """The leader's side: copies that members are reading."""
 
     def __init__(self, store: Panes, controls: Controls, copies: Copies) -> None:
-        self._store, self._controls, self._copies = store, controls, copies
+        self._store = store
+        self._controls = controls
+        self._copies = copies
         #: Job and member -> reader, the page it will give next, and when it was used last; oldest use first.
         self._readers: dict[tuple[bytes, str], tuple[PaneReader, int, float]] = {}
 
@@ -101,8 +103,12 @@ class Fetcher:
     def __init__(
         self, agent_id: str, node: OverlayNode, store: Panes, logs: GroupLogs, controls: Controls, copies: Copies
     ) -> None:
-        self._agent_id, self._node = agent_id, node
-        self._store, self._logs, self._controls, self._copies = store, logs, controls, copies
+        self._agent_id = agent_id
+        self._node = node
+        self._store = store
+        self._logs = logs
+        self._controls = controls
+        self._copies = copies
         self._busy: set[bytes] = set()
         #: Job -> why its copy did not come; leaders ask every few seconds, as long as a function lacks, say.
         self._said: dict[bytes, str] = {}

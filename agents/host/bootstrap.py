@@ -33,7 +33,8 @@ class Entering:
     """
 
     def __init__(self, node: OverlayNode, seeds: Sequence[str]) -> None:
-        self._node, self._seeds = node, tuple(seeds)
+        self._node = node
+        self._seeds = tuple(seeds)
         #: Any of them has answered, or there is none to join through.
         self.joined = not seeds
         #: What keeps them from answering, as far as that can be told from here.

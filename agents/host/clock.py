@@ -55,11 +55,13 @@ class Clock:
         self, wall_ms: Callable[[], int] = wall_clock_ms, monotonic_ms: Callable[[], int] = _monotonic_ms
     ) -> None:
         #: What the machine says, and what time has passed for it.
-        self.wall_ms, self.up_ms = wall_ms, monotonic_ms
+        self.wall_ms = wall_ms
+        self.up_ms = monotonic_ms
         #: No interval may be closed yet: the neighbours were not heard.
         self.is_held = False
         self._lock = threading.Lock()
-        self._shown_ms, self._at_ms = wall_ms(), monotonic_ms()
+        self._shown_ms = wall_ms()
+        self._at_ms = monotonic_ms()
         #: How far the time of day may be ahead of the other clock, small steps aside; and since when it is ahead of
         #: that, and how far.
         self._offset_ms = self._shown_ms - self._at_ms
@@ -81,7 +83,8 @@ class Clock:
     def advance_to(self, at_ms: int) -> None:
         """Show this time at least from now on: up to it intervals are closed, perhaps by a former run."""
         with self._lock:
-            self._shown_ms, self._closed_ms = max(self._shown_ms, at_ms), max(self._closed_ms, at_ms)
+            self._shown_ms = max(self._shown_ms, at_ms)
+            self._closed_ms = max(self._closed_ms, at_ms)
 
     def heed(self, others_ms: int | None) -> None:
         """Take note of what the neighbours say: how far the time is ahead of `up_ms` (None: nobody says anything)."""
@@ -110,7 +113,8 @@ class Clock:
             if self._is_believed(wall_ms - now_ms, now_ms):
                 self._step_to(wall_ms, now_ms)
             else:
-                self._shown_ms, self._at_ms = self._shown_ms + now_ms - self._at_ms, now_ms
+                self._shown_ms = self._shown_ms + now_ms - self._at_ms
+                self._at_ms = now_ms
             return self._shown_ms, wall_ms
 
     def _corrected(self, wall_ms: int, now_ms: int) -> int:
@@ -125,8 +129,10 @@ class Clock:
         if not was_corrected:
             # What was shown and closed nothing is taken back.
             if (least_ms := max(self._closed_ms, theirs_ms)) < self._shown_ms:
-                self._shown_ms, self._at_ms = least_ms, now_ms
-            self._offset_ms, self._ahead = self._others_ms, None
+                self._shown_ms = least_ms
+                self._at_ms = now_ms
+            self._offset_ms = self._others_ms
+            self._ahead = None
         return theirs_ms
 
     def _is_believed(self, offset_ms: int, now_ms: int) -> bool:

@@ -42,7 +42,8 @@ class Neighbours:
     """
 
     def __init__(self, node: OverlayNode, clock: Clock) -> None:
-        self._node, self._clock = node, clock
+        self._node = node
+        self._clock = clock
         #: Of the overlay, through those that are configured.
         self.entering = Entering(node, node.settings.join)
         #: How far this machine's clock is wrong, if it is; for `/readyz`.
@@ -105,6 +106,7 @@ class Neighbours:
             return
         where, what = ("ahead of", "it goes by theirs") if apart_ms > 0 else ("behind", "its results come late")
         far = f"this machine's clock is {abs(apart_ms) / 1000:.0f} s {where} what most neighbours' say"
-        is_new, self.trouble = self.trouble is None, f"{far}: until it is right, {what}"
+        is_new = self.trouble is None
+        self.trouble = f"{far}: until it is right, {what}"
         if is_new:
             log.warning("%s", self.trouble)

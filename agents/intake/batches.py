@@ -57,7 +57,10 @@ class Gathering:
         chunk_bytes: int,
         redacted: Callable[[str], str] = str,
     ) -> None:
-        self._format, self._literals, self._ways, self._redacted = format, literals, ways, redacted
+        self._format = format
+        self._literals = literals
+        self._ways = ways
+        self._redacted = redacted
         self._chunk_bytes = chunk_bytes
         self._logs: dict[str, _Lines] = {}
         self._kept_bytes = self._read_bytes = 0
@@ -82,7 +85,10 @@ class Gathering:
 
     def take(self) -> list[Gathered]:
         """Return what there is, log by log, and begin anew."""
-        logs, self._logs, self._kept_bytes, self._read_bytes = self._logs, {}, 0, 0
+        logs = self._logs
+        self._logs = {}
+        self._kept_bytes = 0
+        self._read_bytes = 0
         for lines in logs.values():
             if lines.kept:
                 self._parse(lines)
@@ -90,7 +96,8 @@ class Gathering:
 
     def _parse(self, lines: _Lines) -> None:
         kept = joined(lines.kept)
-        lines.kept, lines.kept_bytes = [], 0
+        lines.kept = []
+        lines.kept_bytes = 0
         for columns, parsed in zip(self._ways, lines.parsed, strict=True):
             parsed.extend(parse_whatever(self._format, kept, columns, self._redacted))
 

@@ -18,7 +18,8 @@ class SetBack:
     """
 
     def __init__(self, source: str, now_ms: int) -> None:
-        self._source, self._looked_ms = source, now_ms
+        self._source = source
+        self._looked_ms = now_ms
         #: Up to here it is noted; None while the clock is right.
         self._until_ms: int | None = None
 
@@ -40,7 +41,8 @@ class SetBack:
             ahead_ms: how far `now_ms` is ahead of the machine's clock.
             now_ms: the time now.
         """
-        looked_ms, self._looked_ms = self._looked_ms, now_ms
+        looked_ms = self._looked_ms
+        self._looked_ms = now_ms
         if ahead_ms < _MS_MIN:
             self._until_ms = None
             return None

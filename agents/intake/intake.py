@@ -47,12 +47,14 @@ class Intake:
         hand_over: Callable[[Sealed], None],
         congested: Callable[[Iterable[bytes]], bool],
     ) -> None:
-        self.pump, self.push = pump, push
+        self.pump = pump
+        self.push = push
         #: Reading rests because a tree of this source is congested: lines wait in their files, none is dropped.
         self.resting = False
         #: Why nothing moves, while nothing moves; for `/readyz`.
         self.trouble: str | None = None
-        self._hand_over, self._congested = hand_over, congested
+        self._hand_over = hand_over
+        self._congested = congested
         self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=f"data-{pump.source}")
         self._broken = False
         self._wake = asyncio.Event()
@@ -148,13 +150,15 @@ class Intake:
             except (OSError, sqlite3.Error, ElfError) as error:
                 if self.trouble is None:
                     log.error("source %s stands still, will try again: %s", self.pump.source, error)
-                self.trouble, progressed = str(error), False
+                self.trouble = str(error)
+                progressed = False
                 await asyncio.sleep(RETRY_S)
             except Exception as error:
                 # A bug of ours. What was read since the last checkpoint may be half done, so no other is made: the next
                 # start reads it again.
                 log.exception("source %s has stopped: restart the agent", self.pump.source)
-                self.trouble, self._broken = f"internal error, {type(error).__name__}: {error}", True
+                self.trouble = f"internal error, {type(error).__name__}: {error}"
+                self._broken = True
                 return
             is_behind = self.pump.is_behind
             day_s = self.pump.now_ms() / 1000

@@ -19,7 +19,8 @@ class LastTimes:
     """
 
     def __init__(self, logs: Mapping[str, int], newest_ms: int | None) -> None:
-        self._restored, self._newest_ms = dict(logs), newest_ms
+        self._restored = dict(logs)
+        self._newest_ms = newest_ms
         self.logs = dict(logs)
         self._files: dict[File, int | None] = {}
         self._read_last: dict[str, File] = {}

@@ -51,7 +51,8 @@ class Pace:
             now_s: when what it found had been dealt with.
             day_s: the time of day then.
         """
-        again, self._looks_again = self._looks_again, False
+        again = self._looks_again
+        self._looks_again = False
         if not progressed:
             self._looks += 1
             every_s = POLL_S if self._looks < IDLE_LOOKS else POLL_IDLE_S

@@ -50,7 +50,8 @@ class EventTime:
         #: Logs read since the last time all were at their end: newest event, and when it was read.
         self._behind: dict[str, tuple[int, int]] = {}
         #: How long reading has gone on, and as of when; a log's turn comes while others are read, not while all rest.
-        self._turns_ms, self._turned_ms = 0, now_ms
+        self._turns_ms = 0
+        self._turned_ms = now_ms
         self._behind_since_ms = 0
 
     def rest(self, at_end: bool, now_ms: int) -> None:

@@ -105,25 +105,36 @@ class Pump:
         redactor: Redactor | None = None,
     ) -> None:
         self._redactor = redactor or Redactor(PrivacySection())
-        self.source, self.format, self.columns = source, format, columns
+        self.source = source
+        self.format = format
+        self.columns = columns
         self.tail = tail
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
         self.oddities = Oddities()
-        self._time, self._last_times = EventTime(now_ms()), LastTimes({}, None)
+        self._time = EventTime(now_ms())
+        self._last_times = LastTimes({}, None)
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
         self._backlog = Backlog(chunk_bytes)
         self.workers = Workers()
         self.progressed_ms = now_ms()
-        self._checkpoints, self._archive, self.now_ms = checkpoints, archive, now_ms
-        self._chunk_bytes, self._checkpoint_ms = chunk_bytes, checkpoint_ms
-        self.from_end, self._ahead_ms, self._advance_to, self._doubt = from_end, ahead_ms, advance_to, doubt
-        self._set_back, self._has_sealed = SetBack(source, now_ms()), False
+        self._checkpoints = checkpoints
+        self._archive = archive
+        self.now_ms = now_ms
+        self._chunk_bytes = chunk_bytes
+        self._checkpoint_ms = checkpoint_ms
+        self.from_end = from_end
+        self._ahead_ms = ahead_ms
+        self._advance_to = advance_to
+        self._doubt = doubt
+        self._set_back = SetBack(source, now_ms())
+        self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
         self._is_half_done = False
         self._sequence = 0
-        self._checkpointed_ms, self._checkpoint_cost_ms = now_ms(), 0
+        self._checkpointed_ms = now_ms()
+        self._checkpoint_cost_ms = 0
         self._pending: _Pending | None = None
         #: The last checkpoint, while its events are not in sight in the archive yet.
         self._unshown: int | None = None
@@ -138,8 +149,10 @@ class Pump:
         if state is not None:
             self.tail.restore(state.positions)
             progress = msgspec.json.decode(state.counters, type=SourceProgress)
-            self.counters, self._sequence = progress.counters, state.sequence
-            self._time.newest_ms, self._time.seen_ms = progress.newest_ms, progress.seen_ms
+            self.counters = progress.counters
+            self._sequence = state.sequence
+            self._time.newest_ms = progress.newest_ms
+            self._time.seen_ms = progress.seen_ms
             self._time.read_ms = progress.read_ms
             self._last_times = LastTimes(progress.logs, progress.newest_ms)
         if self._archive is not None:
@@ -276,7 +289,8 @@ class Pump:
                 self._time.rest(self.tail.at_end, before_ms)
                 self._backlog.end()
             return None
-        self.progressed_ms, self._is_half_done = before_ms, True
+        self.progressed_ms = before_ms
+        self._is_half_done = True
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
         # While the clock is set back or ahead, events show nothing new: that there are no more of them has to do, as at
         # the end of all files, which a busy log never stands at.
@@ -358,7 +372,9 @@ class Pump:
         if self._archive is not None:
             self._archive.prepare(pending.source.sequence)
         self._checkpoints.write(pending.source, pending.workers)
-        self._pending, self._saved, self._unshown = None, pending.places, pending.source.sequence
+        self._pending = None
+        self._saved = pending.places
+        self._unshown = pending.source.sequence
         self._verdicts.acknowledge()
         self._checkpointed_ms = self.now_ms()
         # Whatever the archive does, the tree must have these snapshots before later ones, which would speak for their

@@ -84,7 +84,9 @@ class PushLog:
             descriptor = self._open(fresh)
             fresh.replace(self.path)
             os.close(self._descriptor)
-            self._descriptor, self._bytes, self._durable_bytes = descriptor, 0, 0
+            self._descriptor = descriptor
+            self._bytes = 0
+            self._durable_bytes = 0
             self._named = None  # its number may be an earlier one's
 
     def close(self) -> None:
@@ -149,7 +151,8 @@ class PushLog:
             raise
         finally:
             os.close(descriptor)
-        self._durable_bytes, self._settled = size, upto
+        self._durable_bytes = size
+        self._settled = upto
 
 
 def _whole_lines(descriptor: int) -> int:

@@ -35,7 +35,10 @@ class Rejecting:
     def __init__(
         self, source: str, format: Format, kept: RejectedLines, redactor: Redactor, *, had_events: bool
     ) -> None:
-        self._source, self._format, self._kept, self._redactor = source, format, kept, redactor
+        self._source = source
+        self._format = format
+        self._kept = kept
+        self._redactor = redactor
         self._misfits = Misfits(had_events=had_events)
         #: A rejected line and the reason, as they are and as people may see them.
         self._example = self._shown = (b"", "")
@@ -64,7 +67,8 @@ class Rejecting:
         """
         rejects = self._redactor.rejects(parsed.rejects)
         if rejects:
-            self._example, self._shown = parsed.rejects[0], rejects[0]
+            self._example = parsed.rejects[0]
+            self._shown = rejects[0]
         try:
             self._kept.keep(rejects)
         except OSError as error:
@@ -76,7 +80,8 @@ class Rejecting:
             self.trouble = self._described(stream)
             log.warning("source %s: %s; results lack these lines, and say so", self._source, self.trouble)
         elif is_other:
-            self.trouble, self._noted_ms = None, 0
+            self.trouble = None
+            self._noted_ms = 0
             log.warning("source %s: most of its lines are events again", self._source)
         if self.trouble is None or not lines.rejected:
             return None

@@ -25,7 +25,9 @@ class Verdicts:
     """
 
     def __init__(self, workers: Workers, checkpoints: Checkpoints, now_ms: Callable[[], int]) -> None:
-        self._workers, self._checkpoints, self._now_ms = workers, checkpoints, now_ms
+        self._workers = workers
+        self._checkpoints = checkpoints
+        self._now_ms = now_ms
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._applied: list[concurrent.futures.Future[None]] = []
         #: Whether anybody waits for these to be durable: we were missing, which the root forgets once it hears so.

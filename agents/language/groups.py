@@ -110,7 +110,8 @@ def _group_node(written: exp.Expr, query: Query, rows: Rows) -> exp.Expr:
 def _order(query: Query, scope: GroupScope, node: exp.Ordered) -> Order:
     chosen = by_position(node.this, query.items, "ORDER BY")
     if chosen is not None:
-        before, scope.outputs = scope.outputs, "hidden"
+        before = scope.outputs
+        scope.outputs = "hidden"
         value = compile_expression(chosen, scope)
         scope.outputs = before
     else:

@@ -37,7 +37,8 @@ class JoinedScope:
     """
 
     def __init__(self, events: RowScope, kinds: Mapping[str, SqlType | ArrayType | None]) -> None:
-        self.events, self._kinds = events, kinds
+        self.events = events
+        self._kinds = kinds
         #: What agents group events by, by what it means, in the order of first use.
         self.keys: dict[object, Key] = {}
         #: Columns of the last result that are read.

@@ -121,7 +121,8 @@ class _Translator:
     """One pass over a Java pattern."""
 
     def __init__(self, text: str, node: exp.Expr) -> None:
-        self._text, self._node = text, node
+        self._text = text
+        self._node = node
         self._at = 0
         self._parts: list[str] = []
         self._groups = 0

@@ -149,7 +149,8 @@ class GroupScope:
     """Names over merged PAOs: group keys, aggregates, the window's bounds; and output names where they are visible."""
 
     def __init__(self, query: Query, rows: Rows, keys: tuple[Key, ...]) -> None:
-        self._query, self._rows = query, rows
+        self._query = query
+        self._rows = rows
         self._keys = {key.identity: key for key in keys}
         self._outputs = {item.name.lower(): item.node for item in query.items}
         #: Identity -> name and what it was compiled to, in the order of first use.
@@ -190,7 +191,8 @@ class GroupScope:
         return None
 
     def _output(self, node: exp.Expr) -> Value:
-        before, self.outputs = self.outputs, "hidden"
+        before = self.outputs
+        self.outputs = "hidden"
         try:
             return compile_expression(self._outputs[node.name.lower()], self)
         finally:

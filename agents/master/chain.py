@@ -61,7 +61,9 @@ class Chain:
     """
 
     def __init__(self, versions: Versions, history: History, base: Base | None, store: Panes) -> None:
-        self.versions, self._history, self.base = versions, history, base
+        self.versions = versions
+        self._history = history
+        self.base = base
         self._none = pl.DataFrame(schema={name: kind.dtype for name, kind in self.plan.output})
         self._base_rows = self._none if base is None else self._loaded(store)
         self._kept: SortedDict[int, _Outcome] = SortedDict()
@@ -241,7 +243,8 @@ class Chain:
         read = _Overlay(self._history, self.versions, change)
         begins = self._begins(self._intervals(end_ms)[1])
         # Whatever was asked of this copy before: all of them cut alike.
-        kept, self._kept = self._kept, SortedDict()
+        kept = self._kept
+        self._kept = SortedDict()
         outcome, ends = self._way(end_ms, begins, read.is_empty, STEPS_MAX)
         is_cut = len(ends) == STEPS_MAX
         if not is_cut:
@@ -256,7 +259,8 @@ class Chain:
     def settle(self, base: Base, outcome: _Outcome) -> None:
         """Go on from a base that has become durable."""
         self._filled.forget()
-        self.base, self._base_rows = base, self._none if isinstance(outcome, str) else outcome
+        self.base = base
+        self._base_rows = self._none if isinstance(outcome, str) else outcome
         for end_ms in list(self._kept.irange(maximum=base.end_ms)):
             del self._kept[end_ms]
 
@@ -291,7 +295,8 @@ class _Filled:
     """
 
     def __init__(self, labels: Labels | Mapping[int, Label], pane: Callable[[int], pl.DataFrame]) -> None:
-        self._labels, self._pane = labels, pane
+        self._labels = labels
+        self._pane = pane
         #: Of panes of long runs: the intervals that have rows, ascending.
         self._known: dict[int, npt.NDArray[np.int64]] = {}
 
@@ -314,7 +319,9 @@ class _Overlay:
     """Reads windows as they will be after a change, with the panes that expire with it."""
 
     def __init__(self, history: History, versions: Versions, change: Change) -> None:
-        self._history, self._versions, self._change = history, versions, change
+        self._history = history
+        self._versions = versions
+        self._change = change
         self._filled = _Filled(
             {**{label.through: label for label in history.labels.all()}, **change.labels}, self._pane
         )

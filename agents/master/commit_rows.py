@@ -39,7 +39,10 @@ class Filling:
     """
 
     def __init__(self, history: History, versions: Versions, commit: Commit, notes: Notes) -> None:
-        self._history, self._versions, self._commit, self._notes = history, versions, commit, notes
+        self._history = history
+        self._versions = versions
+        self._commit = commit
+        self._notes = notes
         self.change = Change()
         #: Key -> end of the run before, of the panes that begin, or go on, with this commit.
         self._opened: dict[int, int] = {}

@@ -177,7 +177,8 @@ class Master:
         state = expired(change, state, oldest)
         self._news.stamp(change, state.edition, known_only_now(notes, self.state, state))
         yield from self._history.writing(msgspec.msgpack.encode(state), change)
-        before_ms, self.state = self.through_ms, state
+        before_ms = self.through_ms
+        self.state = state
         if self._chain is not None and chained is not None:
             self._chain.settle(*chained)
         every_ms = self.plan.definition.options.emit_every_ms

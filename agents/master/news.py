@@ -36,7 +36,8 @@ class News:
     __slots__ = ("_changed", "_early", "_labels", "versions")
 
     def __init__(self, versions: Versions, labels: Labels, edition: int) -> None:
-        self.versions, self._labels = versions, labels
+        self.versions = versions
+        self._labels = labels
         #: (edition, key) of panes that changed after their commit, ascending; some are gone or have changed since.
         self._changed = self._known()
         #: The edition in which what is open was last due.

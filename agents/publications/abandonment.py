@@ -53,7 +53,9 @@ class GivingUp:
     """
 
     def __init__(self, catalogue: Catalogue, ask: Ask, me: Callable[[], str]) -> None:
-        self._catalogue, self._ask, self._me = catalogue, ask, me
+        self._catalogue = catalogue
+        self._ask = ask
+        self._me = me
         self._noted: collections.deque[Failed] = collections.deque()
         self._wake = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None

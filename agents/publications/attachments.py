@@ -84,9 +84,15 @@ class Attachments:
         holder: Holder,
         partaking: Partaking,
     ) -> None:
-        self._agent_id, self._node, self._intakes = agent_id, node, intakes
-        self._catalogue, self._masters, self._checkpoints = catalogue, masters, checkpoints
-        self._controls, self._replicas, self._holder = controls, replicas, holder
+        self._agent_id = agent_id
+        self._node = node
+        self._intakes = intakes
+        self._catalogue = catalogue
+        self._masters = masters
+        self._checkpoints = checkpoints
+        self._controls = controls
+        self._replicas = replicas
+        self._holder = holder
         self._partaking = partaking
         #: Taking over what an agent whose disk is lost has left at its neighbours.
         self.succession = Succession(agent_id, node, intakes, catalogue, checkpoints, self._enlist)

@@ -68,7 +68,8 @@ class Changing:
     """
 
     def __init__(self, ask: Callable[[str, Any, int], Awaitable[tuple[Any, list[str]]]], typing: Typing) -> None:
-        self._ask, self._typing = ask, typing
+        self._ask = ask
+        self._typing = typing
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
         """Have a job's master make another version; returns it as the job's history has it.

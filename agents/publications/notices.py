@@ -40,7 +40,8 @@ class Telling:
     """
 
     def __init__(self, spread: Callable[[JobRecord], Awaitable[bool]], ask: Ask) -> None:
-        self._spread, self._ask = spread, ask
+        self._spread = spread
+        self._ask = ask
 
     async def tell(self, job: JobRecord) -> None:
         """Tell the agents with a job's source, and the masters of its other parts if this is the first one.

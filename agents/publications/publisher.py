@@ -61,7 +61,9 @@ class Publisher:
     """
 
     def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]], admits: Admits | None = None) -> None:
-        self._node, self._known_sources, self._admits = node, known_sources, admits
+        self._node = node
+        self._known_sources = known_sources
+        self._admits = admits
         self._candidates = Candidates(node)
         #: Job -> lock: a candidate cannot tell two publications by one agent apart.
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -207,7 +209,10 @@ class _Installer:
     """
 
     def __init__(self, node: OverlayNode, candidates: Candidates, roster: dict[str, str], now_ms: int) -> None:
-        self._node, self._candidates, self._roster, self._now_ms = node, candidates, roster, now_ms
+        self._node = node
+        self._candidates = candidates
+        self._roster = roster
+        self._now_ms = now_ms
         #: Instances that began now.
         self.begun: set[str] = set()
 

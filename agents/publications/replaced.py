@@ -72,7 +72,10 @@ class Replaced:
     """
 
     def __init__(self, masters: Masters, catalogue: Catalogue, ask: Ask, now_ms: Callable[[], int]) -> None:
-        self._masters, self._catalogue, self._ask, self._now_ms = masters, catalogue, ask, now_ms
+        self._masters = masters
+        self._catalogue = catalogue
+        self._ask = ask
+        self._now_ms = now_ms
         #: Tree of a part -> when its first part's master is asked next, and of which publication was heard last.
         self._asked: dict[bytes, tuple[float, str]] = {}
 

@@ -69,8 +69,12 @@ class Retiring:
         announce: Callable[[str, Record], bool],
         now_ms: Callable[[], int],
     ) -> None:
-        self._node, self._catalogue, self._ask_master = node, catalogue, ask_master
-        self._jobs, self._announce, self._now_ms = jobs, announce, now_ms
+        self._node = node
+        self._catalogue = catalogue
+        self._ask_master = ask_master
+        self._jobs = jobs
+        self._announce = announce
+        self._now_ms = now_ms
 
     async def retire(self, named: str, job: str | None) -> Json:
         """Take an agent off the roster of one job, or of all; then it is not expected by new jobs either.

@@ -35,7 +35,9 @@ class Stopping:
     def __init__(
         self, ask: Ask, amend: Callable[[str, Amend], Awaitable[Json]], rows: Callable[[], Awaitable[list[Json]]]
     ) -> None:
-        self._ask, self._amend, self._rows = ask, amend, rows
+        self._ask = ask
+        self._amend = amend
+        self._rows = rows
 
     async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
         """Stop a job.

@@ -37,7 +37,10 @@ class WholeJobs:
     """
 
     def __init__(self, ask: Ask, copies: Copies, masters: Masters, rows: Callable[[], Awaitable[list[Json]]]) -> None:
-        self._ask, self._copies, self._masters, self._rows = ask, copies, masters, rows
+        self._ask = ask
+        self._copies = copies
+        self._masters = masters
+        self._rows = rows
 
     async def describe(self, creator: str, name: str) -> Answer:
         """Describe part 0 of a job; errors as `Locator.ask`."""

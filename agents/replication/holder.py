@@ -72,8 +72,12 @@ class Holder:
         spawn: Callable[[Coroutine[None, None, None]], None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._agent_id, self._node, self._catalogue, self._store = agent_id, node, catalogue, store
-        self._spawn, self._now_ms = spawn, now_ms
+        self._agent_id = agent_id
+        self._node = node
+        self._catalogue = catalogue
+        self._store = store
+        self._spawn = spawn
+        self._now_ms = now_ms
         self._held: dict[bytes, list[_Held]] = {}
         #: Snapshots that are here now.
         self.held = self._held_bytes = 0
@@ -158,8 +162,10 @@ class Holder:
         """Write what waits, all that came meanwhile in one transaction."""
         try:
             while self._queue or self._settled:
-                queue, self._queue = self._queue, []
-                settled, self._settled = self._settled, {}
+                queue = self._queue
+                self._queue = []
+                settled = self._settled
+                self._settled = {}
                 copies, now_ms = [copy for copy, _ in queue], self._now_ms()
                 oldest_ms, written, trouble = now_ms - CHECKPOINT_MS_MAX, False, "the disk is almost full"
                 try:
@@ -243,7 +249,8 @@ class Holder:
             return False
 
     def _answer(self, held: _Held) -> None:
-        copy, held.answered = held.copy, True
+        copy = held.copy
+        held.answered = True
         self._node.answer_for(copy.tree, copy.agent, copy.since, copy.through, copy.payload)
         self.answered += 1
 

@@ -74,7 +74,10 @@ class Replicas:
         checkpoints: Checkpoints,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        self._agent_id, self._node, self._catalogue, self._spawn = agent_id, node, catalogue, spawn
+        self._agent_id = agent_id
+        self._node = node
+        self._catalogue = catalogue
+        self._spawn = spawn
         self._checkpoints = checkpoints
         #: Tree -> the last interval handed over.
         self._sealed: dict[bytes, int] = {}
@@ -159,7 +162,8 @@ class Replicas:
             return 0
         number = whole.source.sequence
         holders = await self._give(near, self._message(source, number, body), wanted, KEEP_CHECKPOINT_MS)
-        self.copied, self.skipped = self.copied + bool(holders), self.skipped + (not holders)
+        self.copied = self.copied + bool(holders)
+        self.skipped = self.skipped + (not holders)
         if holders:
             self._sent[source] = _Sent(number, digest, now_s, holders)
         return len(body) if holders else 0

@@ -77,8 +77,12 @@ class Succession:
         checkpoints: Checkpoints,
         enlist: Callable[[JobRecord], Awaitable[Enlisted]],
     ) -> None:
-        self._agent_id, self._node, self._intakes = agent_id, node, intakes
-        self._catalogue, self._checkpoints, self._enlist = catalogue, checkpoints, enlist
+        self._agent_id = agent_id
+        self._node = node
+        self._intakes = intakes
+        self._catalogue = catalogue
+        self._checkpoints = checkpoints
+        self._enlist = enlist
         self._locks: dict[str, asyncio.Lock] = {}
         self._settled: set[str] = set()
         #: Checkpoints taken over since this start.

@@ -40,7 +40,8 @@ class Due:
     """
 
     def __init__(self, editions: Sequence[int], after_ms: int) -> None:
-        self.editions, self.after_ms = list(editions), after_ms
+        self.editions = list(editions)
+        self.after_ms = after_ms
         #: By part: up to where its windows that closed were told of.
         self.told_ms = [after_ms] * len(editions)
         self._throughs: list[int | None] = [None] * len(editions)
@@ -75,7 +76,8 @@ class Due:
 
     def take_rests(self) -> dict[str, Rest]:
         """Return the runs of windows that are not sent, by the word for them; they are told once."""
-        rests, self._rests = self._rests, {}
+        rests = self._rests
+        self._rests = {}
         return rests
 
     def _leave(self, name: str, rest: Rest) -> None:

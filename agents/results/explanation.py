@@ -91,8 +91,11 @@ class Explaining:
         tree: Callable[[str, str], Awaitable[Json]],
         ask_self: Callable[[Inspect], Awaitable[Any]],
     ) -> None:
-        self._node, self._sources = node, sources
-        self._described, self._tree, self._ask_self = described, tree, ask_self
+        self._node = node
+        self._sources = sources
+        self._described = described
+        self._tree = tree
+        self._ask_self = ask_self
 
     async def explain(self, creator: str, name: str) -> Json:
         """Explain a job.

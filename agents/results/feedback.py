@@ -47,7 +47,10 @@ class Feedback:
     """
 
     def __init__(self, node: OverlayNode, masters: Masters, results: JobResults, catalogue: Catalogue) -> None:
-        self._node, self._masters, self._results, self._catalogue = node, masters, results, catalogue
+        self._node = node
+        self._masters = masters
+        self._results = results
+        self._catalogue = catalogue
         self._following: dict[bytes, asyncio.Task[None]] = {}
         #: What was known of jobs when it was last looked for those to follow, unless one has ended since.
         self._as_of: tuple[int, frozenset[bytes]] | None = None

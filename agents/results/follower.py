@@ -34,7 +34,8 @@ class Following:
     """
 
     def __init__(self, ask: Ask, gathering: Gathering) -> None:
-        self._ask, self._gathering = ask, gathering
+        self._ask = ask
+        self._gathering = gathering
 
     async def results(self, app: bytes, key: str, position: Position | None) -> AsyncGenerator[Positioned, None]:
         """Yield results and where to go on after each, until the job is stopped, which is an error.

@@ -66,7 +66,8 @@ class Gathering:
     """
 
     def __init__(self, ask: Ask, catalogue: Catalogue) -> None:
-        self._ask, self._catalogue = ask, catalogue
+        self._ask = ask
+        self._catalogue = catalogue
         self._plans: dict[tuple[bytes, int], Plan] = {}
 
     def known(self, app: bytes) -> JobRecord | None:

@@ -43,7 +43,9 @@ class Asking:
     def __init__(
         self, node: OverlayNode, catalogue: Catalogue, masters: Masters, sides: Sides, answer: AnswerHere
     ) -> None:
-        self._node, self._catalogue, self._answer = node, catalogue, answer
+        self._node = node
+        self._catalogue = catalogue
+        self._answer = answer
         self._locator = Locator(node, catalogue, masters, self.rows, sides.root_of, self._sides_of)
         #: Results of jobs with several trees, and results as they come.
         self.gathering = Gathering(self.ask, catalogue)

@@ -38,7 +38,9 @@ class JobResults:
     """
 
     def __init__(self, masters: Masters, gathering: Gathering, following: Following) -> None:
-        self._masters, self._gathering, self._following = masters, gathering, following
+        self._masters = masters
+        self._gathering = gathering
+        self._following = following
 
     async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
         """Answer one window; `latest` is the newest that all jobs which are read have closed.

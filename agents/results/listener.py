@@ -69,7 +69,9 @@ class Listening:
     def __init__(
         self, voices: Sequence[Voice], due: Due, gathered: Callable[[Span | None], Awaitable[Json | None]]
     ) -> None:
-        self._voices, self._due, self._gathered = voices, due, gathered
+        self._voices = voices
+        self._due = due
+        self._gathered = gathered
         #: The voice that has told of a later publication, and this, once there is one: all begins anew then.
         self.anew: tuple[int, JobRecord] | None = None
         self._news = asyncio.Event()

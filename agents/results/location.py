@@ -80,8 +80,12 @@ class Locator:
         side: Callable[[bytes], Contact | None],
         sides: Callable[[bytes], Awaitable[Sequence[Contact]]],
     ) -> None:
-        self._node, self._catalogue, self._masters, self._jobs = node, catalogue, masters, jobs
-        self._side, self._sides = side, sides
+        self._node = node
+        self._catalogue = catalogue
+        self._masters = masters
+        self._jobs = jobs
+        self._side = side
+        self._sides = sides
         #: Job -> salt of the key that led to its master last time; oldest first. Only a hint.
         self._salts: dict[bytes, int] = {}
 
@@ -146,7 +150,8 @@ class _Search:
     """One question on its way: the time left, the masters tried, the first trouble met, the salt that led to one."""
 
     def __init__(self, node: OverlayNode, request: JobRequest, timeout_ms: int) -> None:
-        self._node, self._request = node, request
+        self._node = node
+        self._request = request
         self._tried: set[Contact] = set()
         self._loop = asyncio.get_running_loop()
         self._end_s = self._loop.time() + timeout_ms / 1000

@@ -37,7 +37,9 @@ class Followed:
 
         With a `limit` the file is one of our own: nothing beyond so many bytes is read, and it is only appended to.
         """
-        self.path, self.key, self.seen = seen.path, seen.key, seen
+        self.path = seen.path
+        self.key = seen.key
+        self.seen = seen
         self.offset = position.offset if position else 0
         self.in_line = position.in_line if position else False
         self.done = position.done if position else False
@@ -113,7 +115,8 @@ class Followed:
         if self.reader is not None:
             self.reader.close()
             self.reader = None
-        self._before_digest, self._before = self.position.before, None
+        self._before_digest = self.position.before
+        self._before = None
         self._unchanged = None
 
     def skip_to_end(self) -> None:
@@ -157,7 +160,9 @@ class Followed:
         lost = max(0, self.size - self.offset)
         self.offset = self.size = 0
         self.in_line = False
-        self.head, self._before, self._unchanged = (digest(b""), 0), b"", None
+        self.head = (digest(b""), 0)
+        self._before = b""
+        self._unchanged = None
         return lost
 
     def read(self, bytes_max: int, *, half_line: bool = False) -> bytes:

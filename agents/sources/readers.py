@@ -107,7 +107,8 @@ class GzipReader:
             try:
                 piece = b"" if self.damage else self._inflate()
             except zlib.error as error:
-                self.damage, piece = f"damaged gzip data: {error}", b""
+                self.damage = f"damaged gzip data: {error}"
+                piece = b""
             if not piece:
                 break
             self._text += piece
@@ -122,7 +123,8 @@ class GzipReader:
                 member = (self._inflater.unused_data or self._raw()).lstrip(b"\0")
                 if not member:
                     return b""
-                self._inflater, self._pending = zlib.decompressobj(_GZIP), member
+                self._inflater = zlib.decompressobj(_GZIP)
+                self._pending = member
             data = self._pending or self._raw()
             if not data:
                 return b""

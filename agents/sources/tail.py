@@ -82,7 +82,9 @@ class Tail:
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns
         self._patterns = [os.path.abspath(pattern) for pattern in patterns]
-        self._from_end, self._rotate_wait_ms, self._now_ms = start == "end", rotate_wait_ms, now_ms
+        self._from_end = start == "end"
+        self._rotate_wait_ms = rotate_wait_ms
+        self._now_ms = now_ms
         self._limits = limits or {}
         self.at_end = False
         #: Path -> why it cannot be read now; it is tried again at every look.
@@ -140,7 +142,8 @@ class Tail:
 
     def take_gaps(self) -> list[Gap]:
         """Return the gaps found since the last call."""
-        gaps, self._gaps = self._gaps, []
+        gaps = self._gaps
+        self._gaps = []
         return gaps
 
     def read(self, bytes_max: int, *, final: bool = False) -> Chunk | None:
@@ -377,7 +380,8 @@ class Tail:
 
     def _notice(self, file: Followed, seen: Seen, rotated: bool) -> None:
         """Take notice of a file's new name, and of growth after it was done with."""
-        file.path, file.seen = seen.path, seen
+        file.path = seen.path
+        file.seen = seen
         looked = (seen.size, seen.mtime_ns)
         # Somebody is still copying or compressing it, or writes to it in spite of its name: half lines may be so yet.
         grows = file.looked not in (None, looked)

@@ -48,7 +48,8 @@ class Turns:
     """Lets one thread in at a time, and knows whether others wait."""
 
     def __init__(self) -> None:
-        self._lock, self._counting = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        self._counting = threading.Lock()
         self._waiting = 0
         self._whose: int | None = None
 

@@ -186,7 +186,8 @@ class Database:
         """
         with self._turns.turn():
             batch = self._batch or self._begin()
-            alone, batch.blocks = batch.blocks == 0, batch.blocks + 1
+            alone = batch.blocks == 0
+            batch.blocks = batch.blocks + 1
             try:
                 if not alone:
                     self._sql.execute("SAVEPOINT block")
@@ -213,7 +214,8 @@ class Database:
         except sqlite3.Error as error:
             self._note(error)
             raise
-        self._batch, self._changes = Batch(), self._sql.total_changes
+        self._batch = Batch()
+        self._changes = self._sql.total_changes
         return self._batch
 
     def _end_turn(self, *, last: bool = False) -> None:

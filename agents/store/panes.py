@@ -203,8 +203,12 @@ class PaneReader:
     """
 
     def __init__(self, sql: sqlite3.Connection, app: bytes) -> None:
-        self._sql, self._app, self._after = sql, app, (-1, 0)
-        self._lock, self._is_reading, self._is_closed = threading.Lock(), False, False
+        self._sql = sql
+        self._app = app
+        self._after = (-1, 0)
+        self._lock = threading.Lock()
+        self._is_reading = False
+        self._is_closed = False
         try:
             row = sql.execute("SELECT * FROM masters WHERE app = ?", (app,)).fetchone()
             if row is None:

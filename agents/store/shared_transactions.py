@@ -103,7 +103,8 @@ class Desk:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:BLOCKS_MAX], self._waiting[BLOCKS_MAX:]
+                batch = self._waiting[:BLOCKS_MAX]
+                self._waiting = self._waiting[BLOCKS_MAX:]
                 try:
                     errors: Sequence[BaseException | None]
                     errors = await asyncio.to_thread(self._work, [steps for steps, _ in batch])

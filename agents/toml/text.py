@@ -23,7 +23,9 @@ class TomlError(Exception):
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)
-        self.message, self.line, self.column = message, line, column
+        self.message = message
+        self.line = line
+        self.column = column
 
 
 def parse_toml(text: str) -> dict[str, Any]:

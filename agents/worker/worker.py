@@ -141,7 +141,8 @@ class Worker:
 
     def begin(self, partial_before: int | None) -> None:
         """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
-        self.progress, self.new = replace(self.progress, partial_before=partial_before), False
+        self.progress = replace(self.progress, partial_before=partial_before)
+        self.new = False
         self._succeeds = self.progress.counted is not None
         self.adopt(self.versions, partial_before)
 
@@ -163,11 +164,14 @@ class Worker:
         for version, _ in versions.all:
             if version.number > progress.version and version.is_told:
                 since[version.number] = version.since if unread is None else max(version.since, unread)
-        self.versions, self._closing_ms = versions, NEVER
+        self.versions = versions
+        self._closing_ms = NEVER
         self._counting = versions.counting(progress.sealed)
         self.open.adopt(versions)
         if newest > progress.version:
-            self.progress, self._told_since, self.dirty = replace(progress, version=newest, since=since), None, True
+            self.progress = replace(progress, version=newest, since=since)
+            self._told_since = None
+            self.dirty = True
 
     def insert(self, events: pl.DataFrame) -> None:
         """Reduce a frame of events into the open intervals, for nobody else; late ones wait for the next snapshot."""
@@ -229,7 +233,8 @@ class Worker:
 
     def _note_what_is_gone(self, first_ms: int) -> None:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
-        through, self._succeeds = self.progress.counted, False
+        through = self.progress.counted
+        self._succeeds = False
         if through is not None and through != NEVER:
             counted_ms = self.versions.end_ms(through)
             if first_ms >= counted_ms:
@@ -239,11 +244,13 @@ class Worker:
         """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""
         since_ms = 0 if after_ms is None else after_ms - self.plan.definition.options.lateness_ms
         gap = (self.versions.number(since_ms), self.versions.number(before_ms))
-        self.progress, self.dirty = replace(self.progress, gaps=(*self.progress.gaps, gap)), True
+        self.progress = replace(self.progress, gaps=(*self.progress.gaps, gap))
+        self.dirty = True
 
     def note_rejected(self, lines: int) -> None:
         """Remember, for the label, that so many lines were no events."""
-        self.progress, self.dirty = replace(self.progress, rejected=self.progress.rejected + lines), True
+        self.progress = replace(self.progress, rejected=self.progress.rejected + lines)
+        self.dirty = True
 
     def seal(self, watermark_ms: int, copies: Copies | None = None) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.

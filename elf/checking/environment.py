@@ -59,7 +59,8 @@ class _Look:
     """Collects what is found; a setting that is not written has its section's place."""
 
     def __init__(self, places: Places, file: str) -> None:
-        self._places, self._file = places, file
+        self._places = places
+        self._file = file
         self.found = Surroundings()
 
     def _finding(self, path: tuple[str, ...], message: str) -> Finding:

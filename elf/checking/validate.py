@@ -180,7 +180,8 @@ class _Check:
     """Collects the findings of one configuration."""
 
     def __init__(self, file: str, places: Places) -> None:
-        self.file, self.places = file, places
+        self.file = file
+        self.places = places
         self.findings: list[Finding] = []
 
     def say(self, place: Place, message: str) -> None:

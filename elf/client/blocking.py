@@ -45,7 +45,9 @@ class Client:
     """
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
-        self._url, self._token, self._creator = url, token, creator
+        self._url = url
+        self._token = token
+        self._creator = creator
         # A watch that nobody has any more is ended wherever its memory is freed, maybe by a thread that holds the lock.
         self._start_lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -71,7 +73,8 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._async is not None:
-            inner, self._async = self._async, None
+            inner = self._async
+            self._async = None
             await inner.close()
 
     def close(self) -> None:

@@ -59,7 +59,8 @@ class ClickStream:
     ) -> None:
         self._users = users
         self._rng = np.random.Generator(np.random.PCG64(seed))
-        self._share, self._ms_max = out_of_order_share, out_of_order_ms_max
+        self._share = out_of_order_share
+        self._ms_max = out_of_order_ms_max
         self._products = catalogue()
         self._parts = _render_products(self._products)
         self._agents = pl.Series([f'"user_agent":{json.dumps(agent)}}}' for agent in USER_AGENTS])

@@ -39,10 +39,13 @@ class Servers:
         seed: int,
         writers: Mapping[str, str] = MappingProxyType({"clicks": "elf.demo.clicks"}),
     ) -> None:
-        self.folder, self.rate, self.seed = folder, rate, seed
+        self.folder = folder
+        self.rate = rate
+        self.seed = seed
         self._writers = dict(writers)
         ports = _free_ports(2 * agents)
-        self.overlay, self.api = ports[:agents], ports[agents:]
+        self.overlay = ports[:agents]
+        self.api = ports[agents:]
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property

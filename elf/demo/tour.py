@@ -52,7 +52,10 @@ class Tour:
     """What the demo shows."""
 
     def __init__(self, shop: Servers, window_s: int, slide_s: int, console: Console) -> None:
-        self.shop, self.window_s, self.slide_s, self.console = shop, window_s, slide_s, console
+        self.shop = shop
+        self.window_s = window_s
+        self.slide_s = slide_s
+        self.console = console
         self.notes: list[str] = []
         self.live = False
         self.verified: bool | None = None

@@ -41,7 +41,10 @@ class OwnCall:
     def __init__(
         self, job: str, functions: tuple[OwnFunction, ...], index: int, failing: Literal["null", "tell"]
     ) -> None:
-        self._job, self._functions, self._index, self._failing = job, functions, index, failing
+        self._job = job
+        self._functions = functions
+        self._index = index
+        self._failing = failing
 
     def __call__(self, *values: Any) -> Any:
         """Ask this worker's process."""

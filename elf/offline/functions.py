@@ -65,7 +65,9 @@ class _Call:
     """What Spark's workers call; it goes there as the names in it."""
 
     def __init__(self, name: str, origin: Origin, failing: Failing) -> None:
-        self._name, self._origin, self._failing = name, origin, failing
+        self._name = name
+        self._origin = origin
+        self._failing = failing
 
     def __call__(self, *values: Any) -> Any:
         """Call the function for one row, or the aggregate for the values of one group."""

@@ -29,7 +29,8 @@ class EventScope:
     """
 
     def __init__(self, columns: list[str], own: Own = NONE) -> None:
-        self._columns, self._own = {column.lower(): column for column in columns}, own
+        self._columns = {column.lower(): column for column in columns}
+        self._own = own
 
     def __call__(self, node: exp.Expr) -> Column | None:
         """Return the event's column for a name, None for any other node but calls of functions that are not Spark's.
@@ -98,7 +99,9 @@ class OutputScope:
     """
 
     def __init__(self, groups: GroupScope, items: dict[str, exp.Expr], outputs_first: bool) -> None:
-        self._groups, self._items, self._outputs_first = groups, items, outputs_first
+        self._groups = groups
+        self._items = items
+        self._outputs_first = outputs_first
 
     def __call__(self, node: exp.Expr) -> Column | None:
         """Return what the node stands for, an output's name included."""

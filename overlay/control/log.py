@@ -67,7 +67,8 @@ class ControlLog:
             del self.entries[after.position - self.floor.position :]
             self.entries += entries
         else:
-            self.floor, self.entries = after, list(entries)
+            self.floor = after
+            self.entries = list(entries)
         self._trim()
         return True
 

@@ -78,7 +78,8 @@ class Control:
         What it stored as a root's goes before what came by the tree: its group may have decided more than came down.
         """
         if state is not None and state.entries and state.entries[-1].mark >= self.log.last:
-            self.log, self._stored = ControlLog(state.floor, state.entries), state.floor
+            self.log = ControlLog(state.floor, state.entries)
+            self._stored = state.floor
         elif self._enrolled:
             return []
         if not self._enrolled and state is not None:
@@ -142,7 +143,8 @@ class Control:
         return []
 
     def _become_root(self, now_ms: int) -> list[Effect]:
-        self._root, self._term = True, None
+        self._root = True
+        self._term = None
         if not self._enrolled:
             self.delivered = max(self.delivered, self.log.last)
         elif self.delivered > self.log.last:
@@ -152,7 +154,8 @@ class Control:
 
     def _cease_root(self) -> None:
         """Forget what is not durable yet: nobody heard of it, and another root speaks now."""
-        self._root, self._stored = False, None
+        self._root = False
+        self._stored = None
         self._pending.clear()
         if not self.log.entries:
             self.log = ControlLog()

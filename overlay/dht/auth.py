@@ -141,7 +141,8 @@ class Gate:
     """
 
     def __init__(self, secret: Secret | None, own_address: str, *, skew_ms: int = SKEW_MS) -> None:
-        self._secret, self._skew_ms = secret, skew_ms
+        self._secret = secret
+        self._skew_ms = skew_ms
         self._context = _context(own_address)
         self._seen: set[bytes] = set()
         self._seen_before: set[bytes] = set()
@@ -184,7 +185,9 @@ class Gate:
         if self._turned_ms is None:
             self._turned_ms = now_ms
         elif abs(now_ms - self._turned_ms) >= 2 * self._skew_ms:  # set back, too, or the window would fill up
-            self._seen_before, self._seen, self._turned_ms = self._seen, set(), now_ms
+            self._seen_before = self._seen
+            self._seen = set()
+            self._turned_ms = now_ms
         if tag in self._seen or tag in self._seen_before or len(self._seen) >= SEEN_MAX:
             return False
         self._seen.add(tag)

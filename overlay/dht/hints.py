@@ -32,7 +32,9 @@ class Hints:
     """
 
     def __init__(self, own_id: bytes, *, most: int = HINTS_MAX, ttl_ms: int = HINT_TTL_MS) -> None:
-        self._own_id, self._most, self._ttl_ms = own_id, most, ttl_ms
+        self._own_id = own_id
+        self._most = most
+        self._ttl_ms = ttl_ms
         self._hints: dict[bytes, tuple[Hint, int]] = {}
 
     def __len__(self) -> int:

@@ -20,7 +20,9 @@ class Lookup:
     """A search for the agents nearest to `key`, begun with the contacts in `start`."""
 
     def __init__(self, own: Contact, key: bytes, start: Iterable[Contact], *, width: int) -> None:
-        self.own, self.key, self.width = own, key, width
+        self.own = own
+        self.key = key
+        self.width = width
         self._known: dict[bytes, Contact] = {}
         self._asked: set[bytes] = set()
         self._waiting: set[bytes] = set()

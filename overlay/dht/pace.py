@@ -55,7 +55,9 @@ class Pace:
     __slots__ = ("_calm_max", "_idle_ms", "_since_ms", "calm")
 
     def __init__(self, idle_ms: int, calm_max: int, now_ms: int) -> None:
-        self._idle_ms, self._calm_max, self._since_ms = idle_ms, calm_max, now_ms
+        self._idle_ms = idle_ms
+        self._calm_max = calm_max
+        self._since_ms = now_ms
         #: 1 in restless times, up to `calm_max`.
         self.calm = 1
 
@@ -72,8 +74,10 @@ class Pace:
     def tick(self, now_ms: int) -> None:
         """Become calmer after every period in which each contact was heard and nobody was given up."""
         if now_ms - self._since_ms >= self.far_ms:
-            self.calm, self._since_ms = min(2 * self.calm, self._calm_max), now_ms
+            self.calm = min(2 * self.calm, self._calm_max)
+            self._since_ms = now_ms
 
     def disturb(self, now_ms: int) -> None:
         """Take note that a contact was given up or found again."""
-        self.calm, self._since_ms = max(self.calm // 2, 1), now_ms
+        self.calm = max(self.calm // 2, 1)
+        self._since_ms = now_ms

@@ -120,10 +120,15 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
     ) -> None:
         super().__init__(Node(own.id, own.host, own.port), hints, table.ksize)
         self.router = table
-        self.own, self.counters = own, Counters()
+        self.own = own
+        self.counters = Counters()
         self._address = pack(own)
-        self._gate, self._rng, self._clock, self._on_change = gate, rng, clock, on_change
-        self._request_s, self._hedge_s = request_ms / 1000, hedge_ms / 1000
+        self._gate = gate
+        self._rng = rng
+        self._clock = clock
+        self._on_change = on_change
+        self._request_s = request_ms / 1000
+        self._hedge_s = hedge_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._mapped = False
         #: Who sends us what we do not take, and why.

@@ -81,12 +81,16 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             genuine = False
         if not genuine:
             raise ValueError(f"{contact} cannot be reached: it needs an IP address, a port, and the id that follows")
-        self.contact, self.table, self.hints = contact, Table(contact, k), Hints(contact.id)
+        self.contact = contact
+        self.table = Table(contact, k)
+        self.hints = Hints(contact.id)
         super().__init__(ksize=k, node_id=contact.id, storage=self.hints)
         self.on_change = on_change
         self._linked = linked
         self.times = times or DhtTimes()
-        self._secret, self._rng, self._clock = secret, rng, clock
+        self._secret = secret
+        self._rng = rng
+        self._clock = clock
         self._state_path = state_path
         self._seeds: list[tuple[str, int]] = []
         self._tasks: set[asyncio.Task[None]] = set()

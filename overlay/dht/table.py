@@ -133,8 +133,11 @@ class Table(RoutingTable):  # type: ignore[misc]
             return bool(self._level(contact.id).add_node(Peer(contact, self.own.id, now_ms)))
         moved = peer.contact != contact
         if moved:
-            peer.contact, peer.ip, peer.port = contact, contact.host, contact.port
-        peer.seen_ms, peer.strikes = now_ms, 0
+            peer.contact = contact
+            peer.ip = contact.host
+            peer.port = contact.port
+        peer.seen_ms = now_ms
+        peer.strikes = 0
         self._level(contact.id).nodes.move_to_end(contact.id)
         return moved
 

@@ -51,7 +51,11 @@ class GroupCare:
         look: Callable[[], Awaitable[Sequence[Seat]]],
         times: CareTimes,
     ) -> None:
-        self._agent, self._groups, self._tree, self._find, self._times = agent, groups, tree, look, times
+        self._agent = agent
+        self._groups = groups
+        self._tree = tree
+        self._find = look
+        self._times = times
         self._looked_ms: int | None = None
         self._near: Sequence[Seat] = ()
         self._quiet_since_ms: int | None = None

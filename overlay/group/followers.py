@@ -37,19 +37,24 @@ class Follower:
             return None
         after = log.place(self.after)
         if after is None:
-            self.after, after = log.last.index, log.last
+            self.after = log.last.index
+            after = log.last
         entries = () if self.behind else log.batch(after.index)
         if not entries and not show:
             return None
-        self.waiting, self.sent_ms = True, now_ms
+        self.waiting = True
+        self.sent_ms = now_ms
         return after, entries
 
     def heard(self, answer: GroupAppended, log: GroupLog, now_ms: int) -> None:
         """Take an answer in."""
-        self.heard_ms, self.waiting, self.lost = now_ms, False, False
+        self.heard_ms = now_ms
+        self.waiting = False
+        self.lost = False
         if answer.good:
             self.through = max(self.through, answer.through)
-            self.after, self.behind = max(self.after, answer.through), False
+            self.after = max(self.after, answer.through)
+            self.behind = False
             return
         self.behind = answer.through < log.start.index
         if self.behind and self.reserved < log.start.index:
@@ -86,7 +91,8 @@ class Followers:
         """The link to an address is gone: what was sent last may not have come through."""
         for follower in self.known.values():
             if follower.seat.address == address:
-                follower.waiting, follower.lost = False, True
+                follower.waiting = False
+                follower.lost = True
 
     def decided(self, own: int, seats: Sequence[Seat]) -> int:
         """Return the highest index that a quorum has durably; `own`: as far as this member has it."""

@@ -63,15 +63,20 @@ class RootGroup:
     """
 
     def __init__(self, app: bytes, me: str, state: GroupState, rng: random.Random, now_ms: int) -> None:
-        self.app, self.me, self.term, self.vote = app, me, max(state.term, state.applied.term), state.vote
+        self.app = app
+        self.me = me
+        self.term = max(state.term, state.applied.term)
+        self.vote = state.vote
         self.log = GroupLog(state.applied, state.seats, state.entries)
-        self.role, self.leader = Role.FOLLOWER, ""
+        self.role = Role.FOLLOWER
+        self.leader = ""
         #: Entries up to these are final, handed to the runtime, durable here.
         self.decided = self.applying = state.applied.index
         self.saved = self.log.last.index
         self.followers = Followers(me)
         self._leading_from: int | None = None
-        self._rng, self._votes = rng, tuple[str, ...]()
+        self._rng = rng
+        self._votes = tuple[str, ...]()
         self._trials = 0
         self.deadline_ms = now_ms
         self._wait_to_stand(now_ms)
@@ -169,7 +174,8 @@ class RootGroup:
         own, after = self._seat(self.me), self.log.last.index
         if own is None:
             raise NotJoinedError("this agent is no member of the group")
-        self.term, self.vote = self.term + 2 + self._rng.randrange(FORCED_TERMS), self.me
+        self.term = self.term + 2 + self._rng.randrange(FORCED_TERMS)
+        self.vote = self.me
         entry = Entry(Place(self.term, after + 1), Kind.SEATS, encode_seats([Seat(own.agent, own.address, True)]))
         self.log.append([entry])
         return [Save(self.term, self.vote, after, (entry,)), *self._become_leader(now_ms)]
@@ -230,14 +236,18 @@ class RootGroup:
 
     def _try(self, now_ms: int) -> list[GroupEffect]:
         """Ask whether we would win, without disturbing anyone: a leader that is heard by a majority stays."""
-        self.role, self._votes = Role.TRIAL, (self.me,)
+        self.role = Role.TRIAL
+        self._votes = (self.me,)
         self._trials = min(self._trials + 1, TRIALS_MAX)
         self.deadline_ms = now_ms + (RETRY_MS + self._rng.randrange(RETRY_MS) << self._trials - 1)
         return self._ask_for_votes(self.term + 1, trial=True)
 
     def _stand(self, now_ms: int) -> list[GroupEffect]:
         self.term += 1
-        self.role, self.vote, self.leader, self._votes = Role.CANDIDATE, self.me, "", (self.me,)
+        self.role = Role.CANDIDATE
+        self.vote = self.me
+        self.leader = ""
+        self._votes = (self.me,)
         self.deadline_ms = now_ms + RETRY_MS + self._rng.randrange(RETRY_MS)
         effects: list[GroupEffect] = [Save(self.term, self.vote, self.log.last.index, ())]
         if not self._others_vote():
@@ -292,7 +302,8 @@ class RootGroup:
         return self._stand(now_ms) if answer.trial else self._become_leader(now_ms)
 
     def _become_leader(self, now_ms: int) -> list[GroupEffect]:
-        self.role, self.leader = Role.LEADER, self.me
+        self.role = Role.LEADER
+        self.leader = self.me
         last = self.log.last.index
         self.followers.known.clear()
         self.followers.follow(self.log.seats, last, now_ms)
@@ -303,8 +314,11 @@ class RootGroup:
         """Be a follower in a term; a leader that is one no more tells the runtime."""
         effects: list[GroupEffect] = [Lead(False)] if self._leading_from is not None else []
         if term > self.term:
-            self.term, self.vote = term, ""
-        self.role, self.leader, self._leading_from = Role.FOLLOWER, leader, None
+            self.term = term
+            self.vote = ""
+        self.role = Role.FOLLOWER
+        self.leader = leader
+        self._leading_from = None
         if leader:
             self._trials = 0
             self.deadline_ms = now_ms + SILENT_MS

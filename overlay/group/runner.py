@@ -56,7 +56,10 @@ class GroupRunner:
         wake: Callable[[int], None],
     ) -> None:
         self.machine = machine
-        self._handler, self._send, self._clock, self._wake = handler, send, clock, wake
+        self._handler = handler
+        self._send = send
+        self._clock = clock
+        self._wake = wake
         #: Inputs that wait, and who works them off; most groups rest most of the time, and have nobody then.
         self._inputs: list[Input] = []
         self._task: asyncio.Task[None] | None = None
@@ -264,7 +267,8 @@ class GroupRunner:
             self._parts = place.term, parts
             return
         if entry.kind is Kind.COMMAND:
-            body, self._parts = b"".join(parts), (0, [])
+            body = b"".join(parts)
+            self._parts = (0, [])
         app = self.machine.app
         await self._insist("applying", lambda: self._handler.on_group_apply(app, place, entry.kind, body))
         self.machine.on_applied(place.index)
@@ -294,7 +298,8 @@ class GroupRunner:
             pause_s = min(2 * pause_s, RETRY_S_MAX)
 
     def _give_up(self) -> None:
-        waiting, self._waiting = self._waiting, {}
+        waiting = self._waiting
+        self._waiting = {}
         for done in waiting.values():
             _fail(done, OvertakenError("another agent leads the job's root group now"))
 

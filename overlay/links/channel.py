@@ -109,7 +109,8 @@ class Channel:
     )
 
     def __init__(self, framer: Framer, settings: ChannelSettings, now_ms: int) -> None:
-        self._framer, self._settings = framer, settings
+        self._framer = framer
+        self._settings = settings
         #: When the other end was last heard, and when we last spoke.
         self.heard_ms = self.said_ms = now_ms
         #: Why the channel is lost, once it is for another reason than silence.
@@ -118,7 +119,8 @@ class Channel:
         self.damaged = self.repeated = self.resent = 0
         #: Messages offered and received: shows whether the link is in use.
         self.messages = 0
-        self._urgent, self._bulk = Outbox(), Outbox()
+        self._urgent = Outbox()
+        self._bulk = Outbox()
         self._inboxes = {False: Inbox(), True: Inbox()}
         self._congested = False
         #: All that waits may go on waiting until something else is said.
@@ -271,7 +273,8 @@ class Channel:
         if frame.number <= self._heard:
             self.repeated += 1
             return []
-        self._heard, self.heard_ms = frame.number, now_ms
+        self._heard = frame.number
+        self.heard_ms = now_ms
         if frame.grant > self._granted:
             self._granted = frame.grant
         if frame.ack != self._acked:
@@ -282,7 +285,8 @@ class Channel:
             self._request(now_ms)
             return []
         if not frame.flags & DATA:
-            self._asked_ms, self._tries = None, 0
+            self._asked_ms = None
+            self._tries = 0
             return []
         if frame.serial < self._wanted:
             self.repeated += 1
@@ -299,7 +303,8 @@ class Channel:
                 raise RemoteProtocolError(f"{self._taken - self._grant} bytes more than were granted")
         self._wanted += 1
         if self._tries:
-            self._asked_ms, self._tries = None, 0
+            self._asked_ms = None
+            self._tries = 0
         self._unconfirmed_bytes += size
         self._unconfirmed_frames += 1
         credit = self._settings.credit_bytes
@@ -333,7 +338,8 @@ class Channel:
         """Ask for what is missing, unless we did so within a heartbeat: the answer may be under way."""
         if self._asked_ms is not None and now_ms - self._asked_ms < self._settings.heartbeat_ms:
             return
-        self._asked_ms, self._ask = now_ms, True
+        self._asked_ms = now_ms
+        self._ask = True
         self._tries += 1
         if self._tries > self._settings.tries_max:
             self.failure = f"frame {self._wanted} does not arrive, however often it is asked for"

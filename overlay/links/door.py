@@ -32,7 +32,9 @@ class _Waiting(asyncio.Protocol):
     """A connection before its greeting is done; hands everything to the HTTP server's protocol and watches its end."""
 
     def __init__(self, host: str, inner: asyncio.Protocol, forget: Callable[[_Waiting], None]) -> None:
-        self.host, self.inner, self._forget = host, inner, forget
+        self.host = host
+        self.inner = inner
+        self._forget = forget
         self.transport: asyncio.Transport | None = None
         self.task: asyncio.Task[None] | None = None
 
@@ -94,7 +96,10 @@ class Door:
         tls: ssl.SSLContext | None,
         refused: Callable[[str, str], None],
     ) -> None:
-        self._listener, self._serve, self._tls, self._refused = listener, serve, tls, refused
+        self._listener = listener
+        self._serve = serve
+        self._tls = tls
+        self._refused = refused
         self._waiting: dict[_Waiting, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None

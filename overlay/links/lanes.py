@@ -86,7 +86,8 @@ class Outbox:
 
     def drain(self) -> list[bytes]:
         """Take everything that is not sent whole; what was sent of a message is sent again elsewhere."""
-        messages, self._queue = self._queue, []
+        messages = self._queue
+        self._queue = []
         self._cut = self.bytes = 0
         return messages
 

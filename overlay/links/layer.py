@@ -73,14 +73,20 @@ class LinkLayer(abc.ABC, Generic[T]):
         heartbeat_ms: int,
         lease_ms: int,
     ) -> None:
-        self.me, self.agent = me, agent
+        self.me = me
+        self.agent = agent
         self.counters = dict.fromkeys(COUNTERS, 0)
         #: Agents that turned our last call away, by address, with the reason.
         self.refused: dict[str, str] = {}
-        self._secret, self._rng, self._clock = secret, rng, clock
+        self._secret = secret
+        self._rng = rng
+        self._clock = clock
         self._frame_secret = secret
-        self._on_message, self._on_open, self._on_lost = on_message, on_open, on_lost
-        self._on_congested, self._slow = on_congested, False
+        self._on_message = on_message
+        self._on_open = on_open
+        self._on_lost = on_lost
+        self._on_congested = on_congested
+        self._slow = False
         self._is_busy = is_busy
         self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
         self._incarnation = rng.getrandbits(62)
@@ -250,7 +256,8 @@ class LinkLayer(abc.ABC, Generic[T]):
             return
         del self._peers[peer.contact.id]
         self._losses[peer.contact.id] = self._losses.get(peer.contact.id, 0) + 1
-        link, peer.link = peer.link, None
+        link = peer.link
+        peer.link = None
         peer.waiting.clear()
         if link is not None:
             link.over = True
@@ -270,7 +277,8 @@ class LinkLayer(abc.ABC, Generic[T]):
         """Let quiet channels speak, end silent and idle ones, tell of congested ones; due every `_look_s`."""
         now_ms = self._clock()
         # After a pause of our own, what was sent to us meanwhile must be read before anybody is called silent.
-        slept, self._looked_ms = now_ms - self._looked_ms > self._settings.heartbeat_ms, now_ms
+        slept = now_ms - self._looked_ms > self._settings.heartbeat_ms
+        self._looked_ms = now_ms
         congested = self.congested()
         if congested or self._slow:
             self._slow = bool(congested)

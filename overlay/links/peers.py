@@ -43,7 +43,8 @@ class Link(Generic[T]):
         """Move the channel's own counters into those of all links, and note whether it was used since the last time."""
         channel = self.channel
         if channel.messages != self.messages:
-            self.messages, self.used_ms = channel.messages, now_ms
+            self.messages = channel.messages
+            self.used_ms = now_ms
         counters["frames_damaged"] += channel.damaged
         counters["frames_repeated"] += channel.repeated
         counters["frames_resent"] += channel.resent
@@ -74,7 +75,9 @@ class Peer(Generic[T]):
 
     def use(self, link: Link[T]) -> None:
         """Send on this link from now on: first what the one before has not sent, or what waited for one."""
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        waiting = self.waiting
+        self.waiting = []
+        self.waiting_bytes = 0
         if self.link is not None:
             urgent, bulk = self.link.channel.drain()
             waiting = [(message, False) for message in urgent] + [(message, True) for message in bulk]

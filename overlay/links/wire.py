@@ -79,7 +79,9 @@ class Framer:
     """
 
     def __init__(self, secret: Secret | None, outward: bytes = b"", inward: bytes = b"") -> None:
-        self._secret, self._outward, self._inward = secret, outward, inward
+        self._secret = secret
+        self._outward = outward
+        self._inward = inward
 
     def wrap(self, frame: Frame) -> bytes:
         """Return the bytes of a frame."""

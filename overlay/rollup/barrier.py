@@ -108,7 +108,8 @@ class Barrier:
         A merge too large for one message goes up in its parts, as if it had not been merged.
         """
         assert self.merging is not None
-        choice, self.merging = self.merging, None
+        choice = self.merging
+        self.merging = None
         if choice.through <= committed:
             return []
         since = max(choice.since, committed)

@@ -230,7 +230,8 @@ class Ledger:
         assert self.pending is not None
         choice = self.pending.choice
         reported = choice.agents(bad)
-        leaving, self._leaving = self._leaving, {}
+        leaving = self._leaving
+        self._leaving = {}
         # What a retired agent had sent before may come now; it counts, and it stays retired.
         leaving |= {agent: False for agent in reported if agent in self.retired}
         roster = dict(self.roster)
@@ -256,11 +257,14 @@ class Ledger:
     def durable(self) -> tuple[Settle, list[Status]]:
         """The pending commit is durable: return the verdict to multicast, and answers to announcements since."""
         assert self.pending is not None and self.pending.commit is not None
-        commit, retired, self.pending = self.pending.commit, self.pending.retired, None
+        commit = self.pending.commit
+        retired = self.pending.retired
+        self.pending = None
         self.roster = {agent: entry for agent, entry in commit.state.roster.items() if agent not in self._excluded}
         self.retired = {agent: entry for agent, entry in commit.state.retired.items() if agent not in self._excluded}
         self._leaving = {agent: named for agent, named in self._leaving.items() if agent in self.roster}
-        self._before, self.committed = self.committed, commit.through
+        self._before = self.committed
+        self.committed = commit.through
         for agent, since in self._expected.items():
             self.roster.setdefault(agent, self._begun_after(since))
         self.leaps += len(self.awaited.intersection(commit.missing))
@@ -269,7 +273,8 @@ class Ledger:
         self._spoilt.settle(commit.through)
         self.awaited.update(self.bag.agents())
         self._waiting = None
-        deferred, self._deferred = self._deferred, []
+        deferred = self._deferred
+        self._deferred = []
         answers = [status for status in map(self.on_announce, deferred) if status is not None]
         return Settle(self.app, self.term, commit.previous, commit.through, commit.missing, retired), answers
 

@@ -62,8 +62,10 @@ class Rollup:
     )  # fmt: skip
 
     def __init__(self, app: bytes, agent: str, settings: OverlaySettings, rng: random.Random) -> None:
-        self.app, self.agent = app, agent
-        self._settings, self._rng = settings, rng
+        self.app = app
+        self.agent = agent
+        self._settings = settings
+        self._rng = rng
         self.leap_after_ms = settings.leap_after_ms
         self.state = RollupState()
         self.committed = NEVER
@@ -199,15 +201,20 @@ class Rollup:
             ledger.add(edge, claim)
         # Who fell with the root before us hangs nowhere, and nobody else would notice.
         ledger.absent(set(ledger.roster) - {*self._below.agents(), self.agent}, now_ms + NEW_ROOT_MS)
-        self.ledger, self.barrier, self._merging = ledger, self._new_barrier(), None
-        self.term, self.committed = term, max(self.committed, ledger.committed)
+        self.ledger = ledger
+        self.barrier = self._new_barrier()
+        self._merging = None
+        self.term = term
+        self.committed = max(self.committed, ledger.committed)
         self._own.rewind()
         return self._speak_up(now_ms) + self._advance(now_ms)
 
     def _cease_root(self) -> None:
         if self.ledger is None:
             return
-        ledger, self.ledger, self._merging = self.ledger, None, None
+        ledger = self.ledger
+        self.ledger = None
+        self._merging = None
         self.state = RollupState(ledger.committed, ledger.roster, ledger.retired)
         for edge, claims in ledger.bag.edges.items():
             for claim in claims:

@@ -37,8 +37,10 @@ class Machine:
     """One agent's machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
 
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
-        self.cluster, self.index = cluster, index
-        self.skew_ms, self._now_s = skew_ms, cluster.loop.time
+        self.cluster = cluster
+        self.index = index
+        self.skew_ms = skew_ms
+        self._now_s = cluster.loop.time
         self.contact = numbered_contact(index)
         self.runtime = Runtime(f"a{index}", cluster.disk)
         self.node: OverlayNode | None = None
@@ -200,7 +202,8 @@ class Machine:
         """Lose the machine with all that the agent had on disk; the logs it reads come back, under another name."""
         self.crash(silent=True)
         self._lives += 1
-        self.runtime, self.heard = self.runtime.without_disk(f"a{self.index}.{self._lives}"), None
+        self.runtime = self.runtime.without_disk(f"a{self.index}.{self._lives}")
+        self.heard = None
 
     def suspect(self, other: Machine) -> bool:
         """Take a peer for lost that lives, as a detector that errs does; tells whether there was a link to it."""
@@ -238,14 +241,17 @@ class Cluster:
         dht_times: DhtTimes | None = None,
         **settings: Any,
     ) -> None:
-        self.loop, self.dht_times, self.settings = loop, dht_times, settings
+        self.loop = loop
+        self.dht_times = dht_times
+        self.settings = settings
         self.streams = Streams(loop)
         #: The job whose root is a group's; None while trees have lone roots.
         self.job: Job | None = None
         self.machines: list[Machine] = []
         self.by_id: dict[bytes, Machine] = {}
         self.rng = random.Random(loop.rng.getrandbits(64))
-        self._skew_ms, self._disk_ms = skew_ms, disk_ms
+        self._skew_ms = skew_ms
+        self._disk_ms = disk_ms
         self.disk = self._wait_for_disk if disk_ms else None
 
     def add(self) -> Machine:

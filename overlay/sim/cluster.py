@@ -33,7 +33,10 @@ class DhtCluster:
     def __init__(
         self, loop: SimLoop, *, secret: Secret | None = None, k: int = 20, times: DhtTimes | None = None
     ) -> None:
-        self.loop, self.secret, self.k, self.times = loop, secret, k, times
+        self.loop = loop
+        self.secret = secret
+        self.k = k
+        self.times = times
         self.agents: list[Dht] = []
         self._rng = random.Random(loop.rng.getrandbits(64))
         self._count = 0

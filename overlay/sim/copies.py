@@ -125,11 +125,13 @@ class Copy(msgspec.Struct, kw_only=True):
                 self.enlisted[agent] = entry
             case Rename(root=root, reign=reign):
                 if reign > self.reign:
-                    self.root, self.reign = root, reign
+                    self.root = root
+                    self.reign = reign
             case Turn(version=version):
                 versions = with_version(self.versions, version, self.rollup.committed)
                 if versions is not None:
-                    self.versions, self.reign = versions, max(version.made_ms, self.reign + 1)
+                    self.versions = versions
+                    self.reign = max(version.made_ms, self.reign + 1)
             case Say(mark=mark) if mark > self.control.mark:
                 self.controls.append(command.entry)
                 self.control = handled(self.control, command.entry)

@@ -46,7 +46,8 @@ class Faults:
     """
 
     def __init__(self, cluster: Cluster, seed: int, work: Work) -> None:
-        self.cluster, self._work = cluster, work
+        self.cluster = cluster
+        self._work = work
         self.rng = random.Random(seed)
         self.counts: dict[str, int] = {}
         self._cuts: list[Cut] = []
@@ -129,7 +130,8 @@ class Faults:
     def storm(self) -> None:
         """Let datagrams get lost and come twice, and everything take its time."""
         loop = self.cluster.loop
-        loop.loss, loop.repeats = self.rng.uniform(0, 0.3), self.rng.uniform(0, 0.2)
+        loop.loss = self.rng.uniform(0, 0.3)
+        loop.repeats = self.rng.uniform(0, 0.2)
         loop.delay_ms = (0.2, self.rng.uniform(1, 200))
 
         def end() -> None:

@@ -22,7 +22,9 @@ class Job:
     """The one job of a simulated cluster: its tree, its source's tree, and what its group has decided."""
 
     def __init__(self, app: bytes, source: bytes) -> None:
-        self.app, self.source, self.truth = app, source, Truth(Copy())
+        self.app = app
+        self.source = source
+        self.truth = Truth(Copy())
         #: How many agents have begun to lead.
         self.reigns = 0
         #: Which interval it is by a clock that is so many ms off.

@@ -35,7 +35,8 @@ class SimLinks(LinkLayer[StreamEnd]):
         super().__init__(*args, **options)
         #: Messages sent, by the name of their type.
         self.sent: Counter[str] = Counter()
-        self._streams, self._loop = streams, streams.loop
+        self._streams = streams
+        self._loop = streams.loop
         self._context = contextvars.copy_context()
         self._address = (self.me.host, self.me.port)
         #: Connections that are open, with their link once greeted.
@@ -135,7 +136,8 @@ class SimLinks(LinkLayer[StreamEnd]):
 
         timer = self._loop.call_later(GREETING_S, fail, context=self._context)
         self._ends[end] = None
-        end.on_data, end.on_closed = take, fail
+        end.on_data = take
+        end.on_closed = fail
 
     def _on_welcome(self, peer: Peer[StreamEnd], end: StreamEnd, mine: Hello, data: bytes) -> None:
         theirs, proof = handshake.read_answer(self._secret, mine, data)
@@ -189,7 +191,8 @@ class SimLinks(LinkLayer[StreamEnd]):
         self._due[link] = None
 
     def _write(self) -> None:
-        due, self._due = self._due, {}
+        due = self._due
+        self._due = {}
         now_ms, counters = self._clock(), self.counters
         for link in due:
             if self._is_current(link):

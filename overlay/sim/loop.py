@@ -44,7 +44,9 @@ class Arrival:
     _cancelled = False
 
     def __init__(self, context: contextvars.Context, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._context, self._callback, self._args = context, callback, args
+        self._context = context
+        self._callback = callback
+        self._args = args
 
     def _run(self) -> None:
         self._context.run(self._callback, *self._args)
@@ -55,9 +57,11 @@ class SimTransport(asyncio.DatagramTransport):
 
     def __init__(self, loop: SimLoop, protocol: asyncio.DatagramProtocol, address: Address) -> None:
         super().__init__()
-        self.protocol, self.address = protocol, address
+        self.protocol = protocol
+        self.address = address
         self.context = contextvars.copy_context()
-        self._loop, self._closing = loop, False
+        self._loop = loop
+        self._closing = False
 
     def sendto(self, data: Any, addr: Any = None) -> None:
         """Hand a datagram to the network; a closed socket sends nothing."""
@@ -120,7 +124,10 @@ class SimLoop(base_events.BaseEventLoop):
         self._timer_count = self._cancelled_count = 0
         self._paused: dict[object, deque[Any]] = {}
         self.rng = random.Random(seed)
-        self.delay_ms, self.loss, self.repeats, self.mtu_bytes = delay_ms, loss, repeats, mtu_bytes
+        self.delay_ms = delay_ms
+        self.loss = loss
+        self.repeats = repeats
+        self.mtu_bytes = mtu_bytes
         self.names = dict(names or {})
         self.cut: Callable[[Address, Address], bool] | None = None
         self.clogged: dict[tuple[Address, Address], float] = {}

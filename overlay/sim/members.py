@@ -46,8 +46,11 @@ class Member:
     """
 
     def __init__(self, machine: Machine, job: Job) -> None:
-        self.machine, self.job, self.app = machine, job, job.app
-        self.runtime, self.contact = machine.runtime, machine.contact
+        self.machine = machine
+        self.job = job
+        self.app = job.app
+        self.runtime = machine.runtime
+        self.contact = machine.contact
         #: Set once the process has a node.
         self.node: OverlayNode | None = None
         #: Whether the group has made us its leader, and whether we have taken the tree's root since.
@@ -108,7 +111,9 @@ class Member:
         disk = self.runtime.group
         applied = disk.copy.applied.index if disk.copy is not None else 0
         kept = [entry for entry in disk.entries if applied < entry.place.index <= save.after]
-        disk.term, disk.vote, disk.entries = save.term, save.vote, (*kept, *save.entries)
+        disk.term = save.term
+        disk.vote = save.vote
+        disk.entries = (*kept, *save.entries)
         await self.runtime.touch_disk()
 
     async def on_group_apply(self, app: bytes, place: Place, kind: Kind, body: bytes) -> None:
@@ -182,7 +187,8 @@ class Member:
         self._hear(heard)
 
     def _take_root(self, node: OverlayNode, copy: Copy) -> None:
-        self.is_root, self.reign = True, object()
+        self.is_root = True
+        self.reign = object()
         app, handled = self.app, self.runtime.control.get(self.app, ControlState())
         control = msgspec.structs.replace(copy.control, mark=handled.mark)
         node.join_tree(
@@ -302,7 +308,8 @@ class Member:
         if self.leads:
             self.on_group_lead(self.app, False)
         await self.runtime.touch_disk()
-        self.runtime.group.copy, self.runtime.group.entries = None, ()
+        self.runtime.group.copy = None
+        self.runtime.group.entries = ()
         await self.runtime.touch_disk()
 
     # ---- the tree

@@ -33,7 +33,9 @@ class Job:
     """One job with numbered intervals on the wall clock, and what of it has been seen."""
 
     def __init__(self, cluster: Cluster, app: bytes, root: Machine) -> None:
-        self.cluster, self.app, self.root = cluster, app, root
+        self.cluster = cluster
+        self.app = app
+        self.root = root
         self.produced: list[str] = []
         #: When the last live agent had handed over an interval, by interval.
         self.sealed_s: dict[int, float] = {}

@@ -51,7 +51,8 @@ class Runtime:
     """
 
     def __init__(self, name: str, disk: Callable[[], Awaitable[None]] | None = None) -> None:
-        self.name, self._disk = name, disk
+        self.name = name
+        self._disk = disk
         self.owned: dict[bytes, bytes] = {}
         self.recorded: dict[bytes, Contact] = {}
         self.seen_records: list[Record] = []
@@ -168,7 +169,8 @@ class Runtime:
         """
         old = self.versions[-1]
         if versions[-1].number > old.number:
-            self.since, self._told_at = taken_up(self.since, old, versions, unread), None
+            self.since = taken_up(self.since, old, versions, unread)
+            self._told_at = None
             self.versions = versions
             self.carry = [text for text in self.carry if self._takes(text, self.settled)]
 
@@ -188,7 +190,8 @@ class Runtime:
         """
         after = max(self.settled, *self.snapshots, NEVER)
         held = [*self._reduced(items, through), *self.carry]
-        through, self.carry = max(through, after + 1), []
+        through = max(through, after + 1)
+        self.carry = []
         for end in [*(first - 1 for first in boundaries(self.versions, after, through)), through]:
             within = [text for text in held if end == through or row_of(text, through).interval <= end]
             held = [text for text in held if text not in within]
@@ -229,7 +232,8 @@ class Runtime:
         """Return a runtime under a new name that has the logs and nothing else; see `after_crash` for the old one."""
         heir = Runtime(name, self._disk)
         heir.source = copy.copy(self.source)
-        heir.succeeds, heir.counted_before = [*self.succeeds, self.name], self.counted_before
+        heir.succeeds = [*self.succeeds, self.name]
+        heir.counted_before = self.counted_before
         return heir
 
     def begin(self, counted: int | None, versions: tuple[Version, ...]) -> None:
@@ -243,7 +247,8 @@ class Runtime:
             logs = [(interval, items) for interval, items in sorted(self.source.items()) if interval > after]
             self.carry = [text for interval, items in logs for text in self._reduced(items, interval)]
             self.counted_before = counted
-        self.succeeds, self.enlisted = [], True
+        self.succeeds = []
+        self.enlisted = True
 
     async def touch_disk(self) -> None:
         """Wait as long as a write may take before it is durable, or after."""

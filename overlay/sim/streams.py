@@ -29,7 +29,9 @@ class StreamEnd:
     """One end of a connection; `on_data` and `on_closed` are called in its agent's context."""
 
     def __init__(self, streams: Streams, address: Address, other: Address, context: contextvars.Context) -> None:
-        self.address, self.other, self.context = address, other, context
+        self.address = address
+        self.other = other
+        self.context = context
         self.on_data: Callable[[bytes], None] = lambda data: None
         self.on_closed: Callable[[], None] = lambda: None
         self.peer: StreamEnd
@@ -76,7 +78,8 @@ class StreamEnd:
             if self._held:
                 loop.call_arrival(loop.time() + RETRY_S, self._streams.context, self._retry)
             return
-        held, self._held = self._held, deque()
+        held = self._held
+        self._held = deque()
         for data in held:
             self._carry(data)
 
@@ -148,7 +151,8 @@ class Streams:
             return
         their_context, accept = self._listeners[to]
         ours, theirs = StreamEnd(self, source, to, context), StreamEnd(self, to, source, their_context)
-        ours.peer, theirs.peer = theirs, ours
+        ours.peer = theirs
+        theirs.peer = ours
         trips_s = (back_s - loop.time()) * (OPENING_TRIPS - 2)
         loop.call_arrival(back_s + trips_s, their_context, accept, theirs)
         loop.call_arrival(back_s + trips_s, context, done, ours)

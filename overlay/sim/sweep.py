@@ -76,7 +76,9 @@ def run(name: str, seed: int, *, agents: int | None = None, minutes: float | Non
         loop.run(_play(scenario, loop, outcome, options))
     except Exception as error:
         outcome.failures.append(f"{type(error).__name__}: {error}")
-    outcome.wall_s, outcome.virtual_s, outcome.digest = time.monotonic() - began_s, loop.time(), loop.digest
+    outcome.wall_s = time.monotonic() - began_s
+    outcome.virtual_s = loop.time()
+    outcome.digest = loop.digest
     outcome.failures += loop.errors
     return outcome
 

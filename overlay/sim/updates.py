@@ -38,7 +38,8 @@ class Stream:
     """A job's intervals on the wall clock: each agent reads an item of each, and seals it at the interval's end."""
 
     def __init__(self, cluster: Cluster, work: Work) -> None:
-        self.cluster, self.work = cluster, work
+        self.cluster = cluster
+        self.work = work
         self._began_s = cluster.loop.time()
         work.job.now = lambda off_ms: self.interval
 

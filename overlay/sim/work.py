@@ -57,7 +57,9 @@ class Work:
     """
 
     def __init__(self, cluster: Cluster, job: Job, late_share: float = LATE_SHARE) -> None:
-        self.cluster, self.job, self.app = cluster, job, job.app
+        self.cluster = cluster
+        self.job = job
+        self.app = job.app
         #: Items, in the order in which they came.
         self.produced: dict[str, None] = {}
         self.intervals = self._asked = 0
@@ -66,7 +68,8 @@ class Work:
         machines = list(cluster.machines)
         cluster.rng.shuffle(machines)
         late = int(late_share * len(machines))
-        self._outside, self._leaving = machines[:late], list[Machine]()
+        self._outside = machines[:late]
+        self._leaving = list[Machine]()
         self._rng = cluster.rng
         publish(job, machines[late:], machines[-1])
         for machine in machines[:late]:

@@ -81,7 +81,9 @@ class Edges:
 
     def lose_parent(self) -> Contact | None:
         """Have no parent any more; returns the grandparent, if known."""
-        above, self.parent, self.grandparent = self.grandparent, None, None
+        above = self.grandparent
+        self.parent = None
+        self.grandparent = None
         return above
 
     def become_root(self) -> None:

@@ -48,10 +48,14 @@ class Tree:
     def __init__(
         self, app: bytes, me: Contact, view: View, settings: OverlaySettings, rng: random.Random, root: Contact | None
     ) -> None:
-        self.app, self.me, self.root = app, me, root
+        self.app = app
+        self.me = me
+        self.root = root
         #: Which of several recorded roots `root` is: a higher one took over from it.
         self.reign = 0
-        self._view, self._settings, self._rng = view, settings, rng
+        self._view = view
+        self._settings = settings
+        self._rng = rng
         self.role = Role.OUT
         self.member = False
         self.epoch = 0
@@ -97,7 +101,8 @@ class Tree:
         """Another root took over: heed it, unless we are the root or know a later one."""
         if reign <= self.reign or self.role is Role.ROOT or root == self.me:
             return []
-        self.root, self.reign = root, reign
+        self.root = root
+        self.reign = reign
         if self.role is Role.OUT:
             return []
         return self._drop_illegal_edges(now_ms) + self._schedule(now_ms)
@@ -125,7 +130,9 @@ class Tree:
         """Decide whether the sender may hang under us: only a node that ranks before it, or the root, takes it in."""
         theirs = contact_of(join.root) if join.root is not None else None
         if self.root is None and self.role is Role.OUT:
-            self.root, self.reign = theirs, join.reign  # we enter as a forwarder and know the tree from this JOIN only
+            # We enter as a forwarder and know the tree from this JOIN only.
+            self.root = theirs
+            self.reign = join.reign
         effects = self.move(theirs, join.reign, now_ms) if theirs is not None else []
         standing = Standing(self.me, self.app, self.root, self.role is Role.ROOT)
         effects += answer_join(sender, join, theirs, self.edges, standing, self.reign, self._view, now_ms)
@@ -225,7 +232,8 @@ class Tree:
     def on_looked_up(self, contacts: tuple[Contact, ...], now_ms: int) -> list[Effect]:
         """The lookup before a root claim, or a root's regular doubt, is answered."""
         search = self.search
-        waiting, search.lookup_until_ms = search.lookup_until_ms is not None, None
+        waiting = search.lookup_until_ms is not None
+        search.lookup_until_ms = None
         if self.root is not None or self.role not in (Role.JOINING, Role.ROOT) or search.asked is not None:
             return []
         struck = search.struck(now_ms)
@@ -262,7 +270,8 @@ class Tree:
     def _tick_joining(self, now_ms: int) -> list[Effect]:
         search = self.search
         if search.asked is not None and now_ms >= search.asked_until_ms:
-            silent, search.asked = search.asked, None
+            silent = search.asked
+            search.asked = None
             search.strike(silent, self.root, now_ms)
             return [Suspect(silent), *self._seek(now_ms)]
         if search.lookup_until_ms is not None and now_ms >= search.lookup_until_ms:

@@ -44,7 +44,8 @@ class Search:
 
     def ask(self, to: Contact, until_ms: int) -> None:
         """Take note that a JOIN is on its way."""
-        self.asked, self.asked_until_ms = to, until_ms
+        self.asked = to
+        self.asked_until_ms = until_ms
         self.retry_ms = None
 
     def end(self) -> None:

@@ -22,8 +22,10 @@ class Allowance:
     """
 
     def __init__(self, now_s: float) -> None:
-        self._left_s, self._at_s = BURST_S, now_s
-        self._answered, self._failures = False, 0
+        self._left_s = BURST_S
+        self._at_s = now_s
+        self._answered = False
+        self._failures = 0
 
     def grant(self, rows: int, now_s: float) -> float:
         """Return how many seconds of a processor a call for some rows may take."""
@@ -39,7 +41,8 @@ class Allowance:
     def fail(self, rows: int, failed: int) -> bool:
         """Note on how many rows of a call the function failed; False if it is hopeless."""
         if failed < rows:
-            self._answered, self._failures = True, 0
+            self._answered = True
+            self._failures = 0
         else:
             self._failures += failed
         return self._failures < (FAILURES_MAX if self._answered else FAILURES_FIRST_MAX)

@@ -56,7 +56,8 @@ class Process:
     """
 
     def __init__(self, functions: Sequence[OwnFunction]) -> None:
-        self._functions, self._number = functions, 0
+        self._functions = functions
+        self._number = 0
         #: How long it has waited for nothing in calls, as far as that was seen.
         self.idle_s = 0.0
         try:
@@ -76,7 +77,8 @@ class Process:
             why = f"the process of its functions cannot be started: {error.strerror or error}"
             raise NotStartedError(why) from None
         assert self._process.stdin is not None and self._process.stdout is not None
-        self._questions, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._questions = self._process.stdin.fileno()
+        self._answers = self._process.stdout.fileno()
         os.set_blocking(self._questions, False)
         os.set_blocking(self._answers, False)
 
@@ -229,18 +231,25 @@ class _Watch:
     """Looks whether a process keeps to its grant, from now on."""
 
     def __init__(self, process: Process, grant_s: float, idle_s: float) -> None:
-        self._process, self._grant_s, self._idle_s = process, grant_s, idle_s
-        self._used_s, self._began_s = process.used_s(), time.monotonic()
-        self._last_used_s, self._looked_s, self._idle_now_s = self._used_s, self._began_s, 0.0
+        self._process = process
+        self._grant_s = grant_s
+        self._idle_s = idle_s
+        self._used_s = process.used_s()
+        self._began_s = time.monotonic()
+        self._last_used_s = self._used_s
+        self._looked_s = self._began_s
+        self._idle_now_s = 0.0
 
     def overstepped(self) -> str | None:
         """Return what the process did too long; None while it did not."""
         used_s, now_s = self._process.used_s(), time.monotonic()
         if used_s - self._used_s > self._grant_s:
             return f"its functions take too long: more than {self._grant_s:.1f} s of a processor for one call"
-        passed_s, self._looked_s = now_s - self._looked_s, now_s
+        passed_s = now_s - self._looked_s
+        self._looked_s = now_s
         if used_s > self._last_used_s or _waits_for_the_machine(self._process.pid):
-            self._last_used_s, self._idle_now_s = used_s, 0.0
+            self._last_used_s = used_s
+            self._idle_now_s = 0.0
         else:
             self._idle_now_s += passed_s
             self._process.idle_s += passed_s

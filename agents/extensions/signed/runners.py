@@ -65,7 +65,10 @@ class Trust:
     ) -> None:
         for key in keys.values():
             read_key(key)
-        self.keys, self._who, self._unlisted, self._other = dict(keys), who, unlisted, other
+        self.keys = dict(keys)
+        self._who = who
+        self._unlisted = unlisted
+        self._other = other
 
     def check(self, creator: str, job: str, functions: Sequence[OwnFunction]) -> None:
         """Refuse functions that are not signed by their creator, as the creator is known here.
@@ -107,7 +110,8 @@ class Runners:
     """
 
     def __init__(self, trust: Trust | None, stopped: Stopped = lambda *failed: None) -> None:
-        self._trust, self._stopped = trust, stopped
+        self._trust = trust
+        self._stopped = stopped
         self._runners: dict[object, Runner] = {}
         self._lock = threading.Lock()
 
@@ -167,7 +171,10 @@ class Runner:
     """
 
     def __init__(self, creator: str, job: str, functions: Sequence[OwnFunction], stopped: Stopped) -> None:
-        self._creator, self._job, self._functions, self._stopped = creator, job, tuple(functions), stopped
+        self._creator = creator
+        self._job = job
+        self._functions = tuple(functions)
+        self._stopped = stopped
         self._lock = threading.Lock()
         self._process: Process | None = None
         self._allowance = Allowance(time.monotonic())
@@ -207,11 +214,13 @@ class Runner:
                     parts += self._parts(index, [column.slice(first, ROWS_MAX) for column in columns], kind)
             except NotStartedError as error:
                 # This machine is to blame: the job goes on elsewhere, and here as soon as it can.
-                self._process, self._resting_until_s = None, time.monotonic() + AGAIN_S
+                self._process = None
+                self._resting_until_s = time.monotonic() + AGAIN_S
                 log.error("job %s/%s leaves events out: %s", self._creator, self._job, error)
                 raise FunctionsStoppedError(str(error)) from None
             except GaveUpError as error:
-                self._process, self.why = None, f"job {self._creator}/{self._job} is stopped: {error}"
+                self._process = None
+                self.why = f"job {self._creator}/{self._job} is stopped: {error}"
                 log.error("%s", self.why)
                 self._stopped(self._creator, self._job, self._functions, str(error))
                 raise FunctionsStoppedError(self.why) from None

@@ -68,7 +68,9 @@ class Frames:
     __slots__ = ("_app", "_frames", "_placed", "_schema_of", "_store")
 
     def __init__(self, schema_of: Callable[[Place], PaoSchema], store: Panes, app: bytes) -> None:
-        self._schema_of, self._store, self._app = schema_of, store, app
+        self._schema_of = schema_of
+        self._store = store
+        self._app = app
         self._frames = _Latest[pl.DataFrame](_frame_bytes)
         self._placed = _Latest[Placed](_placed_bytes)
 

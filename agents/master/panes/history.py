@@ -54,7 +54,8 @@ class History:
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions of the job, of which those that have panes are the same."""
         past = self._past
-        past.versions, past.current = versions, versions.numbered(past.current.version.number) or past.current
+        past.versions = versions
+        past.current = versions.numbered(past.current.version.number) or past.current
 
     def mend(self, expired: int, committed: int, expected: int) -> None:
         """Put labels that say so where those of some panes are lost."""

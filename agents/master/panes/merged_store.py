@@ -186,7 +186,9 @@ class _Gathered:
     """What blocks and panes hold together: of those placed in one order at their places, of others with their keys."""
 
     def __init__(self, past: Past, orders: KeyOrders, change: Change | None) -> None:
-        self._schema, self._orders, self._change = past.schema, orders, change
+        self._schema = past.schema
+        self._orders = orders
+        self._change = change
         self._merging = Merging(past.schema)
         self._placings: dict[int, Placing] = {}
         #: Orders with more keys than they have on disk.

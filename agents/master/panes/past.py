@@ -87,7 +87,8 @@ class Past:
     )  # fmt: skip
 
     def __init__(self, versions: Versions, store: Panes, committed: int = NEVER) -> None:
-        self.versions, self.store = versions, store
+        self.versions = versions
+        self.store = store
         #: The version whose windows are served, beside panes, by what is made of these: the last that has panes.
         self.current = versions.at(committed)
         self.app = self.current.plan.definition.app_id

@@ -33,7 +33,8 @@ class HandedOver:
             self._owe(payload)
             return None
         payloads, runs = [*self.owed, *([] if payload is None else [payload])], self.runs
-        self.owed, self.runs = [], ()
+        self.owed = []
+        self.runs = ()
         return payloads, runs
 
     def handed(self, through: int, payload: bytes | None, *, taken: bool) -> None:

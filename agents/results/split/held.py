@@ -48,12 +48,17 @@ class Provisional:
         me: tuple[str, str],
         names: Callable[[str], str],
     ) -> None:
-        self.job, self.master, self.store, self.tree = job, master, store, tree
+        self.job = job
+        self.master = master
+        self.store = store
+        self.tree = tree
         self.began_with = copy.master.state
         #: Agents that have handed it something: they are asked again before all others.
         self.partners: set[Contact] = set()
         self.ended = asyncio.Event()
-        self._copy, self._term, self._names = copy, term, names
+        self._copy = copy
+        self._term = term
+        self._names = names
         self._name, self._address = me
         #: Where followers go on with the job's own master, and how far that has come as agents of the side know.
         self._base = master.edition, master.through_ms or 0
@@ -71,7 +76,8 @@ class Provisional:
 
     def tell(self) -> None:
         """Wake followers."""
-        news, self._news = self._news, asyncio.Event()
+        news = self._news
+        self._news = asyncio.Event()
         news.set()
 
     async def query(self, window: str, key: str | None, limit: int | None) -> Json:

@@ -66,7 +66,10 @@ class Partaking:
         catalogue: Catalogue,
         spawn: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
-        self._agent_id, self._node, self._catalogue, self._spawn = agent_id, node, catalogue, spawn
+        self._agent_id = agent_id
+        self._node = node
+        self._catalogue = catalogue
+        self._spawn = spawn
         #: Of jobs that want partial results, by tree: own snapshots without a verdict, and how far there were verdicts.
         #: The overlay holds the same bytes, and bounds how many there may be before the source rests.
         self._retained: dict[bytes, deque[tuple[int, bytes | None]]] = {}

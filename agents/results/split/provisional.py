@@ -90,9 +90,16 @@ class ProvisionalMasters:
         spawn: Callable[[Coroutine[None, None, None]], None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._agent_id, self._node, self._copies, self._masters = agent_id, node, copies, masters
-        self._database, self._partaking, self._learn = database, partaking, learn
-        self._catalogue, self._spawn, self._now_ms = catalogue, spawn, now_ms
+        self._agent_id = agent_id
+        self._node = node
+        self._copies = copies
+        self._masters = masters
+        self._database = database
+        self._partaking = partaking
+        self._learn = learn
+        self._catalogue = catalogue
+        self._spawn = spawn
+        self._now_ms = now_ms
         self._held: dict[bytes, Provisional] = {}
         self._trees: dict[bytes, Provisional] = {}
         self._leaderless_s: dict[bytes, float] = {}

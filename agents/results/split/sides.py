@@ -37,7 +37,8 @@ class Sides:
         spawn: Callable[[Coroutine[None, None, None]], None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._node, self._catalogue = node, catalogue
+        self._node = node
+        self._catalogue = catalogue
         #: Side's tree -> the job's; oldest first.
         self._jobs: dict[bytes, bytes] = {}
         agent_id = copies.agent_id

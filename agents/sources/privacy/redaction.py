@@ -56,7 +56,8 @@ class Redactor:
 
     def __init__(self, settings: PrivacySection, key: bytes | None = None, *, derived: bool = False) -> None:
         self._derived = derived
-        self._drop, self._mask = _with_relatives(settings.drop), _with_relatives(settings.mask)
+        self._drop = _with_relatives(settings.drop)
+        self._mask = _with_relatives(settings.mask)
         self._addresses: frozenset[str] = frozenset()
         self._anonymiser = Anonymiser(settings.ipv4_prefix, settings.ipv6_prefix, key)
         if settings.ip != "keep":

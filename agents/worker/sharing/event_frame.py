@@ -20,12 +20,14 @@ class EventFrame:
     """
 
     def __init__(self, events: pl.DataFrame, parsing: Parsing | None = None) -> None:
-        self.events, self.parsing = events, parsing
+        self.events = events
+        self.parsing = parsing
         # Casts between equal representations are free; calls of the `dt` namespace cost a query each.
         self.times = events["ts"].cast(pl.Datetime("ms")).cast(pl.Int64)
         first, last = self.times.min(), self.times.max()
         assert isinstance(first, int) and isinstance(last, int), "a frame of events has some"
-        self.first_ms, self.last_ms = first, last
+        self.first_ms = first
+        self.last_ms = last
         self._before: tuple[int, pl.Series] | None = None
 
     def is_for(self, plan: Plan) -> bool:

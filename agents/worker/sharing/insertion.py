@@ -32,7 +32,9 @@ class Alone:
     """
 
     def __init__(self, worker: Worker, frame: EventFrame) -> None:
-        self.worker, self.plan, self.jobs = worker, worker.plan, worker.jobs
+        self.worker = worker
+        self.plan = worker.plan
+        self.jobs = worker.jobs
         self.note_gap = worker.note_gap
         self._frame = frame
 

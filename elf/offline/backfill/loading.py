@@ -32,7 +32,11 @@ class Loader:
     def __init__(
         self, client: LoadingClient, name: str, plan: Plan, reaches: Sequence[Reach], coverage: Coverage
     ) -> None:
-        self._client, self._name, self._plan, self._reaches, self._coverage = client, name, plan, reaches, coverage
+        self._client = client
+        self._name = name
+        self._plan = plan
+        self._reaches = reaches
+        self._coverage = coverage
         #: Names of agents that were said to be missing.
         self.missing: set[str] = set()
 

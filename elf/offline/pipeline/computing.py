@@ -69,7 +69,10 @@ class SparkCompute:
     """
 
     def __init__(self, plan: SparkPlan, master: str, conf: Mapping[str, str], steps: Steps) -> None:
-        self._plan, self._master, self._conf, self._steps = plan, master, conf, steps
+        self._plan = plan
+        self._master = master
+        self._conf = conf
+        self._steps = steps
         self._spark: SparkSession | None = None
         for item in plan.query.items:
             if item.name.lower() in (*BESIDE, PARTITION):

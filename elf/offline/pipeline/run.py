@@ -113,7 +113,11 @@ class Pipeline:
         say: Callable[[str], None] = lambda what: None,
         steps: Steps | None = None,
     ) -> None:
-        self._job, self._settings, self._compute, self._now_ms, self._say = job, settings, compute, now_ms, say
+        self._job = job
+        self._settings = settings
+        self._compute = compute
+        self._now_ms = now_ms
+        self._say = say
         self._steps = steps or Steps()
         self._plan = SparkPlan(job.query)
         window = self._plan.query.window

@@ -78,7 +78,8 @@ class Limits:
     """
 
     def __init__(self, bounds: Bounds, full: Mapping[Row, Row], least: Mapping[Row, Row], repeats: bool) -> None:
-        self._bounds, self._repeats = bounds, repeats
+        self._bounds = bounds
+        self._repeats = repeats
         self._full = {cell_identity(key): row for key, row in full.items()}
         self._least = {cell_identity(key): row for key, row in least.items()}
 

@@ -23,7 +23,8 @@ class Coverage:
     """
 
     def __init__(self, names: Mapping[str, str], roster: Sequence[str]) -> None:
-        self._names, self._roster = names, roster
+        self._names = names
+        self._roster = roster
         #: Hour -> agents that reported, agents that have events in the archive.
         self._reported: dict[int, set[str]] = {}
         self._archived: dict[int, set[str]] = {}

@@ -58,7 +58,9 @@ class Explaining:
     """
 
     def __init__(self, plan: RowsPlan, events: Counted, slide_ms: int) -> None:
-        self._plan, self._events, self._slide_ms = plan, events, slide_ms
+        self._plan = plan
+        self._events = events
+        self._slide_ms = slide_ms
 
     def explain(self, cases: Sequence[Case]) -> dict[Window, list[Difference]]:
         """Return each window's differences, with the explanation of those that have one."""

@@ -144,9 +144,15 @@ class IteratedVerification:
         steps: Steps,
     ) -> None:
         assert job.window is not None
-        self._job, self._countings, self._folders, self._client = job, countings, folders, client
+        self._job = job
+        self._countings = countings
+        self._folders = folders
+        self._client = client
         self._asker = Asker(job.agents, job.roster, None, client)
-        self._slide_ms, self._master, self._conf, self._steps = job.window.slide_ms, master, conf, steps
+        self._slide_ms = job.window.slide_ms
+        self._master = master
+        self._conf = conf
+        self._steps = steps
         # Neither its query nor its functions are ever changed.
         self._plan = IteratedPlan(job.query, countings.admit(job.functions))
         self._removed = removed_records(folders, job.source)

@@ -50,7 +50,8 @@ class JoinedRows(RowsPlan):
     """
 
     def __init__(self, text: str, window: Window, plans: Sequence[SparkPlan]) -> None:
-        self._joins, self._plans = parse_joins(text), plans
+        self._joins = parse_joins(text)
+        self._plans = plans
         super().__init__(_as_query(self._joins, window))
         self._near = tuple(self._tolerance(item.node) for item in self.query.items)
         self._near_orders = tuple(self._tolerance(self._shown(node.this)) for node in self.query.order)
@@ -183,9 +184,14 @@ class JoinedVerification:
         steps: Steps,
     ) -> None:
         assert job.joined is not None and job.window is not None
-        self._job, self._text, self._reads, self._folders = job, job.joined.query, reads, folders
+        self._job = job
+        self._text = job.joined.query
+        self._reads = reads
+        self._folders = folders
         self._window = Window(job.window.size_ms, job.window.slide_ms)
-        self._master, self._conf, self._steps = master, conf, steps
+        self._master = master
+        self._conf = conf
+        self._steps = steps
         self._removed = {read.job.source: removed_records(folders, read.job.source) for read in reads}
         self._soundness = Soundness()
         self._spark: SparkSession | None = None

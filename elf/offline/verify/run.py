@@ -154,8 +154,13 @@ class _Verification:
         conf: Mapping[str, str] | None,
         steps: Steps,
     ) -> None:
-        self._job, self._folders, self._asker, self._steps = job, folders, asker, steps
-        self._countings, self._master, self._conf = countings, master, conf
+        self._job = job
+        self._folders = folders
+        self._asker = asker
+        self._steps = steps
+        self._countings = countings
+        self._master = master
+        self._conf = conf
         self._plans: dict[tuple[str, tuple[Brought, ...]], RowsPlan] = {}
         self._removed = removed_records(folders, job.source)
         self._soundness = Soundness()

@@ -143,9 +143,12 @@ class Countings:
         again: Callable[[], Sequence[Version]] | None = None,
         trusted: Trusted | None = None,
     ) -> None:
-        self._creator, self._name, self._trusted = job.creator, job.name, trusted or Trusted()
+        self._creator = job.creator
+        self._name = job.name
+        self._trusted = trusted or Trusted()
         self._only = Counting(job.query, job.columns, functions=tuple(job.functions))
-        self._interval_ms, self._again = interval_ms, again
+        self._interval_ms = interval_ms
+        self._again = again
         self.versions: tuple[Version, ...] = ()
         #: Numbers that were asked for once more.
         self._sought = set[int]()

@@ -128,7 +128,8 @@ class Labels:
     """
 
     def __init__(self, ask: Callable[[int, int], Mapping[str, Any]], interval_ms: int) -> None:
-        self._ask, self.interval_ms = ask, interval_ms
+        self._ask = ask
+        self.interval_ms = interval_ms
         self._known: dict[Window, Mapping[str, Any]] = {}
 
     def __call__(self, start_ms: int, end_ms: int) -> Mapping[str, Any]:
