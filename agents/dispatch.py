@@ -20,7 +20,6 @@ from elf.agents.group.masters import Masters
 from elf.agents.group.transfer import Pages
 from elf.agents.host.clock import Clock
 from elf.agents.master.listing import summary
-from elf.agents.master.results import Json
 from elf.agents.publications.adoption import adopt
 from elf.agents.publications.amendment import amend, leap
 from elf.agents.publications.backfill import load
@@ -34,6 +33,7 @@ from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import Reply, encode_reply, reply_of_error
 from elf.agents.wire.requests import (
     AnyRequest,

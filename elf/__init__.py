@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         UnknownJobError,
     )
     from elf.agents.extensions.application_declaration import Answer, Application
-    from elf.agents.extensions.declaration import aggregate, scalar, vectorised
+    from elf.agents.language.installed.declaration import aggregate, scalar, vectorised
     from elf.client import AsyncClient, Client, Completeness, Job, Member, Result, Stop, Tree, Version, Window
 
 __version__ = "0.1.0"
@@ -106,7 +106,7 @@ def connect(url: str = DEFAULT_URL, token: str | None = None, *, creator: str | 
 def __getattr__(name: str) -> Any:
     """Load the client's names on first use: the command line must start without the HTTP library."""
     if name in _FUNCTIONS:
-        return getattr(import_module("elf.agents.extensions.declaration"), name)
+        return getattr(import_module("elf.agents.language.installed.declaration"), name)
     if name == "Simulation":
         return import_module("elf.agents.applications.simulated").Simulation
     if name in _APPLICATIONS:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elf.agents.extensions import installed
+from elf.agents.language.installed import installed
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "functions"
 

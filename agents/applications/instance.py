@@ -21,7 +21,7 @@ from elf.agents.extensions.application_contract import (
     Started,
 )
 from elf.agents.extensions.application_declaration import Application, Elf
-from elf.agents.extensions.entry_points import brief
+from elf.agents.language.installed.entry_points import brief
 from elf.agents.wire.application_messages import Role, packed, unpacked
 from elf.cbt.foreign import is_theirs
 

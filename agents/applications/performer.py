@@ -25,12 +25,12 @@ from elf.agents.extensions.application_contract import (
     Subscribe,
 )
 from elf.agents.group.masters import Masters
-from elf.agents.http.service import Position
 from elf.agents.master.commands import Remember
 from elf.agents.results.feedback import FEEDBACK_KEY, packed
 from elf.agents.results.inquiry import Asking
 from elf.agents.wire.application_messages import Ask, Letter, Role, Said
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Position
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import JobRecord, Member, contact_at, encode
 from elf.agents.wire.result import Result

@@ -1,1 +1,1 @@
-"""Python that operators install for agents: functions and applications, and functions that come signed with a job."""
+"""Python that jobs name or bring along: installed applications, and functions signed by a job's creator."""

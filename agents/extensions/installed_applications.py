@@ -12,8 +12,8 @@ from typing import Any
 
 from elf.agents.errors import ElfError, JobSpecError, did_you_mean, nearest
 from elf.agents.extensions.application_declaration import Application
-from elf.agents.extensions.entry_points import Found, load_points
 from elf.agents.jobs.definition import Definition
+from elf.agents.language.installed.entry_points import Found, load_points
 from elf.agents.language.places import APPLICATION
 
 GROUP = "elf.applications"

@@ -32,12 +32,12 @@ from elf.agents.master.commands import Command, Count, Dismiss, Enlisted, Enrol,
 from elf.agents.master.description import describe
 from elf.agents.master.listing import identity_of
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
 from elf.agents.master.spans import resolve
 from elf.agents.master.state import MasterState
 from elf.agents.master.stops import stopped_error
-from elf.agents.publications.retirement import find_member
+from elf.agents.wire.catalogue import find_member
 from elf.agents.wire.changes import Leapt
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
 from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry

@@ -11,7 +11,7 @@ import msgspec
 
 from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
 from elf.agents.http.metrics import render_metrics
-from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
+from elf.agents.http.service import Loaded
 from elf.agents.jobs.definition import load_definition
 from elf.agents.master.listing import summary
 from elf.agents.publications.change import Changing, Wanted
@@ -24,6 +24,7 @@ from elf.agents.results.inquiry import ASK_MAX
 from elf.agents.results.joined_jobs import look_up
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.application_messages import Ask, packed, unpacked
+from elf.agents.wire.positions import Json, Position, Positioned, Told
 from elf.agents.wire.requests import Describe, Query, ViewTree, contact_at
 from elf.agents.wire.shares import LoadIntervals
 from elf.overlay.ids import app_id, partition_id

@@ -30,7 +30,7 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.agents.http.service import Json
+from elf.agents.wire.positions import Json
 
 PROBLEM_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:elf:problem:"

@@ -8,29 +8,14 @@ JSON-ready: text, numbers, booleans, None, lists and dictionaries of these.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
 from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.publications.change import Wanted
+from elf.agents.wire.positions import Json, Position, Positioned, Told
 from elf.overlay.fields import Interval
-
-Json = dict[str, Any]
-
-
-#: Where a follower of a job goes on: its master's edition (of a job with several trees those of all parts, of one that
-#: reads others its own and theirs), and up to where all closed windows were sent (ms).
-Position = tuple[int | tuple[int, ...], int]
-#: A result, and where to go on after it.
-Positioned = tuple[Json, Position]
-
-
-class Told(NamedTuple):
-    """A result as JSON, as an application is told it, and a tag that changes with it."""
-
-    body: bytes
-    tag: str
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from elf.agents.errors import ElfError
 from elf.agents.http.problems import problem_body
-from elf.agents.http.service import Json, Position, Positioned
+from elf.agents.wire.positions import Json, Position, Positioned
 
 #: Shorter than the idle time after which common proxies cut a connection (60 s); also finds dead readers soon.
 HEARTBEAT_S = 10.0

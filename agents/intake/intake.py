@@ -19,7 +19,7 @@ from elf.agents.intake.pace import Pace
 from elf.agents.intake.pump import Pump, Sealed
 from elf.agents.intake.push import PushLog
 from elf.agents.jobs.versions import Versions
-from elf.agents.store.checkpoints import SourceState
+from elf.agents.worker.state import SourceState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 

@@ -36,9 +36,10 @@ from elf.agents.sources.privacy.redaction import Redactor
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.rotation import Position
 from elf.agents.sources.tail import Chunk, Tail
-from elf.agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.sharing.parse import Parsing
 from elf.agents.worker.sharing.workers import Workers
+from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 

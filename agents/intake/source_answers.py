@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from elf.agents.errors import UnavailableError
 from elf.agents.intake.source_setup import archive_folder, describe_columns
-from elf.agents.master.results import Json
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import DescribeSource, Inspect
 from elf.agents.worker.sharing.description import sharing_of
 from elf.overlay.ids import partition_id

@@ -20,7 +20,6 @@ from elf.agents.host.disk_damage import Damages
 from elf.agents.intake.pump import Pump
 from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
-from elf.agents.master.results import Json
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.sources.families import live_paths, matched_files
 from elf.agents.sources.format import Format, make_format
@@ -30,6 +29,7 @@ from elf.agents.sources.readers import look_at, open_reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.wire.positions import Json
 
 log = logging.getLogger(__name__)
 #: Newest bytes of a source's newest file from which the types of undeclared columns are inferred.

@@ -7,8 +7,9 @@ import concurrent.futures
 import logging
 from collections.abc import Callable, Sequence
 
-from elf.agents.store.checkpoints import Checkpoints, Snapshot
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.sharing.workers import Workers
+from elf.agents.worker.state import Snapshot
 from elf.overlay.contract import Verdict
 
 log = logging.getLogger(__name__)

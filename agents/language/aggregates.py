@@ -226,7 +226,7 @@ def _collect_set(call: _Call) -> Aggregated:
 
 def _installed(call: _Call) -> Aggregated:
     """Compile a call of an aggregate that is installed in Python."""
-    from elf.agents.extensions.installed import find_aggregate
+    from elf.agents.language.installed.installed import find_aggregate
 
     name = call.name.lower()
     made = find_aggregate(name)

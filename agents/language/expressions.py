@@ -238,7 +238,7 @@ def _case(node: exp.Expr, scope: Scope) -> Value:
 
 
 def _concat(node: exp.Expr, scope: Scope) -> Value:
-    from elf.agents.language.functions import call_function  # see `_call`
+    from elf.agents.language.function_calls import call_function  # see `_call`
 
     _check_order(node, left=(), right=(exp.Add, exp.Sub))
     return call_function("concat", node, list(_pair(node, scope)))
@@ -246,7 +246,7 @@ def _concat(node: exp.Expr, scope: Scope) -> Value:
 
 def _call(node: exp.Expr, scope: Scope) -> Value:
     # Loaded when first called: the tables of functions are a twentieth of an agent's start-up.
-    from elf.agents.language.functions import call_function, check_function
+    from elf.agents.language.function_calls import call_function, check_function
 
     check_function(node.name, node)
     return call_function(node.name, node, [compile_expression(argument, scope) for argument in node.expressions])

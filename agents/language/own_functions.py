@@ -123,7 +123,7 @@ def bound(
     if not functions:
         return {}
     # What is installed is found when a job first calls a function that is not built in.
-    from elf.agents.extensions.installed import check_own_name
+    from elf.agents.language.installed.installed import check_own_name
 
     for each in functions:
         check_own_name(each.name)

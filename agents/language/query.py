@@ -12,18 +12,13 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
+from elf.agents.language.aggregate_names import AGGREGATES
 from elf.agents.language.dialect import parse_statement, refused
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.language.last_result import Last, is_last, take_last
 
 #: The event time column that every source has.
 TIME_COLUMN = "ts"
-AGGREGATES = (
-    *("count", "count_if", "sum", "avg", "mean", "min", "max", "min_by", "max_by", "first", "first_value", "last"),
-    *("last_value", "any_value", "bool_and", "bool_or", "every", "some", "any", "var_pop", "var_samp", "variance"),
-    *("stddev_pop", "stddev_samp", "stddev", "std", "approx_count_distinct", "approx_percentile"),
-    *("percentile_approx", "collect_set"),
-)
 
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 _CLAUSE_NAMES = {
@@ -210,7 +205,7 @@ def is_aggregate(name: str) -> bool:
     if name in AGGREGATES or name == "window":
         return name in AGGREGATES
     # What is installed is found when a job first calls a function that is not built in.
-    from elf.agents.extensions.installed import find_aggregate
+    from elf.agents.language.installed.installed import find_aggregate
 
     return find_aggregate(name) is not None
 

@@ -99,9 +99,7 @@ class RowScope:
 
     def _call(self, node: exp.Anonymous) -> Value:
         """Compile a call of one of the job's own functions."""
-        from elf.agents.language.functions.registry import (
-            Call as Written,  # the tables of functions are loaded when needed
-        )
+        from elf.agents.language.functions.registry import Call as Written
 
         function, call = self.own[node.name.lower()]
         if len(node.expressions) != len(function.args):

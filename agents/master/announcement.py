@@ -10,7 +10,7 @@ import msgspec
 from elf.agents.errors import ExpiredError
 from elf.agents.master.emission import note_rest
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
+from elf.agents.wire.positions import Json
 
 #: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20

@@ -21,9 +21,10 @@ from elf.agents.jobs.versions import Compiled, Versions
 from elf.agents.master.commands import Load
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Json, Label
+from elf.agents.master.results import Label
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import NEVER_YET, begun, paused
+from elf.agents.wire.positions import Json
 from elf.agents.worker.paos import between, by_interval
 from elf.agents.worker.runs import RunsFrom, in_runs_from
 from elf.cbt import PaoSchema

@@ -9,9 +9,9 @@ import msgspec
 from elf.agents.master import backfill
 from elf.agents.master.listing import summary
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
 from elf.agents.master.spans import describe_panes, expired_ms, oldest_ms
 from elf.agents.master.version_decision import describe_history
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 from elf.overlay.group.state import GroupView
 

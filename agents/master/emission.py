@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from elf.agents.language.query import Window
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
+from elf.agents.wire.positions import Json
 
 
 class Batch(NamedTuple):

@@ -10,7 +10,7 @@ from elf.agents.errors import JobSpecError, UnavailableError
 from elf.agents.jobs.definition import Definition, Options, check_definition
 from elf.agents.language.joins import Joined, clock_query
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.master.results import Json
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 
 

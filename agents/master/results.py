@@ -7,7 +7,6 @@ named or counted in the window's label, and only a window with none of these is 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import polars as pl
@@ -15,10 +14,9 @@ from msgspec.structs import replace
 
 from elf.agents.errors import IncompleteError
 from elf.agents.jobs.plan import Plan
+from elf.agents.wire.positions import Json
 from elf.agents.wire.result import json_value
 from elf.agents.worker.runs import RunsAfter
-
-Json = dict[str, Any]
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):

@@ -16,8 +16,8 @@ from elf.agents.jobs.intervals import Numbering, numbering_of
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Versions, check_change, has_same_states
 from elf.agents.language.own_functions import Admits
-from elf.agents.master.results import Json
 from elf.agents.wire.changes import Amend
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 from elf.overlay.contract import NEVER
 from elf.overlay.messages import RECORD_BYTES_MAX

@@ -7,9 +7,9 @@ import asyncio
 from elf.agents.errors import JobConflictError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.master.commands import Turn
-from elf.agents.master.results import Json
 from elf.agents.master.version_decision import describe_history, next_version
 from elf.agents.wire.changes import Amend, Leap
+from elf.agents.wire.positions import Json
 
 #: Others may change the job at the same time: whoever comes second begins with what the first has made of it.
 TRIES = 8

@@ -28,12 +28,13 @@ from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
 from elf.agents.replication.succession import Succession
 from elf.agents.results.split.participation import Partaking
-from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.parts import siblings
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Enlist, JobRecord, Locate, Located, encode
+from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import NEVER, Record, RollupState
 from elf.overlay.errors import OverlayError

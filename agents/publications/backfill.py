@@ -8,7 +8,7 @@ from elf.agents.errors import BadRequestError, JobError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.master.backfill import check_load
 from elf.agents.master.commands import Load
-from elf.agents.master.results import Json
+from elf.agents.wire.positions import Json
 from elf.agents.wire.shares import LoadIntervals
 from elf.agents.worker.runs import in_runs_from
 from elf.cbt import PaoDecodeError, decode

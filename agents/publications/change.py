@@ -17,8 +17,8 @@ from elf.agents.language.durations import duration
 from elf.agents.language.joins import reads_jobs
 from elf.agents.language.query import columns_read, parse_query
 from elf.agents.master.listing import definition_of
-from elf.agents.master.results import Json
 from elf.agents.wire.changes import Amend, Kind, Number
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe
 from elf.overlay.ids import app_id
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from elf.agents.errors import BadRequestError, ElfError, UnavailableError, UnknownAgentError, UnknownJobError
-from elf.agents.master.results import Json
-from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.errors import ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from elf.agents.wire.catalogue import Catalogue, find_member, member_record
 from elf.agents.wire.parts import trees_of
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Describe, Member, Retire, Spread, encode
 from elf.overlay.contract import Record
@@ -28,24 +28,6 @@ from elf.overlay.node import OverlayNode
 ASKED_MAX, DESCRIBED_MAX = 32, 8
 
 AskMaster = Callable[[str, str, Retire | Describe], Awaitable[tuple[Any, list[str]]]]
-
-
-def find_member(named: str, known: Mapping[str, tuple[str, str]]) -> str | None:
-    """Return the id of the agent that a person names by id, name or address; None if there is none.
-
-    Args:
-        named: what the person wrote.
-        known: agent id -> name and address.
-
-    Raises:
-        BadRequestError: several agents have that name.
-    """
-    if named in known:
-        return named
-    found = sorted(agent for agent, words in known.items() if named in words)
-    if len(found) > 1:
-        raise BadRequestError(f"{len(found)} agents are called {named!r}; name one by its id: {', '.join(found[:9])}")
-    return found[0] if found else None
 
 
 class Retiring:

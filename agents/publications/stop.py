@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
-from elf.agents.master.results import Json
 from elf.agents.results.gatherer import Ask, all_of
 from elf.agents.wire.changes import KEEP_MS, Amend
 from elf.agents.wire.parts import trees_of
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe, Stop
 from elf.overlay.ids import app_id, partition_id
 

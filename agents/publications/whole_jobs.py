@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from elf.agents.errors import ElfError, JobConflictError, JobError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.results.gatherer import Answer, Ask
 from elf.agents.results.shares import least_through
 from elf.agents.wire.changes import Leap
 from elf.agents.wire.parts import trees_of
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe
 from elf.overlay.ids import app_id, partition_id
 

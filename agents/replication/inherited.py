@@ -5,9 +5,9 @@ from __future__ import annotations
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.commands import Enlisted
-from elf.agents.store.checkpoints import Progress, WorkerState
 from elf.agents.worker.paos import Paos, decode_open, encode_open
 from elf.agents.worker.payload import unpack
+from elf.agents.worker.state import Progress, WorkerState
 from elf.overlay.contract import NEVER
 
 

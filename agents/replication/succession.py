@@ -29,11 +29,12 @@ from elf.agents.master.commands import Enlisted
 from elf.agents.replication.inherited import taken_over
 from elf.agents.sources import rotation
 from elf.agents.sources.rotation import Position
-from elf.agents.store.checkpoints import Checkpoints, Whole, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import KeepCheckpoint, Recall
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import JobRecord, contact_at, encode
+from elf.agents.worker.state import Whole, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.cbt import PaoDecodeError
 from elf.overlay.decoding import read_msgpack

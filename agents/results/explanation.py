@@ -16,8 +16,8 @@ from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.jobs.explanation import explain_plan
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.listing import definition_of
-from elf.agents.master.results import Json
 from elf.agents.results.gatherer import Answer
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Inspect, encode
 from elf.overlay.errors import OverlayError

@@ -19,10 +19,10 @@ import msgspec
 from elf.agents.errors import JobError, UnavailableError, UnknownJobError
 from elf.agents.failures import FAILURES
 from elf.agents.group.masters import Masters
-from elf.agents.http.service import Json, Told
 from elf.agents.master.stops import stopped_error, why_ended
 from elf.agents.results.joined_results import JobResults
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json, Told
 from elf.overlay.contract import Record
 from elf.overlay.messages import RECORD_BYTES_MAX
 from elf.overlay.node import OverlayNode

@@ -13,12 +13,12 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from elf.agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
-from elf.agents.http.service import Position, Positioned
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.results.due import LATEST_MS, Due, reached_by
 from elf.agents.results.gatherer import Answer, Ask, Gathering, parted_job
 from elf.agents.results.joined_news import Heard, hear_all
 from elf.agents.results.listener import FOLLOW_MS, RETRY_S, Listening, Voice
+from elf.agents.wire.positions import Json, Position, Positioned
 from elf.agents.wire.requests import Follow, JobRecord, Query
 from elf.agents.wire.shares import Watch
 

@@ -10,8 +10,9 @@ import polars as pl
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.results import Json, Label, Span, result_of
+from elf.agents.master.results import Label, Span, result_of
 from elf.agents.results.shares import Shared, joined_label, least_through, shape_of, unpack_rows
+from elf.agents.wire.positions import Json
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):

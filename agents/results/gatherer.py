@@ -15,11 +15,12 @@ import msgspec
 from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import Definition, check_definition
 from elf.agents.jobs.plan import Plan, compile_job
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.results.gathered import Gathered, definition_of
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, common_span, part_of_key
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Share
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from elf.agents.errors import ElfError
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.results.follower import Following
 from elf.agents.results.gatherer import Gathering
 from elf.agents.results.location import JobRequest, Locator
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import AnyRequest, Introduce, ListJobs, contact_at, encode
 from elf.agents.wire.split import Seek, encode_question

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elf.agents.master.results import Json
+from elf.agents.wire.positions import Json
 
 #: From worst to best.
 _STATUSES = ("open", "partial", "final_incomplete", "revised", "final")

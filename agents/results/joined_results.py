@@ -17,13 +17,14 @@ from elf.agents.group.masters import Masters
 from elf.agents.jobs.key_texts import with_first_column
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.joins import Use
-from elf.agents.master.results import Json, Span, result_of
+from elf.agents.master.results import Span, result_of
 from elf.agents.results.follower import Following
 from elf.agents.results.gathered import Gathered
 from elf.agents.results.gatherer import Gathering, all_of, parted
 from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.joined_news import read_by
 from elf.agents.results.shares import least_through
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 from elf.overlay.ids import app_id
 

@@ -10,11 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from elf.agents.errors import UnavailableError
-from elf.agents.http.service import Positioned
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.results.due import Due, reached_by
 from elf.agents.results.gatherer import Answer
 from elf.agents.results.shares import Told
+from elf.agents.wire.positions import Json, Positioned
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Watch
 

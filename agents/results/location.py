@@ -20,11 +20,11 @@ import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.master.stops import why_ended
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Amend, Leap
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import (
     Describe,

@@ -24,8 +24,9 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.language.query import Window
 from elf.agents.master.announcement import FOLLOW_WINDOWS_MAX
 from elf.agents.master.master import Found, Master
-from elf.agents.master.results import Json, Label, Span
+from elf.agents.master.results import Label, Span
 from elf.agents.master.spans import resolve
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Share, Watch
 from elf.cbt import partitions_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from elf.agents.errors import JobError
+from elf.agents.errors import BadRequestError, JobError
 from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
@@ -192,3 +192,21 @@ def job_record(job: JobRecord) -> Record:
 def member_record(member: Member, version: int) -> Record:
     """Return the record with which an agent announces itself; `version` must rise with each change."""
     return Record(_MEMBER + member.agent_id, version, msgspec.msgpack.encode(member))
+
+
+def find_member(named: str, known: Mapping[str, tuple[str, str]]) -> str | None:
+    """Return the id of the agent that a person names by id, name or address; None if there is none.
+
+    Args:
+        named: what the person wrote.
+        known: agent id -> name and address.
+
+    Raises:
+        BadRequestError: several agents have that name.
+    """
+    if named in known:
+        return named
+    found = sorted(agent for agent, words in known.items() if named in words)
+    if len(found) > 1:
+        raise BadRequestError(f"{len(found)} agents are called {named!r}; name one by its id: {', '.join(found[:9])}")
+    return found[0] if found else None

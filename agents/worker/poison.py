@@ -13,9 +13,9 @@ from typing import Protocol
 
 import polars as pl
 
-from elf.agents.extensions.calls import FunctionsStoppedError
 from elf.agents.failures import FAILURES
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.installed.calls import FunctionsStoppedError
 from elf.agents.language.types import SqlType
 from elf.agents.sources.counters import REJECT_BYTES_MAX, Counters, Parsed
 from elf.agents.sources.format import Format

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from elf.agents.store.checkpoints import Progress
+from elf.agents.worker.state import Progress
 from elf.overlay.contract import NEVER, Verdict
 
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
-from elf.agents.store.checkpoints import Progress, Snapshot, WorkerState
 from elf.agents.worker.open_intervals import OpenIntervals
 from elf.agents.worker.paos import Paos, decode_open, encode_open
 from elf.agents.worker.payload import Notes, unpack
@@ -25,6 +24,7 @@ from elf.agents.worker.sharing.encoded import Copies
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
 from elf.agents.worker.snapshot_size import fit
+from elf.agents.worker.state import Progress, Snapshot, WorkerState
 from elf.agents.worker.verdicts import counted, is_set_back, left_out
 from elf.overlay.contract import NEVER, Verdict
 

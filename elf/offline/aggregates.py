@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from elf.agents.extensions.installed import find_aggregate
+from elf.agents.language.installed.installed import find_aggregate
 from elf.agents.language.query import TIME_COLUMN, aggregate_call
 from elf.offline.expressions import Resolve, call, to_column
 from elf.offline.functions import aggregate_column

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from elf.agents.extensions.installed import find_aggregate
+from elf.agents.language.installed.installed import find_aggregate
 from elf.agents.language.query import aggregate_call
 from elf.offline.aggregates import read_call
 from elf.offline.functions import aggregate_fails

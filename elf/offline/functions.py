@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from elf.agents.extensions.declaration import Aggregate, Declared, Vectorised
-from elf.agents.extensions.entry_points import Origin, brief
-from elf.agents.extensions.installed import GROUP, find_aggregate, find_function, installed
+from elf.agents.language.installed.declaration import Aggregate, Declared, Vectorised
+from elf.agents.language.installed.entry_points import Origin, brief
+from elf.agents.language.installed.installed import GROUP, find_aggregate, find_function, installed
 from elf.agents.language.types import SqlType
 from elf.cbt.foreign import is_theirs
 from elf.offline.session import OfflineError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError, did_you_mean, nearest
-from elf.agents.extensions.installed import find_function
+from elf.agents.language.installed.installed import find_function
 from elf.agents.language.query import is_window_field
 from elf.offline.expressions import to_column
 from elf.offline.functions import function_column

@@ -16,11 +16,11 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
 from elf.agents.master.results import Span
 from elf.agents.master.version_decision import next_version, with_version
-from elf.agents.store.checkpoints import WorkerState
 from elf.agents.store.panes import Panes
 from elf.agents.wire.changes import Amend, Kind
 from elf.agents.wire.requests import JobRecord
 from elf.agents.worker import payload
+from elf.agents.worker.state import WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Commit
 from elf.overlay.group.messages import Place

@@ -13,9 +13,9 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.master.master import Master
 from elf.agents.master.results import Label
 from elf.agents.master.state import MasterState
-from elf.agents.store.checkpoints import Snapshot, WorkerState
 from elf.agents.store.panes import Panes
 from elf.agents.worker import payload
+from elf.agents.worker.state import Snapshot, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.application import Application
 from elf.overlay.contract import NEVER, Commit, OverlaySettings, RollupState, RosterEntry, Verdict

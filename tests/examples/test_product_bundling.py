@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import elf
 from elf.agents.errors import JobError
 from elf.agents.extensions import installed_applications
-from elf.agents.extensions.entry_points import Found
 from elf.agents.http.agent_service import Service
+from elf.agents.language.installed.entry_points import Found
 from examples.product_bundling.orders import families, orders
 from examples.product_bundling.product_bundling import Bundling, Components
 from tests.examples.web import web_servers

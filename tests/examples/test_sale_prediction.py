@@ -19,8 +19,8 @@ import elf
 from elf.agents.agent import Agent
 from elf.agents.errors import JobError
 from elf.agents.extensions import installed_applications
-from elf.agents.extensions.entry_points import Found
 from elf.agents.http.agent_service import Service
+from elf.agents.language.installed.entry_points import Found
 from examples.product_bundling.product_bundling import Bundling
 from examples.sale_prediction.sale_prediction import BUNDLING, PROMOTION, Prediction, predict
 from tests.examples.test_product_bundling import components

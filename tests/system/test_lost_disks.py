@@ -12,7 +12,7 @@ import msgspec
 
 import elf
 from elf.agents.intake.progress import SourceProgress
-from elf.agents.store.checkpoints import Whole
+from elf.agents.worker.state import Whole
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 
 SIZE_S = 10

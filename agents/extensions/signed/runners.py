@@ -18,12 +18,12 @@ from typing import Any
 import polars as pl
 
 from elf.agents.errors import JobSpecError
-from elf.agents.extensions.calls import FunctionError, FunctionsStoppedError
 from elf.agents.extensions.signed.allowance import Allowance
 from elf.agents.extensions.signed.answers import typed
 from elf.agents.extensions.signed.confinement import unsupported
 from elf.agents.extensions.signed.process import QUESTION_BYTES_MAX, GaveUpError, NotStartedError, Process
 from elf.agents.extensions.signed.signatures import is_signed, read_key
+from elf.agents.language.installed.calls import FunctionError, FunctionsStoppedError
 from elf.agents.language.own_functions import Call, OwnFunction, check_functions, fingerprint
 from elf.agents.language.types import SqlType
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 # Importing a module declares its functions.
 from elf.agents.language.functions import conditionals, dates, maths, regexes, strings, urls  # noqa: F401
-from elf.agents.language.functions.registry import call_function, check_calls, check_function, function_names, is_taken
+from elf.agents.language.functions.registry import Call, Entry, find, function_names, is_taken, refusal
 
-__all__ = ["call_function", "check_calls", "check_function", "function_names", "is_taken"]
+__all__ = ["Call", "Entry", "find", "function_names", "is_taken", "refusal"]

@@ -1,4 +1,4 @@
-"""The table of scalar functions: how they are declared, looked up and called.
+"""The table of scalar functions: how they are declared and looked up; `function_calls` compiles their calls.
 
 A function with fixed argument types is declared with `@function` and gets Polars expressions; one whose types depend on
 its arguments, or that needs literals, is declared with `@special` and gets a `Call`.
@@ -7,16 +7,15 @@ its arguments, or that needs literals, is declared with `@special` and gets a `C
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 from sqlglot import exp
 
-from elf.agents.errors import JobSpecError, did_you_mean, nearest
-from elf.agents.extensions.installed import installed
+from elf.agents.errors import JobSpecError
+from elf.agents.language.aggregate_names import AGGREGATES
 from elf.agents.language.coercion import implicit
 from elf.agents.language.dialect import refused
-from elf.agents.language.query import AGGREGATES, is_aggregate, is_window_call, parse_query
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
 
@@ -76,13 +75,15 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Entry:
+class Entry:
+    """One function: how many arguments it takes, and what compiles a call of it."""
+
     least: int
     most: int
     evaluate: Callable[[Call], Value]
 
 
-_FUNCTIONS: dict[str, _Entry] = {}
+_FUNCTIONS: dict[str, Entry] = {}
 _REFUSED: dict[str, str] = {}
 MANY = 1_000
 
@@ -104,7 +105,7 @@ def function(
             taken = [call.take(index, takes[index]).expr for index in range(len(call.arguments))]
             return call.value(evaluate(*taken), gives)
 
-        _declare(names, _Entry(len(takes) - optional, len(takes), run))
+        _declare(names, Entry(len(takes) - optional, len(takes), run))
         return evaluate
 
     return declare
@@ -116,7 +117,7 @@ def special(
     """Declare a function that looks at its arguments' types or literals itself; it takes `least` to `most` of them."""
 
     def declare(evaluate: Callable[[Call], Value]) -> Callable[[Call], Value]:
-        _declare(names, _Entry(least, least if most is None else most, evaluate))
+        _declare(names, Entry(least, least if most is None else most, evaluate))
         return evaluate
 
     return declare
@@ -125,61 +126,6 @@ def special(
 def refuse(reason: str, *names: str) -> None:
     """Name functions of Spark that are left out for a reason worth telling."""
     _REFUSED.update(dict.fromkeys(names, reason))
-
-
-def call_function(name: str, node: exp.Expr, arguments: list[Value]) -> Value:
-    """Compile a call.
-
-    Raises:
-        JobSpecError: there is no such function, or it does not take these arguments.
-    """
-    check_function(name, node)
-    entry = _FUNCTIONS.get(name.lower()) or _installed(name.lower())
-    if not entry.least <= len(arguments) <= entry.most:
-        count = str(entry.least) if entry.least == entry.most else f"{entry.least} to {entry.most}"
-        if entry.most == MANY:
-            count = f"at least {entry.least}"
-        raise refused(node, f"{name}() takes {count} argument(s), not {len(arguments)}")
-    return entry.evaluate(Call(name, node, arguments))
-
-
-def check_function(name: str, node: exp.Expr) -> None:
-    """Check that there is such a function, before its arguments are looked at.
-
-    Raises:
-        JobSpecError: there is none; says why, or which is meant.
-    """
-    if name.lower() in _FUNCTIONS:
-        return
-    if name.lower() in _REFUSED:
-        raise refused(node, f"{name}() is not in the job language: {_REFUSED[name.lower()]}")
-    found = installed()
-    if name.lower() in found.functions:
-        return
-    if name.lower() in found.refused:
-        raise refused(node, f"{name}() is installed here and cannot be used: {found.refused[name.lower()]}")
-    close = did_you_mean(nearest(name.lower(), (*_FUNCTIONS, *AGGREGATES, *found.names))).lstrip("; ")
-    raise refused(
-        node, f"{name}() is not in the job language, and no function of that name is installed", close or None
-    )
-
-
-def check_calls(query: str, own: Collection[str]) -> None:
-    """Check that there is each function that a query calls, before the type of any column is known.
-
-    Args:
-        query: the text of one over a source.
-        own: names in lower case of those that the job brings along.
-
-    Raises:
-        JobSpecError: there is none of some name; says why, or which is meant.
-    """
-    for call in parse_query(query).select.find_all(exp.Anonymous):
-        name = call.name.lower()
-        if isinstance(call.parent, exp.Window):
-            raise refused(call, f"{call.name}() OVER (...) is not in the job language: jobs count groups, not rows")
-        if not (is_window_call(call) or is_aggregate(name) or name in own):
-            check_function(call.name, call)
 
 
 def is_taken(name: str) -> bool:
@@ -192,20 +138,17 @@ def function_names() -> tuple[str, ...]:
     return tuple(sorted(_FUNCTIONS))
 
 
-def _installed(name: str) -> _Entry:
-    """The entry of an installed function; there has to be one."""
-    from elf.agents.extensions.calls import evaluated
-
-    made = installed().functions[name]
-
-    def run(call: Call) -> Value:
-        taken = [call.take(index, kind).expr for index, kind in enumerate(made.args)]
-        return call.value(evaluated(name, made, taken), made.returns)
-
-    return _Entry(len(made.args), len(made.args), run)
+def find(name: str) -> Entry | None:
+    """Return the entry of a name in lower case; None if there is none in the language."""
+    return _FUNCTIONS.get(name)
 
 
-def _declare(names: Sequence[str], entry: _Entry) -> None:
+def refusal(name: str) -> str | None:
+    """Return why the language leaves out a function of Spark, by its name in lower case; None if it does not."""
+    return _REFUSED.get(name)
+
+
+def _declare(names: Sequence[str], entry: Entry) -> None:
     for name in names:
         assert name not in _FUNCTIONS, f"{name} is declared twice"
         _FUNCTIONS[name] = entry

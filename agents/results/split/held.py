@@ -15,9 +15,9 @@ from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
 from elf.agents.master.announcement import news_with_results
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
 from elf.agents.master.spans import resolve
 from elf.agents.results.split.borrowed import BorrowedPanes
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Follow, JobRecord
 from elf.overlay.contract import NEVER
 from elf.overlay.ids import Contact

@@ -21,12 +21,12 @@ from elf.agents.group.copies import Copies, Copy
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
 from elf.agents.results.split.borrowed import BorrowedPanes
 from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Describe, Follow, Query, contact_at, encode
 from elf.agents.wire.split import (

@@ -9,11 +9,11 @@ import msgspec
 from elf.agents.errors import BadRequestError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.results.split.participation import Partaking
 from elf.agents.results.split.provisional import ProvisionalMasters
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe, Follow, Query
 from elf.agents.wire.split import AskStand, Partake, Seek, decode_question
 from elf.overlay.contract import Commit, Record, Verdict

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from elf.agents.extensions.calls import FunctionsStoppedError
 from elf.agents.failures import FAILURES
+from elf.agents.language.installed.calls import FunctionsStoppedError
 from elf.agents.worker.open_intervals import insert_together
 from elf.agents.worker.paos import by_interval
 from elf.agents.worker.sharing.event_frame import EventFrame

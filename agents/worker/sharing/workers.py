@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from elf.agents.language.types import SqlType
-from elf.agents.store.checkpoints import Snapshot, WorkerState
 from elf.agents.worker.poison import insert_whatever
 from elf.agents.worker.sharing.encoded import Copies
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.mapping import takers
 from elf.agents.worker.sharing.parse import Parsing, parsings
+from elf.agents.worker.state import Snapshot, WorkerState
 from elf.agents.worker.worker import Worker
 
 

@@ -14,8 +14,8 @@ import pytest
 from elf.agents.agent import Agent
 from elf.agents.extensions import installed_applications
 from elf.agents.extensions.application_declaration import Application
-from elf.agents.extensions.entry_points import Found
 from elf.agents.http.agent_service import Service
+from elf.agents.language.installed.entry_points import Found
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port

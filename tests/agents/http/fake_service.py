@@ -18,9 +18,10 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.agents.http.service import Json, Loaded, Position, Positioned, Told
+from elf.agents.http.service import Loaded
 from elf.agents.jobs.explanation import explain_plan
 from elf.agents.publications.change import Wanted
+from elf.agents.wire.positions import Json, Position, Positioned, Told
 from tests.agents.plans import plan_of
 
 ADDRESS = "127.0.0.1:4250"

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient
 
 from elf.agents.errors import UnavailableError
 from elf.agents.http import routes, stream
-from elf.agents.http.service import Position, Positioned
+from elf.agents.wire.positions import Position, Positioned
 from tests.agents.http.fake_service import FakeService, make_result
 
 Client = TestClient[Any, Any]

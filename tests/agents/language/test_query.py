@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.errors import JobSpecError
-from elf.agents.language.functions import check_calls
+from elf.agents.language.function_calls import check_calls
 from elf.agents.language.query import Window, columns_read, parse_query
 
 

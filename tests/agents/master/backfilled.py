@@ -13,9 +13,10 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.master.commands import Load
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
+from elf.agents.wire.positions import Json
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, pack
 from elf.cbt import encode

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.errors import JobSpecError
-from elf.agents.http.service import Json, Position
 from elf.agents.language.query import Window
 from elf.agents.master.emission import closed, is_due, revised, still_open
 from elf.agents.master.results import Span
@@ -22,6 +21,7 @@ from elf.agents.results.gatherer import Gathering
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.positions import Json, Position
 from elf.agents.wire.requests import Follow
 from elf.agents.worker.payload import Notes, pack
 from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry

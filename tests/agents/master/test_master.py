@@ -14,11 +14,12 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.language.instants import instant
 from elf.agents.language.query import Window
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.master.spans import expired_ms, oldest_ms
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.shared_transactions import Steps, Write
+from elf.agents.wire.positions import Json
 from elf.agents.worker.payload import Notes, pack
 from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from elf.overlay.group.messages import Place

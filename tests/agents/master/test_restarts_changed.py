@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from elf.agents.master.results import Json
 from elf.agents.store.panes import Kind
+from elf.agents.wire.positions import Json
 from elf.overlay.contract import NEVER
 from tests.agents.master.backfilled import FEWER, SUMMED, Job, history
 from tests.agents.plans import CUMULATIVE, plan_of

@@ -14,7 +14,6 @@ import pytest
 
 from elf.agents.agent import Agent
 from elf.agents.http.agent_service import Service
-from elf.agents.master.results import Json
 from elf.agents.publications import attachments
 from elf.agents.settings.config import (
     AgentConfig,
@@ -24,6 +23,7 @@ from elf.agents.settings.config import (
     OverlaySection,
     SourceConfig,
 )
+from elf.agents.wire.positions import Json
 from tests.overlay.cluster import wait_until
 from tests.ports import free_port
 

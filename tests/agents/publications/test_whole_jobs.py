@@ -9,10 +9,10 @@ import pytest
 from elf.agents.errors import JobConflictError, UnavailableError, UnknownJobError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.publications.stop import Stopping
 from elf.agents.publications.whole_jobs import WholeJobs
 from elf.agents.wire.changes import Amend, Leap
+from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe
 from elf.overlay.ids import app_id, partition_id
 

@@ -19,11 +19,12 @@ from elf.agents.replication.inherited import taken_over
 from elf.agents.replication.succession import Succession, is_all_there
 from elf.agents.sources.counters import Counters
 from elf.agents.sources.tail import Tail
-from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.wire.copies import KeepCheckpoint, Recall
 from elf.agents.wire.requests import AnyRequest
 from elf.agents.worker.payload import Notes
+from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.cbt import encode as encode_paos

@@ -15,8 +15,8 @@ import pytest
 from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError, UnknownJobError
 from elf.agents.http.agent_service import Service
-from elf.agents.http.service import Position
 from elf.agents.publications.change import Wanted
+from elf.agents.wire.positions import Position
 from tests.agents.shop import INTERVAL_MS, running
 from tests.overlay.cluster import wait_until
 

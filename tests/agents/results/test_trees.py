@@ -17,10 +17,10 @@ from elf.agents.agent import Agent
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.group.masters import Masters
 from elf.agents.http.agent_service import Service
-from elf.agents.http.service import Positioned
-from elf.agents.master.results import Json, Span
+from elf.agents.master.results import Span
 from elf.agents.publications.change import Wanted
 from elf.agents.results.gatherer import parted_job
+from elf.agents.wire.positions import Json, Positioned
 from elf.agents.wire.requests import JobRecord
 from elf.overlay.ids import app_id, partition_id
 from tests.agents.publications.test_control import configure

@@ -7,12 +7,13 @@ import sqlite3
 
 import pytest
 
-from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
 from elf.agents.store.tables import STEPS
+from elf.agents.worker.state import Progress, Snapshot, SourceState, WorkerState
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
 from elf.overlay.sim.controls import handled
 

@@ -8,12 +8,13 @@ import sqlite3
 
 import pytest
 
-from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.checksums import row_checksum
 from elf.agents.store.database import Database
 from elf.agents.store.held import HeldCheckpoint, HeldCopies
 from elf.agents.store.tables import STEPS
 from elf.agents.wire.copies import Keep, KeepCheckpoint
+from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
 
 TREE, OTHER = b"t" * 20, b"o" * 20

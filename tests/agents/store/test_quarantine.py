@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.store import quarantine
-from elf.agents.store.checkpoints import Checkpoints, Progress, Snapshot, SourceState, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
+from elf.agents.worker.state import Progress, Snapshot, SourceState, WorkerState
 from elf.overlay.contract import ORIGIN, ControlEntry, Mark, Record
 
 APP, TREE = b"a" * 20, b"t" * 20

@@ -20,7 +20,7 @@ from elf.agents.errors import (
     UnknownJobError,
 )
 from elf.agents.extensions.application_contract import ApplicationError
-from elf.agents.extensions.calls import FunctionError
+from elf.agents.language.installed.calls import FunctionError
 from elf.agents.wire.replies import PLAIN_BYTES_MAX, REPLY_BYTES_MAX, Reply, encode_reply, reply_of_error, value_of
 from elf.overlay.contract import PAYLOAD_BYTES_MAX
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
-from elf.agents.store.checkpoints import Progress, Snapshot
 from elf.agents.worker.payload import Notes, unpack
 from elf.agents.worker.runs import DROPPED_MAX
+from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL, BufferTree
 from elf.overlay.contract import NEVER, Verdict

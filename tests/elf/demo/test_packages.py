@@ -20,7 +20,7 @@ def test_agents_find_the_applications_and_functions_of_packages(
     install(tmp_path, EXAMPLES / "product_bundling", EXAMPLES / "sale_prediction", EXAMPLES / "functions")
     program = """
 from elf.agents.extensions.installed_applications import find_application
-from elf.agents.extensions.installed import installed
+from elf.agents.language.installed.installed import installed
 print(find_application("bundling").__name__, find_application("prediction").__name__, sorted(installed().functions))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -8,9 +8,9 @@ from typing import NoReturn
 import polars as pl
 from msgspec.structs import replace
 
-from elf.agents.extensions.calls import FunctionsStoppedError
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
+from elf.agents.language.installed.calls import FunctionsStoppedError
 from elf.agents.language.own_functions import Admits, Call, OwnFunction
 from elf.agents.language.types import SqlType
 from elf.agents.worker.payload import unpack

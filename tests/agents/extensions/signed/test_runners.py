@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from elf.agents.errors import JobSpecError
-from elf.agents.extensions.calls import FunctionError, FunctionsStoppedError
 from elf.agents.extensions.signed import allowance, process
 from elf.agents.extensions.signed.runners import Runners
+from elf.agents.language.installed.calls import FunctionError, FunctionsStoppedError
 from elf.agents.language.own_functions import OwnFunction
 from tests.agents.extensions.signed.signed_jobs import SECTION
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.panes import merged, totals
 from elf.agents.master.panes.repair import holes, stand_ins
-from elf.agents.master.results import Json, Label, Span
+from elf.agents.master.results import Label, Span
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
+from elf.agents.wire.positions import Json
 from elf.overlay.contract import NEVER
 from tests.agents.master.panes.test_history import PLANS, Fed
 from tests.agents.plans import CUMULATIVE, plan_of

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions, has_same_states
-from elf.agents.store.checkpoints import Snapshot, WorkerState
 from elf.agents.worker.paos import Paos, decode_open
 from elf.agents.worker.payload import unpack
 from elf.agents.worker.sharing.workers import Workers
+from elf.agents.worker.state import Snapshot, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 from tests.agents.plans import COLUMNS, events, plan_of

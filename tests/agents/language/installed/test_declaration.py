@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elf
-from elf.agents.extensions.declaration import Aggregate, conform
+from elf.agents.language.installed.declaration import Aggregate, conform
 from elf.agents.language.types import SqlType
 
 VALUES = st.one_of(

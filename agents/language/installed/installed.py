@@ -15,9 +15,10 @@ from typing import NamedTuple
 from sqlglot import exp
 
 from elf.agents.errors import ElfError, JobSpecError
-from elf.agents.extensions.declaration import Aggregate, Declared, Scalar, Vectorised
-from elf.agents.extensions.entry_points import Origin, load_points
 from elf.agents.language.dialect import parse_statement
+from elf.agents.language.functions import is_taken
+from elf.agents.language.installed.declaration import Aggregate, Declared, Scalar, Vectorised
+from elf.agents.language.installed.entry_points import Origin, load_points
 from elf.cbt.aggregates.user import register
 
 GROUP = "elf.functions"
@@ -79,12 +80,12 @@ def load(points: Iterable[importlib.metadata.EntryPoint]) -> Installed:
 
 def find_function(name: str) -> Scalar | Vectorised | None:
     """Return the installed function of one row that a name in lower case stands for; built-in names stand for none."""
-    return None if _is_taken(name) else installed().functions.get(name)
+    return None if is_taken(name) else installed().functions.get(name)
 
 
 def find_aggregate(name: str) -> Aggregate | None:
     """Return the installed aggregate that a name in lower case stands for; built-in names stand for none."""
-    return None if _is_taken(name) else installed().aggregates.get(name)
+    return None if is_taken(name) else installed().aggregates.get(name)
 
 
 def check_own_name(name: str) -> None:
@@ -116,17 +117,10 @@ def _use(name: str, value: str, made: object) -> Declared:
     return made
 
 
-def _is_taken(name: str) -> bool:
-    # Loaded here: the tables of functions ask us for the others, and few jobs need them.
-    from elf.agents.language.functions import is_taken
-
-    return is_taken(name)
-
-
 def _check_name(name: str) -> None:
     if NAME.fullmatch(name) is None:
         raise ElfError(f"{name!r} is no name of a function: 1 to 63 of a-z 0-9 _, beginning with a letter or _")
-    if _is_taken(name):
+    if is_taken(name):
         raise ElfError("there is a function of this name in Spark or in the job language; give it another one")
     try:
         (call,) = parse_statement(f"SELECT {name}(1)").expressions

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from elf.agents.errors import JobError
-from elf.agents.extensions.declaration import Scalar, Vectorised
-from elf.agents.extensions.entry_points import brief
+from elf.agents.language.installed.declaration import Scalar, Vectorised
+from elf.agents.language.installed.entry_points import brief
 from elf.cbt.foreign import is_theirs
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from elf.agents.errors import JobSpecError
-from elf.agents.extensions import installed
 from elf.agents.jobs.plan import Plan
+from elf.agents.language.installed import installed
 from elf.checking.validate import check_job
 from tests.agents.plans import plan_of
 from tests.installing import install

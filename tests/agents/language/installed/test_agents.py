@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from elf.agents.agent import Agent
 from elf.agents.errors import ElfError, JobSpecError
-from elf.agents.extensions import installed
 from elf.agents.http.agent_service import Service
 from elf.agents.jobs import plan
 from elf.agents.jobs.versions import Version
+from elf.agents.language.installed import installed
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from elf.agents.wire.catalogue import Catalogue, job_record
 from elf.agents.wire.requests import JobRecord
