@@ -49,10 +49,10 @@ class _AgentCollector(Collector):
         yield GaugeMetricFamily("elf_clock_set_back_seconds", "What the clock has to catch up with", value=ahead_s)
         apart_s = (self._agent.now_ms.apart_ms() or 0) / 1000
         yield GaugeMetricFamily("elf_clock_apart_seconds", "How far it is ahead of the neighbours'", value=apart_s)
-        if self._agent.keeper is not None:
-            yield from self._archive(self._agent.keeper)
-        if self._agent.mirror is not None:
-            yield from self._archive_copy(self._agent.mirror)
+        if self._agent.sources.keeper is not None:
+            yield from self._archive(self._agent.sources.keeper)
+        if self._agent.sources.mirror is not None:
+            yield from self._archive_copy(self._agent.sources.mirror)
         yield from self._copies()
         contacts = len(self._agent.node.contacts())
         yield GaugeMetricFamily("elf_contacts", "Other agents this one knows", value=contacts)

@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from elf.agents.errors import UnavailableError
+from elf.agents.intake.intake import Intake
 from elf.agents.intake.source_setup import archive_folder, describe_columns
+from elf.agents.settings.config import AgentConfig
+from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import DescribeSource, Inspect
+from elf.agents.wire.requests import DescribeSource, Inspect, Member
 from elf.agents.worker.sharing.description import sharing_of
+from elf.agents.worker.snapshot_size import Handed
 from elf.overlay.ids import partition_id
 
-if TYPE_CHECKING:
-    from elf.agents.agent import Agent
 
+class SourceAnswers:
+    """Answers for one agent; asked for sources that it has.
 
-class OwnSources:
-    """Answers for one agent; asked for sources that it has."""
+    Args:
+        config: the agent's settings.
+        me: how it introduces itself.
+        catalogue: jobs and members known here.
+        intakes: the sources.
+        handed: what was handed to the overlay, by a job's tree.
+    """
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(
+        self,
+        config: AgentConfig,
+        me: Callable[[], Member],
+        catalogue: Catalogue,
+        intakes: Mapping[str, Intake],
+        handed: Mapping[bytes, Handed],
+    ) -> None:
+        self._config = config
+        self._me = me
+        self._catalogue = catalogue
+        self._intakes = intakes
+        self._handed = handed
 
     async def answer(self, request: DescribeSource | Inspect) -> Json:
         """Answer a request about a source."""
@@ -29,14 +49,14 @@ class OwnSources:
         return await self._describe(request)
 
     async def _describe(self, request: DescribeSource) -> Json:
-        agent, source = self._agent, request.source
-        settings, spool = agent.config.sources[source], agent.intakes[source].push.path
+        source, me = request.source, self._me()
+        settings, spool = self._config.sources[source], self._intakes[source].push.path
         described = await asyncio.to_thread(describe_columns, source, settings, spool, request.names)
-        members = {member.agent_id: member.address for member in agent.catalogue.members(source)}
-        address = members[agent.agent_id] = agent.node.contact.address
-        parts = [agent.catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
+        members = {member.agent_id: member.address for member in self._catalogue.members(source)}
+        members[me.agent_id] = me.address
+        parts = [self._catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
         records = [job.encode() if job else None for job in parts]
-        return {**described, "address": address, "members": members, "records": records}
+        return {**described, "address": me.address, "members": members, "records": records}
 
     def _inspect(self, request: Inspect) -> Json:
         """Tell which other jobs share work with one here, and what it costs this agent.
@@ -49,18 +69,17 @@ class OwnSources:
         Raises:
             UnavailableError: the job is not known here yet.
         """
-        agent = self._agent
-        job = agent.catalogue.job(request.app)
+        job = self._catalogue.job(request.app)
         if job is None or job.stopped:
-            raise UnavailableError(f"the agent {agent.introduce().name} has not heard of the job yet")
-        pump = agent.intakes[request.source].pump
+            raise UnavailableError(f"the agent {self._me().name} has not heard of the job yet")
+        pump = self._intakes[request.source].pump
         everyone = tuple(pump.workers.values())
-        anyway = pump.columns if archive_folder(agent.config) is not None else {}
+        anyway = pump.columns if archive_folder(self._config) is not None else {}
         workers = [each for each in everyone if each.plan.definition.app_of(0) == request.app]
-        handed = [agent.attachments.handed[each.tree] for each in workers if each.tree in agent.attachments.handed]
+        handed = [self._handed[each.tree] for each in workers if each.tree in self._handed]
         return {
-            "agent": agent.introduce().name,
-            "sharing": sharing_of(agent.catalogue.plan(job.tree), everyone, anyway),
+            "agent": self._me().name,
+            "sharing": sharing_of(self._catalogue.plan(job.tree), everyone, anyway),
             "open_bytes": sum(each.memory_bytes for each in workers),
             "snapshots": sum(each.snapshots for each in handed),
             "snapshot_bytes": sum(each.bytes for each in handed),

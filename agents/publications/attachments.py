@@ -14,7 +14,6 @@ import logging
 import sqlite3
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -34,6 +33,7 @@ from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.parts import siblings
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Enlist, JobRecord, Locate, Located, encode
+from elf.agents.worker.snapshot_size import Handed
 from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import NEVER, Record, RollupState
@@ -47,13 +47,6 @@ RETRY_S_MIN, RETRY_S_MAX = 0.1, 5.0
 REFRESH_MS = 1_000
 #: Before the first line of a source is read, the masters of all its jobs are waited for so long.
 ALL_S = 10.0
-
-
-class Handed(NamedTuple):
-    """Snapshots that a job's tree took from here since this start, but for empty ones, and their bytes."""
-
-    snapshots: int = 0
-    bytes: int = 0
 
 
 class Attachments:

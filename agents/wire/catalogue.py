@@ -7,7 +7,7 @@ record in the same tree (DESIGN section 4). A stopped job stays as a record with
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 

@@ -77,3 +77,10 @@ def _parted(runs: RunsAfter, at: int) -> tuple[RunsAfter, RunsAfter]:
         tuple((after, min(through, at)) for after, through in runs if after < at),
         tuple((max(after, at), through) for after, through in runs if through > at),
     )
+
+
+class Handed(NamedTuple):
+    """Snapshots that a job's tree took from here since this start, but for empty ones, and their bytes."""
+
+    snapshots: int = 0
+    bytes: int = 0

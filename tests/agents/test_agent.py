@@ -46,7 +46,7 @@ async def test_other_agents_are_known_by_name_before_the_first_job_is_taken_up(
         names.append(agent.catalogue.name_of("id9"))
 
     monkeypatch.setattr(agent.attachments, "follow", follow)
-    monkeypatch.setattr(agent._checkpoints, "worker", lambda tree: object())
+    monkeypatch.setattr(agent.stores.checkpoints, "worker", lambda tree: object())
     await agent.start()
     await agent.stop()
     assert names[0] == "web9"
@@ -104,7 +104,7 @@ async def test_an_agent_copies_its_archive_to_a_url_and_tells_how_far_it_is(
     finally:
         await agent.stop()
     assert read_archive(copy, "clicks")["n"].to_list() == [1]
-    assert agent.mirror is not None and agent.mirror.bytes > 0
+    assert agent.sources.mirror is not None and agent.sources.mirror.bytes > 0
     for line in ("copied_bytes_total ", "copy_waiting_files ", "copy_failures_total 0.0"):
         assert f"\nelf_archive_{line}" in text
 

@@ -199,7 +199,7 @@ async def test_a_verdict_of_a_side_taken_for_the_jobs_own_would_lose_events_and_
 
         def settle(tree: bytes, verdict: Verdict) -> bool:
             if last.sides.is_side(tree):
-                last._spawn(last.intakes["orders"].settle(last.sides.tree_of(tree), verdict))
+                last._background.spawn(last.intakes["orders"].settle(last.sides.tree_of(tree), verdict))
             return last.sides.is_side(tree)
 
         last.sides.on_verdict = settle  # type: ignore[method-assign]

@@ -1,0 +1,119 @@
+"""The half of an agent that masters jobs and answers for them, put together (paper: Figure 8, "Job master")."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from elf.agents.applications.applications import Applications
+from elf.agents.extensions.signed.runners import Runners, Trust
+from elf.agents.group.copies import Copies
+from elf.agents.group.leadership import Reigns
+from elf.agents.group.masters import Masters
+from elf.agents.group.transfer import Fetcher, Pages
+from elf.agents.host.clock import Clock
+from elf.agents.publications.abandonment import GivingUp
+from elf.agents.publications.notices import Telling
+from elf.agents.publications.publisher import Publisher
+from elf.agents.publications.replaced import Replaced
+from elf.agents.results.feedback import Feedback
+from elf.agents.results.inquiry import AnswerHere, Asking
+from elf.agents.results.joined_results import JobResults
+from elf.agents.results.location import JobRequest
+from elf.agents.results.split.sides import Sides
+from elf.agents.settings.config import AgentConfig
+from elf.agents.store.stores import Stores
+from elf.agents.wire.application_messages import Letter
+from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.requests import Fetch, Member
+from elf.overlay.ids import Contact
+from elf.overlay.node import OverlayNode
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class MasterSide:
+    """Jobs published, mastered, answered for and followed at one agent.
+
+    Args:
+        config: the agent's settings.
+        me: how it introduces itself.
+        node: the overlay.
+        stores: its disk.
+        answer: its own answer to a request to a key.
+        spawn: begins work beside.
+        now_ms: its clock.
+    """
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        me: Callable[[], Member],
+        node: OverlayNode,
+        stores: Stores,
+        answer: AnswerHere,
+        spawn: Spawn,
+        now_ms: Clock,
+    ) -> None:
+        self._config = config
+        self._spawn = spawn
+        agent_id = stores.database.agent_id
+        self.functions = Runners(Trust(config.functions.trusted), self._on_failed_function)
+        admits = self.functions.admit
+        self.catalogue = Catalogue(admits)
+        self.publisher = Publisher(node, self.known_sources, admits)
+        panes, logs, controls = stores.panes, stores.groups, stores.controls
+        self.copies = Copies(agent_id, node, panes, logs, controls, self.catalogue.learn, admits)
+        self._fetcher = Fetcher(agent_id, node, panes, logs, controls, self.copies)
+        self.pages = Pages(panes, controls, self.copies)
+        notices = Telling(self.publisher.spread, self._ask)
+        self.reigns = Reigns(node, self.copies, controls, self.catalogue, notices, now_ms)
+        self.masters = Masters(node, self.copies, self.reigns, self.catalogue.name_of)
+        self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, spawn, now_ms)
+        self.asking = Asking(node, self.catalogue, self.masters, self.sides, answer)
+        self._giving_up = GivingUp(self.catalogue, self._ask, lambda: me().name)
+        self.results = JobResults(self.masters, self.asking.gathering, self.asking.following)
+        self.feedback = Feedback(node, self.masters, self.results, self.catalogue)
+        self.applications = Applications(me, node, self.catalogue, self.masters, self.asking, now_ms)
+        self._replaced = Replaced(self.masters, self.catalogue, self._ask, now_ms)
+
+    def known_sources(self) -> set[str]:
+        """Return the sources this agent has or has heard of."""
+        return {job.definition.source for job in self.catalogue.running()} | set(self._config.sources)
+
+    def handlers(self) -> dict[type, Handler]:
+        """Return what answers the questions to this very agent that are about masters and applications."""
+        return {Fetch: self.pages.answer, Letter: self.applications.receive}
+
+    def start(self) -> None:
+        """Go on with the jobs that were mastered here, and look after all."""
+        self.reigns.restored()
+        self._spawn(self.sides.masters.watch())
+        self._spawn(self.feedback.run())
+        self._spawn(self.applications.run())
+        self._spawn(self.functions.run())
+        self._spawn(self._giving_up.run())
+        self._spawn(self._replaced.run())
+
+    async def stop(self) -> None:
+        """End what is done for jobs; nothing is forgotten."""
+        self.functions.close()
+        await self.reigns.stop()
+        self.pages.close()
+
+    def fetch(self, app: bytes, leader: Contact, term: int) -> None:
+        """Begin to fetch a copy of a master from the leader of its root group."""
+        self._spawn(self._fetcher.fetch(app, leader, term))
+
+    def drop(self, app: bytes) -> None:
+        """Begin to forget a copy of a master whose root group this agent has left."""
+        job = self.copies.apps.get(app)
+        if job is not None:
+            self._spawn(self.copies.drop(job, app))
+
+    def _on_failed_function(self, *failed: Any) -> None:
+        self._giving_up.note(*failed)
+
+    async def _ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
+        return await self.asking.ask(key, request, timeout_ms)

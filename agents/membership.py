@@ -1,0 +1,123 @@
+"""This agent as a member of its sources' trees: what it says of itself there, and which records it knows from there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+import msgspec
+
+from elf.agents.errors import ElfError
+from elf.agents.host.clock import Clock
+from elf.agents.publications.attachments import RETRY_S_MAX
+from elf.agents.store.stores import Stores
+from elf.agents.wire.catalogue import Catalogue, member_record
+from elf.agents.wire.requests import JobRecord, Member
+from elf.overlay.contract import Record
+from elf.overlay.fields import SERIAL_MAX
+from elf.overlay.ids import source_id
+from elf.overlay.node import OverlayNode
+
+log = logging.getLogger(__name__)
+
+
+class Membership:
+    """The records of the trees of this agent's sources.
+
+    Args:
+        me: how this agent introduces itself.
+        node: the overlay.
+        stores: where records are kept for the next start.
+        catalogue: learns from them.
+        tell: puts a record into a tree this agent stands in, and heeds it here.
+        spawn: begins work beside.
+        now_ms: the agent's clock.
+    """
+
+    def __init__(
+        self,
+        me: Callable[[], Member],
+        node: OverlayNode,
+        stores: Stores,
+        catalogue: Catalogue,
+        tell: Callable[[bytes, Record], bool],
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        now_ms: Clock,
+    ) -> None:
+        self._me = me
+        self._node = node
+        self._stores = stores
+        self._catalogue = catalogue
+        self._tell = tell
+        self._spawn = spawn
+        self._now_ms = now_ms
+
+    def enter(self, source: str) -> list[JobRecord]:
+        """Join a source's tree with what an earlier run knew of it; returns the jobs of it that can be taken up."""
+        tree = source_id(source)
+        self._node.join_tree(tree, member=True, control=self._stores.controls.state(tree))
+        known = list(self._stores.records.all(tree))
+        for record in known:
+            self._node.add_record(tree, record)
+        # All before the first job is taken up, which may take a while: labels name agents.
+        jobs = [job for job in map(self._learn_again, known) if job is not None]
+        for lacking, _ in self._catalogue.unusable(source):
+            # Lines are read on without it. A worker that came back would not know which; a new one says what it lacks.
+            self._stores.checkpoints.forget(lacking.tree)
+        return jobs
+
+    def learn(self, tree: bytes, record: Record) -> JobRecord | None:
+        """Learn a job or a member from a record, and keep the record; returns the job.
+
+        Raises:
+            ElfError, ValueError, msgspec.DecodeError: it cannot be used here.
+        """
+        job = self._catalogue.learn_record(record)
+        try:
+            # At once, so that whoever published knows it is on disk somewhere; a full disk must not lose the job.
+            self._stores.records.put(tree, record)
+        except (OSError, sqlite3.Error) as error:
+            log.error("control record %s is not on disk yet: %s", record.key, error)
+            self._spawn(self._remember(tree, record))
+        return job
+
+    def is_own(self, record: Record) -> bool:
+        """Tell whether a record introduces an agent of this one's identity."""
+        return record.key == member_record(self._me(), 0).key
+
+    def introduce_to(self, tree: bytes, version: int = 0) -> None:
+        """Tell the agents of a source that we are one of them; after whatever is said of us there.
+
+        Args:
+            tree: the source's.
+            version: the record's version at least.
+        """
+        me = member_record(self._me(), 0)
+        known = max((record.version + 1 for record in self._node.records(tree) if record.key == me.key), default=0)
+        later = min(max(self._now_ms(), known, version), SERIAL_MAX)
+        self._tell(tree, msgspec.structs.replace(me, version=later))
+
+    def reintroduce(self, sources: Iterable[str]) -> None:
+        """Let all agents of some sources know again who this agent is."""
+        for source in sources:
+            self.introduce_to(source_id(source))
+
+    async def _remember(self, tree: bytes, record: Record) -> None:
+        """Write a control record down once the disk takes it; a newer version stays."""
+        while True:
+            await asyncio.sleep(RETRY_S_MAX)
+            with contextlib.suppress(OSError, sqlite3.Error):
+                await asyncio.to_thread(self._stores.records.put, tree, record)
+                return
+
+    def _learn_again(self, record: Record) -> JobRecord | None:
+        """Learn what an earlier run has stored; another release may have, and taken what this one refuses."""
+        try:
+            return self._catalogue.learn_record(record)
+        except (msgspec.DecodeError, ElfError, ValueError) as error:
+            log.error("control record %s of an earlier run cannot be used here: %s", record.key, error)
+            return None

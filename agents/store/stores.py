@@ -1,0 +1,28 @@
+"""All stores of one agent, over its one state file."""
+
+from __future__ import annotations
+
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.controls import Controls
+from elf.agents.store.database import Database
+from elf.agents.store.groups import GroupLogs
+from elf.agents.store.held import HeldCopies
+from elf.agents.store.panes import Panes
+from elf.agents.store.records import Records
+
+
+class Stores:
+    """What an agent has on its disk, by what it is for.
+
+    Args:
+        database: the state file.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.checkpoints = Checkpoints(database)
+        self.controls = Controls(database)
+        self.groups = GroupLogs(database)
+        self.held = HeldCopies(database)
+        self.panes = Panes(database)
+        self.records = Records(database)

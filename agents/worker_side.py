@@ -1,0 +1,124 @@
+"""The half of an agent that reads sources and works on jobs, put together (paper: Figure 8, "Job worker")."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from elf.agents.archive.keeper import Keeper
+from elf.agents.archive.mirror import Mirror
+from elf.agents.host.clock import Clock
+from elf.agents.host.memory import give_back_at_rest
+from elf.agents.intake.intake import Intake
+from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
+from elf.agents.master_side import MasterSide
+from elf.agents.membership import Membership
+from elf.agents.publications.attachments import Attachments
+from elf.agents.replication.holder import Holder
+from elf.agents.replication.replicas import Replicas
+from elf.agents.settings.config import AgentConfig
+from elf.agents.store.stores import Stores
+from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall
+from elf.overlay.node import OverlayNode
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+Handler = Callable[[Any], Awaitable[Any]]
+
+
+class WorkerSide:
+    """The sources of one agent, and the workers of all jobs that read them.
+
+    Args:
+        config: the agent's settings.
+        node: the overlay.
+        stores: its disk.
+        jobs: what it knows of jobs, and masters.
+        spawn: begins work beside.
+        now_ms: its clock.
+    """
+
+    def __init__(
+        self, config: AgentConfig, node: OverlayNode, stores: Stores, jobs: MasterSide, spawn: Spawn, now_ms: Clock
+    ) -> None:
+        self._config = config
+        self._node = node
+        self._stores = stores
+        self._spawn = spawn
+        self._now_ms = now_ms
+        agent_id = stores.database.agent_id
+        self.intakes: dict[str, Intake] = {}
+        #: Looks after the archive's size, and its copy at a URL; None while there is none.
+        self.keeper: Keeper | None = None
+        self.mirror: Mirror | None = None
+        self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, spawn)
+        self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, spawn, now_ms)
+        self.attachments = Attachments(
+            agent_id,
+            node,
+            self.intakes,
+            jobs.catalogue,
+            jobs.masters,
+            stores.checkpoints,
+            stores.controls,
+            self.replicas,
+            self.holder,
+            jobs.sides.partaking,
+        )
+
+    def handlers(self) -> dict[type, Handler]:
+        """Return what answers the questions to this very agent that are about copies kept for others."""
+        return {Keep: self.holder.keep, KeepCheckpoint: self.holder.keep_checkpoint, Recall: self._recall}
+
+    def open(self) -> None:
+        """Open all sources, and read nothing yet.
+
+        Raises:
+            ConfigError: a source in the settings cannot be used.
+        """
+        agent_id = self._stores.database.agent_id
+        self.mirror = open_mirror(self._config, agent_id)
+        data = pathlib.Path(self._config.agent.data)
+        for name, source in self._config.sources.items():
+            checkpoints = self._stores.checkpoints
+            pump, push = make_pump(name, source, self._config, data, agent_id, checkpoints, self._now_ms)
+            self.intakes[name] = Intake(
+                pump, push, lambda one: self.attachments.seal(one.tree, one.snapshot), self._node.congested
+            )
+
+    async def start(self, membership: Membership) -> None:
+        """Take up the jobs of the last run, source by source, begin to read, and look after the archive."""
+        for name, intake in self.intakes.items():
+            await self._enter(name, membership)
+            intake.start()
+        # The intakes' archives have recovered.
+        self.keeper = open_keeper(
+            self._config, self._stores.database.agent_id, self._now_ms, self._stores.database.damages
+        )
+        for keeping in (self.keeper, self.mirror):
+            if keeping is not None:
+                self._spawn(keeping.run())
+        self._spawn(self.replicas.run(self.attachments.attached))
+        self._spawn(give_back_at_rest(lambda: sum(each.pump.counters.read for each in self.intakes.values())))
+
+    async def stop(self) -> None:
+        """Stop reading, and checkpoint."""
+        for intake in self.intakes.values():
+            await intake.stop()
+
+    async def _recall(self, request: Recall) -> KeepCheckpoint | None:
+        return await self.holder.recall(request.source, request.address)
+
+    async def _enter(self, source: str, membership: Membership) -> None:
+        """Join a source's tree, take up its jobs, and announce this agent there."""
+        jobs = membership.enter(source)
+        resumed = [job for job in jobs if self._stores.checkpoints.worker(job.tree) is not None]
+        await asyncio.gather(*(self.attachments.refresh(job) for job in resumed if not job.stopped))
+        for job in jobs:
+            if job in resumed:
+                # Before the first line is read: what it misses now it would never get.
+                await self.attachments.follow_newest(job.definition.app_id)
+            else:
+                self._spawn(self.attachments.follow(job))
+        membership.reintroduce([source])
