@@ -16,7 +16,7 @@ from elf.overlay.alarm import Alarm
 from elf.overlay.application import Application
 from elf.overlay.border import Border
 from elf.overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
-from elf.overlay.dht import Dht, Secret
+from elf.overlay.dht import Dht, DhtSettings, DhtTimes, Secret
 from elf.overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
 from elf.overlay.errors import NotJoinedError, OverlayError, started
 from elf.overlay.executor import Executor
@@ -24,7 +24,8 @@ from elf.overlay.group.messages import GroupMessage
 from elf.overlay.group.state import GroupHandler
 from elf.overlay.groups import Groups
 from elf.overlay.ids import Contact, parse_address
-from elf.overlay.links.layer import LinkLayer
+from elf.overlay.links.channel import ChannelSettings
+from elf.overlay.links.layer import LinkLayer, LinkOwner
 from elf.overlay.messages import Accept, Claim, Heartbeat, Join, Message, Reply, Request, Unlink, contact_of
 from elf.overlay.network import Network
 from elf.overlay.pressure import held_back, is_busy, is_congested
@@ -92,14 +93,16 @@ class OverlayNode:
         agent = settings.agent_id or bound.contact.address
         dht = Dht(
             bound.contact,
-            k=settings.k,
+            settings=DhtSettings(
+                k=settings.k,
+                times=self._network.dht_times or DhtTimes(),
+                state_path=Path(settings.contacts_file) if settings.contacts_file else None,
+            ),
             secret=secret,
             rng=self._rng,
             clock=self._network.wall,
-            times=self._network.dht_times,
             on_change=lambda: self._feed_all(ContactsChanged()),
             linked=self.linked,
-            state_path=Path(settings.contacts_file) if settings.contacts_file else None,
         )
         links: LinkLayer[Any] = self._network.links(
             bound.contact,
@@ -107,13 +110,14 @@ class OverlayNode:
             secret,
             self._rng,
             clock=self._clock,
-            on_message=self._on_message,
-            on_open=dht.observe,
-            on_lost=self._on_lost,
-            on_congested=lambda slow: links.hold(held_back(self._apps.values(), slow)),
-            is_busy=lambda: is_busy(self._apps),
-            heartbeat_ms=settings.heartbeat_ms,
-            lease_ms=settings.lease_ms,
+            owner=LinkOwner(
+                on_message=self._on_message,
+                on_open=dht.observe,
+                on_lost=self._on_lost,
+                on_congested=lambda slow: links.hold(held_back(self._apps.values(), slow)),
+                is_busy=lambda: is_busy(self._apps),
+            ),
+            settings=ChannelSettings(heartbeat_ms=settings.heartbeat_ms, lease_ms=settings.lease_ms),
         )
         ask = self._handler.on_route
         self._requests = Requests(bound.contact, self._closer, self.closest, ask, links.send, self._rng)

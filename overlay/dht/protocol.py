@@ -38,6 +38,7 @@ from elf.overlay.dht.messages import (
     pack,
     unpack,
 )
+from elf.overlay.dht.pace import DhtTimes
 from elf.overlay.dht.table import Table
 from elf.overlay.dht.unheard import Unheard
 from elf.overlay.errors import RemoteProtocolError
@@ -96,8 +97,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         rng: source of call ids; hand in a `random.SystemRandom` where strangers can send datagrams.
         clock: wall clock in ms, for the gate only.
         on_change: called after the set of contacts changed.
-        request_ms: a call without answer for so long has failed.
-        hedge_ms: a call without answer for so long is sent again, so that one lost datagram costs little.
+        times: how long a call waits for its answer, and when it is sent again.
     """
 
     router: Table
@@ -115,8 +115,7 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         rng: random.Random,
         clock: Callable[[], int],
         on_change: Callable[[], None],
-        request_ms: int,
-        hedge_ms: int,
+        times: DhtTimes,
     ) -> None:
         super().__init__(Node(own.id, own.host, own.port), hints, table.ksize)
         self.router = table
@@ -127,8 +126,8 @@ class DhtProtocol(KademliaProtocol):  # type: ignore[misc]  # kademlia has no ty
         self._rng = rng
         self._clock = clock
         self._on_change = on_change
-        self._request_s = request_ms / 1000
-        self._hedge_s = hedge_ms / 1000
+        self._request_s = times.request_ms / 1000
+        self._hedge_s = times.hedge_ms / 1000
         self._loop = asyncio.get_running_loop()
         self._mapped = False
         #: Who sends us what we do not take, and why.

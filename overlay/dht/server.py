@@ -13,6 +13,7 @@ import random
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -43,19 +44,32 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@dataclass(frozen=True, kw_only=True)
+class DhtSettings:
+    """How one agent takes part in the DHT."""
+
+    #: Contacts kept per level.
+    k: int = 20
+    times: DhtTimes = field(default_factory=DhtTimes)
+    #: The file that keeps known contacts over a restart; None keeps none.
+    state_path: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.k <= CONTACTS_MAX:
+            raise ValueError(f"k = {self.k} must lie between 1 and {CONTACTS_MAX}")
+
+
 class Dht(Server):  # type: ignore[misc]  # kademlia has no types
     """One agent in the DHT; lives on one event loop and is called from there only.
 
     Args:
         contact: where others reach us; its host must be the IP address our datagrams come from.
-        k: contacts kept per level.
+        settings: how many contacts are kept, how patient we are, and where contacts are kept over a restart.
         secret: the cluster secret; without it nothing is authenticated, so bind loopback only.
         rng: source of call ids and targets; a `random.SystemRandom` in production, seeded in a simulation.
         clock: wall clock in ms, to date datagrams.
         on_change: called on the loop soon after the set of contacts changed, once for a burst of changes.
         linked: the contacts with which a link is in use: traffic there is a sign of life and saves the pings.
-        times: how patient we are.
-        state_path: file that keeps known contacts over a restart; None keeps none.
     """
 
     protocol: DhtProtocol | None
@@ -64,17 +78,14 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         self,
         contact: Contact,
         *,
-        k: int = 20,
+        settings: DhtSettings | None = None,
         secret: Secret | None = None,
         rng: random.Random,
         clock: Callable[[], int] = wall_ms,
         on_change: Callable[[], None] | None = None,
         linked: Callable[[], Iterable[Contact]] = tuple,
-        times: DhtTimes | None = None,
-        state_path: Path | None = None,
     ) -> None:
-        if not 1 <= k <= CONTACTS_MAX:
-            raise ValueError(f"k = {k} must lie between 1 and {CONTACTS_MAX}")
+        settings = settings or DhtSettings()
         try:
             genuine = contact.genuine and unpack(pack(contact)) == contact
         except (ValueError, DecodeError):
@@ -82,16 +93,16 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
         if not genuine:
             raise ValueError(f"{contact} cannot be reached: it needs an IP address, a port, and the id that follows")
         self.contact = contact
-        self.table = Table(contact, k)
+        self.table = Table(contact, settings.k)
         self.hints = Hints(contact.id)
-        super().__init__(ksize=k, node_id=contact.id, storage=self.hints)
+        super().__init__(ksize=settings.k, node_id=contact.id, storage=self.hints)
         self.on_change = on_change
         self._linked = linked
-        self.times = times or DhtTimes()
+        self.times = settings.times
         self._secret = secret
         self._rng = rng
         self._clock = clock
-        self._state_path = state_path
+        self._state_path = settings.state_path
         self._seeds: list[tuple[str, int]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self.counters = Counters()
@@ -250,8 +261,7 @@ class Dht(Server):  # type: ignore[misc]  # kademlia has no types
             rng=self._rng,
             clock=self._clock,
             on_change=self._changed,
-            request_ms=self.times.request_ms,
-            hedge_ms=self.times.hedge_ms,
+            times=self.times,
         )
 
     def refresh_table(self, interval: int = 0) -> None:

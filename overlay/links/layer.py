@@ -19,6 +19,7 @@ import abc
 import logging
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
@@ -44,17 +45,30 @@ IDLE_MS = 120_000
 SUPERSEDED_S = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinkOwner:
+    """Whom a node's links serve: what is called as they open, bring messages, and close."""
+
+    #: With each message, in order per link.
+    on_message: Callable[[Contact, Message], None]
+    #: When a link to a peer is up.
+    on_open: Callable[[Contact], None]
+    #: Once when a peer's link is gone, or could not be opened.
+    on_lost: Callable[[Contact], None]
+    #: Now and then while links are congested, with their peers, and once when none is any more.
+    on_congested: Callable[[list[Contact]], None] = lambda _: None
+    #: Tells whether messages are so many that patient ones should wait for others.
+    is_busy: Callable[[], bool] = lambda: False
+
+
 class LinkLayer(abc.ABC, Generic[T]):
     """All links of one node; a subclass says how connections (`T`) are opened, written to and closed.
 
     Args:
         me: this node; `agent`: its name.
         clock: milliseconds that never step back.
-        on_message: called with each message, in order per link.
-        on_open: called when a link to a peer is up.
-        on_lost: called once when a peer's link is gone, or could not be opened.
-        on_congested: called now and then while links are congested, with their peers, and once when none is any more.
-        is_busy: tells whether messages are so many that patient ones should wait for others.
+        owner: what the links are for.
+        settings: how their channels behave.
     """
 
     def __init__(
@@ -65,13 +79,8 @@ class LinkLayer(abc.ABC, Generic[T]):
         rng: random.Random,
         *,
         clock: Callable[[], int],
-        on_message: Callable[[Contact, Message], None],
-        on_open: Callable[[Contact], None],
-        on_lost: Callable[[Contact], None],
-        on_congested: Callable[[list[Contact]], None] = lambda _: None,
-        is_busy: Callable[[], bool] = lambda: False,
-        heartbeat_ms: int,
-        lease_ms: int,
+        owner: LinkOwner,
+        settings: ChannelSettings,
     ) -> None:
         self.me = me
         self.agent = agent
@@ -82,13 +91,9 @@ class LinkLayer(abc.ABC, Generic[T]):
         self._rng = rng
         self._clock = clock
         self._frame_secret = secret
-        self._on_message = on_message
-        self._on_open = on_open
-        self._on_lost = on_lost
-        self._on_congested = on_congested
+        self._owner = owner
         self._slow = False
-        self._is_busy = is_busy
-        self._settings = ChannelSettings(heartbeat_ms=heartbeat_ms, lease_ms=lease_ms)
+        self._settings = settings
         self._incarnation = rng.getrandbits(62)
         self._peers: dict[bytes, Peer[T]] = {}
         self._losses: dict[bytes, int] = {}
@@ -113,7 +118,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         if peer is None:
             peer = self._peers[to.id] = Peer(to)
         self.counters["messages_out"] += 1
-        patient = is_patient(message) and self._is_busy()
+        patient = is_patient(message) and self._owner.is_busy()
         trouble = peer.offer(encode(message), bulk=is_bulk(message), patient=patient)
         if trouble is not None:
             log.warning("link to %s is given up: %s", to.address, trouble)
@@ -211,7 +216,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         self._write_soon(link)
         self.counters["links_opened"] += 1
         self.refused.pop(peer.contact.address, None)
-        self._on_open(peer.contact)
+        self._owner.on_open(peer.contact)
         return True
 
     def _receive(self, link: Link[T], frame: bytes) -> None:
@@ -227,7 +232,7 @@ class LinkLayer(abc.ABC, Generic[T]):
             if link.over:
                 return  # lost by what came before; nothing may come after `on_lost`
             counters["messages_in"] += 1
-            self._on_message(link.contact, decode(data))
+            self._owner.on_message(link.contact, decode(data))
         if channel.failure is not None:
             raise RemoteProtocolError(channel.failure)
         self._write_if_ready(link)
@@ -264,7 +269,7 @@ class LinkLayer(abc.ABC, Generic[T]):
             self.counters["links_lost"] += 1
             self._hang_up(link)
         if not self._stopping:
-            self._on_lost(peer.contact)
+            self._owner.on_lost(peer.contact)
 
     # ---- time
 
@@ -282,7 +287,7 @@ class LinkLayer(abc.ABC, Generic[T]):
         congested = self.congested()
         if congested or self._slow:
             self._slow = bool(congested)
-            self._on_congested(congested)
+            self._owner.on_congested(congested)
         for peer in list(self._peers.values()):
             link = peer.link
             if link is None:

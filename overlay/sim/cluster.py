@@ -10,7 +10,7 @@ import random
 
 from elf.overlay.dht.auth import Secret
 from elf.overlay.dht.pace import DhtTimes
-from elf.overlay.dht.server import Dht
+from elf.overlay.dht.server import Dht, DhtSettings
 from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.routing import closer
 from elf.overlay.sim.loop import SimLoop
@@ -48,11 +48,10 @@ class DhtCluster:
         contact = Contact.at(host, PORT) if host else numbered_contact(index)
         agent = Dht(
             contact,
-            k=self.k,
+            settings=DhtSettings(k=self.k, times=self.times or DhtTimes()),
             secret=self.secret,
             rng=random.Random(self._rng.getrandbits(64)),
             clock=lambda: EPOCH_MS + self.loop.now_ms,
-            times=self.times,
         )
         await agent.start()
         self.agents.append(agent)

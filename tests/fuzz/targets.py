@@ -41,6 +41,7 @@ from elf.overlay.dht import state
 from elf.overlay.dht.auth import KEY_BYTES, PLAIN, Gate, Secret
 from elf.overlay.dht.hints import Hints
 from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX
+from elf.overlay.dht.pace import DhtTimes
 from elf.overlay.dht.protocol import DhtProtocol
 from elf.overlay.dht.table import Table
 from elf.overlay.errors import RemoteProtocolError
@@ -158,8 +159,7 @@ def _protocol(secret: Secret | None) -> DhtProtocol:
             rng=random.Random(1),
             clock=lambda: NOW_MS,
             on_change=lambda: None,
-            request_ms=1_000,
-            hedge_ms=200,
+            times=DhtTimes(request_ms=1_000, hedge_ms=200),
         )
         protocol.connection_made(_Silence())
         for kind in range(EACH):

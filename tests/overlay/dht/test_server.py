@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from elf.overlay.dht import Dht, Secret
+from elf.overlay.dht import Dht, DhtSettings, Secret
 from elf.overlay.dht.messages import HINT_BYTES_MAX
 from elf.overlay.errors import NotJoinedError
 from elf.overlay.ids import Contact, app_id, prefix_bits
@@ -298,12 +298,12 @@ def test_a_restarted_agent_needs_no_seed(tmp_path: Path) -> None:
         await cluster.grow(6)
         path = tmp_path / "contacts.json"
         contact = Contact.at("10.0.0.77", PORT)
-        agent = Dht(contact, rng=random.Random(1), state_path=path)
+        agent = Dht(contact, settings=DhtSettings(state_path=path), rng=random.Random(1))
         await agent.start()
         await agent.join([(cluster.agents[0].contact.host, PORT)])
         agent.stop()
         cluster.crash(cluster.agents[0])
-        again = Dht(contact, rng=random.Random(2), state_path=path)
+        again = Dht(contact, settings=DhtSettings(state_path=path), rng=random.Random(2))
         await again.start()
         assert await again.join([]) == 5
 
@@ -345,7 +345,7 @@ def test_stopping_ends_every_task_and_starting_again_works() -> None:
 )
 def test_an_agent_nobody_could_reach_is_refused(contact: Contact, k: int) -> None:
     with pytest.raises(ValueError, match=r"cannot be reached|must lie between"):
-        Dht(contact, k=k, rng=random.Random(1))
+        Dht(contact, settings=DhtSettings(k=k), rng=random.Random(1))
 
 
 async def test_real_agents_on_loopback() -> None:

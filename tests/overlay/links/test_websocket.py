@@ -16,8 +16,10 @@ from elf.overlay.dht.auth import Secret
 from elf.overlay.ids import Contact
 from elf.overlay.links import handshake, wire
 from elf.overlay.links.binding import Bound
+from elf.overlay.links.channel import ChannelSettings
 from elf.overlay.links.greeting import PATH
 from elf.overlay.links.handshake import Hello
+from elf.overlay.links.layer import LinkOwner
 from elf.overlay.links.websocket import HANG_UPS_MIN, Links
 from elf.overlay.messages import Message, Reply, Request
 from tests.overlay.cluster import wait_until
@@ -40,11 +42,12 @@ class End:
             secret,
             random.Random(seed),
             clock=now_ms,
-            on_message=lambda _, message: self.seen.append(message),
-            on_open=self.opened.append,
-            on_lost=self.lost.append,
-            heartbeat_ms=50,
-            lease_ms=lease_ms,
+            owner=LinkOwner(
+                on_message=lambda _, message: self.seen.append(message),
+                on_open=self.opened.append,
+                on_lost=self.lost.append,
+            ),
+            settings=ChannelSettings(heartbeat_ms=50, lease_ms=lease_ms),
         )
 
     async def start(self) -> None:
