@@ -134,3 +134,15 @@ def test_stores_at_urls_are_known_at_one_place_and_only_when_one_is_opened() -> 
 def test_spark_is_never_needed_on_a_web_server() -> None:
     for path in sources():
         assert path.relative_to(ROOT).parts[0] == "elf" or "pyspark" not in libraries(path), path
+
+
+def test_the_map_is_true() -> None:
+    """Every file that the map names is there, every folder of an agent is on it, and no way has over twelve files."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`((?:elf|agents|overlay|cbt|tests)/[\w./]+\.py)`", text))
+    assert named and not [each for each in sorted(named) if not (ROOT / each).is_file()]
+    layers = text.split("## The layers")[1].split("## The way")[0]
+    folders = {path.name for path in (ROOT / "agents").iterdir() if path.is_dir() and (path / "__init__.py").exists()}
+    assert folders == set(re.findall(r"^\| `(\w+)/` \|", layers, re.MULTILINE))
+    for way in text.split("\n## The way of ")[1:]:
+        assert len(set(re.findall(r"`[\w./]+\.py`", way))) <= 12, way.splitlines()[0]
