@@ -1,6 +1,6 @@
 """The program of the process that signed functions run in: `python -S -P child.py PARENT`, and questions on its stdin.
 
-It confines itself first, and only then reads sources. Standard library only, and nothing of elf but `confining`, which
+It confines itself first, and only then reads sources. Standard library only, and nothing of elf but `confinement`, which
 lies beside it: the process has no site-packages. A message is 4 bytes of length and that much JSON.
 
                                                            -> ["confined"], or ["open", why] and no more
@@ -22,7 +22,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import confining  # type: ignore[import-not-found]
+import confinement  # type: ignore[import-not-found]
 
 # What else lies here is none of the standard library's.
 sys.path.pop(0)
@@ -45,14 +45,14 @@ _TIMES = {"TIMESTAMP", "DATE"}
 
 def main() -> None:
     """Confine the process, then answer until the pipe is closed."""
-    confining.die_with(int(sys.argv[1]))
-    confining.be_killed_first()
+    confinement.die_with(int(sys.argv[1]))
+    confinement.be_killed_first()
     questions, answers = _take_pipes()
     for module in (*MODULES, *_LAZY):
         importlib.import_module(module)
     sys.argv[:] = [""]
     try:
-        confining.confine()
+        confinement.confine()
     except OSError as error:
         _send(answers, ["open", str(error)])
         os._exit(1)

@@ -216,8 +216,8 @@ def test_a_process_that_cannot_confine_itself_is_given_no_source(
 ) -> None:
     folder = process._PROGRAM.parent
     (tmp_path / "child.py").write_text((folder / "child.py").read_text())
-    confining = (folder / "confining.py").read_text()
-    (tmp_path / "confining.py").write_text(
+    confining = (folder / "confinement.py").read_text()
+    (tmp_path / "confinement.py").write_text(
         confining.replace("_MODE_FILTER = 1, 22, 38, 2", "_MODE_FILTER = 1, 22, 38, 9")
     )
     monkeypatch.setattr(process, "_PROGRAM", tmp_path / "child.py")
