@@ -67,7 +67,9 @@ class Agent:
         self.agent_id = self.stores.database.agent_id
         self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
         self.neighbours = Neighbours(self.node, self.now_ms)
-        self.jobs = MasterSide(config, self.introduce, self.node, self.stores, self._answer, spawn, self.now_ms)
+        self.jobs = MasterSide(
+            config, self.introduce, self.node, self.stores, self.neighbours, self._answer, spawn, self.now_ms
+        )
         self.sources = WorkerSide(config, self.node, self.stores, self.jobs, spawn, self.now_ms)
         self.jobs.copies.changed = self._on_decided
         self.jobs.copies.opened = self.jobs.reigns.on_opened

@@ -82,7 +82,17 @@ class ExpiredError(JobError):
 
 
 class UnavailableError(ElfError):
-    """The answer exists but nobody who has it can be reached now; asking again later may work."""
+    """The answer exists but nobody who has it can be reached now; asking again later may work.
+
+    Args:
+        message: the sentence.
+        retry_after_s: after how many seconds asking again may help. Most have no master at the moment, and get one
+            within about a second.
+    """
+
+    def __init__(self, message: str = "", *, retry_after_s: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class IncompleteError(ElfError):

@@ -12,6 +12,7 @@ from elf.agents.group.leadership import Reigns
 from elf.agents.group.masters import Masters
 from elf.agents.group.transfer import Fetcher, Pages
 from elf.agents.host.clock import Clock
+from elf.agents.host.neighbours import Neighbours
 from elf.agents.publications.abandonment import GivingUp
 from elf.agents.publications.notices import Telling
 from elf.agents.publications.publisher import Publisher
@@ -41,6 +42,7 @@ class MasterSide:
         me: how it introduces itself.
         node: the overlay.
         stores: its disk.
+        neighbours: whether it has met others yet.
         answer: its own answer to a request to a key.
         spawn: begins work beside.
         now_ms: its clock.
@@ -52,6 +54,7 @@ class MasterSide:
         me: Callable[[], Member],
         node: OverlayNode,
         stores: Stores,
+        neighbours: Neighbours,
         answer: AnswerHere,
         spawn: Spawn,
         now_ms: Clock,
@@ -71,7 +74,7 @@ class MasterSide:
         self.reigns = Reigns(node, self.copies, controls, self.catalogue, notices, now_ms)
         self.masters = Masters(node, self.copies, self.reigns, self.catalogue.name_of)
         self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, spawn, now_ms)
-        self.asking = Asking(node, self.catalogue, self.masters, self.sides, answer)
+        self.asking = Asking(node, self.catalogue, self.masters, self.sides, neighbours, answer)
         self._giving_up = GivingUp(self.catalogue, self._ask, lambda: me().name)
         self.results = JobResults(self.masters, self.asking.gathering, self.asking.following)
         self.feedback = Feedback(node, self.masters, self.results, self.catalogue)

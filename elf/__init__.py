@@ -11,10 +11,11 @@ async with elf.connect("http://127.0.0.1:4260") as client:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from elf.agent_url import DEFAULT_URL
+from elf.agent_url import DEFAULT_URL, TIMEOUT_S
 
 if TYPE_CHECKING:
     from elf.agents.applications.simulated import Simulation
@@ -88,19 +89,28 @@ __all__ = [
 ]
 
 
-def connect(url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> Client:
-    """Return a client of the agent at `url`; nothing is sent yet.
+def connect(
+    url: str | Iterable[str] = DEFAULT_URL,
+    token: str | None = None,
+    *,
+    creator: str | None = None,
+    timeout: float = TIMEOUT_S,
+) -> Client:
+    """Return a client of the agent at `url`, or of several; nothing is sent yet.
 
     Works alone, under `with` (blocking) and under `async with` (asynchronous).
 
     Args:
-        url: an agent's HTTP API; any agent answers for all.
-        token: its API token, if it has one.
+        url: an agent's HTTP API, or those of several; any agent answers for all, and one that does not answer leaves
+            the question to the next.
+        token: their API token, if they have one.
         creator: whose jobs a bare name means first; default: $ELF_CREATOR, else the operating system's user.
+        timeout: seconds within which a question is asked, again where that may help. What changes something and was
+            sent is waited for up to 30 s.
     """
     from elf.client import Client
 
-    return Client(url, token, creator=creator)
+    return Client(url, token, creator=creator, timeout=timeout)
 
 
 def __getattr__(name: str) -> Any:

@@ -37,6 +37,8 @@ class Entering:
         self._seeds = tuple(seeds)
         #: Any of them has answered, or there is none to join through.
         self.joined = not seeds
+        #: So, and those that the last run knew were asked, too: what nobody knows now, nobody knows.
+        self.done = False
         #: What keeps them from answering, as far as that can be told from here.
         self._why: list[str] = []
 
@@ -65,6 +67,7 @@ class Entering:
             elif tries % AGAIN_AFTER == LOOK_AFTER:
                 log.warning("%s", "; ".join(self.reasons()))
             await asyncio.sleep(RETRY_S)
+        self.done = True
 
 
 async def why_silent(seed: str) -> str:

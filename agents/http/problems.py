@@ -34,6 +34,7 @@ from elf.agents.wire.positions import Json
 
 PROBLEM_TYPE = "application/problem+json"
 TYPE_PREFIX = "urn:elf:problem:"
+#: What whoever is told 503 should wait, unless its cause says otherwise.
 RETRY_AFTER_S = 1
 
 _log = logging.getLogger(__name__)
@@ -85,10 +86,7 @@ def problem_body(error: ElfError) -> Json:
 
 def problem_of(error: ElfError) -> web.Response:
     """Answer with an error raised on purpose."""
-    response = _respond(problem_body(error))
-    if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
-        response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return response
+    return _respond(problem_body(error), error.retry_after_s if isinstance(error, UnavailableError) else RETRY_AFTER_S)
 
 
 def problem_of_http(error: web.HTTPException, request: web.Request) -> web.Response:
@@ -133,5 +131,8 @@ def _body(status: int, kind: str, detail: str, extra: Json) -> Json:
     return {"type": TYPE_PREFIX + kind, "title": title, "status": status, "detail": detail, **present}
 
 
-def _respond(body: Json) -> web.Response:
-    return web.Response(status=body["status"], body=msgspec.json.encode(body), content_type=PROBLEM_TYPE)
+def _respond(body: Json, retry_after_s: int = RETRY_AFTER_S) -> web.Response:
+    response = web.Response(status=body["status"], body=msgspec.json.encode(body), content_type=PROBLEM_TYPE)
+    if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response.headers["Retry-After"] = str(retry_after_s)
+    return response

@@ -31,6 +31,8 @@ STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
 
 #: Readers of streams at a time; each costs a connection and a copy of every result.
 STREAMS_MAX = 256
+#: When whoever is told to come later should: readers stay, and an agent that is not ready is most often just started.
+FULL_S, UNREADY_S = 10, 2
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _KEY_CHARS_MAX = 4096
 #: What bytes that are not the JSON that was asked for raise.
@@ -145,7 +147,8 @@ async def stream_results(request: web.Request) -> web.StreamResponse:
     creator, name = _job_names(request)
     streams = request.app[STREAMS]
     if len(streams) >= STREAMS_MAX:
-        raise UnavailableError(f"{STREAMS_MAX} readers follow results here already; ask another agent or come later")
+        why = f"{STREAMS_MAX} readers follow results here already; ask another agent or come later"
+        raise UnavailableError(why, retry_after_s=FULL_S)
     task = asyncio.current_task()
     assert task is not None
     streams.add(task)
@@ -216,7 +219,7 @@ async def show_readiness(request: web.Request) -> web.Response:
     """GET /readyz: the agent makes progress, or the reasons why not; and notes, which are no reasons."""
     ready, reasons = _service(request).ready()
     answer = {"ready": ready, "reasons": reasons, "notes": _service(request).notes()}
-    return _json(answer, status=200 if ready else 503)
+    return _json(answer) if ready else _json(answer, status=503, headers={"Retry-After": str(UNREADY_S)})
 
 
 async def show_metrics(request: web.Request) -> web.Response:

@@ -20,6 +20,8 @@ from elf.agents.errors import ConfigError, UnavailableError
 TRIM_BYTES = 64 << 20
 #: Unread bytes beyond which pushes are refused: the caller keeps the events and comes again (back-pressure).
 UNREAD_BYTES_MAX = 512 << 20
+#: When the caller should come again: once some of it was read, or somebody has looked after the disk.
+FULL_S, UNWRITABLE_S = 5, 30
 #: Looked through at a time for the end of the last whole line.
 _PEEK_BYTES = 1 << 20
 
@@ -64,13 +66,15 @@ class PushLog:
         try:
             with self._lock:
                 if self._bytes > UNREAD_BYTES_MAX:
-                    raise UnavailableError("the source is behind by more than its spool may hold; come again later")
+                    why = "the source is behind by more than its spool may hold; come again later"
+                    raise UnavailableError(why, retry_after_s=FULL_S)
                 self._write(ndjson)
                 self._appended += 1
                 mine = self._appended
             self._settle(mine)
         except OSError as error:
-            raise UnavailableError(f"the spool cannot be written: {error.strerror or error}") from None
+            why = f"the spool cannot be written: {error.strerror or error}"
+            raise UnavailableError(why, retry_after_s=UNWRITABLE_S) from None
         return ndjson.count(b"\n")
 
     def trim(self, read_bytes: int) -> None:

@@ -86,7 +86,7 @@ class Changing:
             token = secrets.token_hex(8)
             definition, expected, note = None, wanted.expected, ""
             if wanted.change == "update":
-                described, _ = await self._ask(key, Describe(app), AMEND_MS)
+                described = await self._answered(key, Describe(app))
                 current = definition_of(described)
                 definition = await self._updated(current, wanted)
                 note = _dropped(current, definition) if wanted.definition is None else ""
@@ -102,6 +102,11 @@ class Changing:
         raise AssertionError("the last try returns or raises")
 
     async def amend(self, key: str, request: Amend) -> Json:
+        """Have a job's master make another version, once; returns it as the job's history has it."""
+        made: Json = await self._answered(key, request)
+        return made
+
+    async def _answered(self, key: str, request: Describe | Amend) -> Any:
         """Ask a job's master until it answers, or has not for a while: it may be lost, and another one follow."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + PATIENCE_S
@@ -113,8 +118,7 @@ class Changing:
                     raise
                 await asyncio.sleep(RETRY_S)
             else:
-                made: Json = answer
-                return made
+                return answer
 
     async def _updated(self, current: Definition, wanted: Wanted) -> Definition:
         """Return the definition that an update asks for, typed."""

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 FEEDBACK_KEY = "feedback"
 #: How often it is looked for jobs that this agent has become the master of, and how long a job is waited for at a time.
 LOOK_S, WAIT_MS = 0.25, 30_000
+#: When who asks for a job's first result before it has come should ask again; windows differ.
+UNTOLD_S = 5
 #: Pause after a failure, and where other masters than ours have no result now.
 RETRY_S, OTHERS_S = 10.0, 1.0
 
@@ -104,7 +106,8 @@ class Feedback:
         if record is None:
             raise UnavailableError(
                 f"no result of {key} has come to this agent yet; they come to agents with source "
-                f"{job.definition.source!r}"
+                f"{job.definition.source!r}",
+                retry_after_s=UNTOLD_S,
             )
         return Told(record.body, f"{record.version}-{zlib.crc32(record.body):08x}")
 

@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from elf.agents.errors import ElfError
+from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
 from elf.agents.group.masters import Masters
+from elf.agents.host.neighbours import Neighbours
 from elf.agents.results.follower import Following
 from elf.agents.results.gatherer import Gathering
 from elf.agents.results.location import JobRequest, Locator
@@ -37,23 +38,36 @@ class Asking:
         catalogue: jobs and members known here.
         masters: jobs mastered here.
         sides: jobs that are answered for one side only.
+        neighbours: whether this agent has met others yet.
         answer: this agent's own answer to a request to a key.
     """
 
     def __init__(
-        self, node: OverlayNode, catalogue: Catalogue, masters: Masters, sides: Sides, answer: AnswerHere
+        self,
+        node: OverlayNode,
+        catalogue: Catalogue,
+        masters: Masters,
+        sides: Sides,
+        neighbours: Neighbours,
+        answer: AnswerHere,
     ) -> None:
         self._node = node
         self._catalogue = catalogue
         self._answer = answer
+        self._neighbours = neighbours
         self._locator = Locator(node, catalogue, masters, self.rows, sides.root_of, self._sides_of)
         #: Results of jobs with several trees, and results as they come.
         self.gathering = Gathering(self.ask, catalogue)
         self.following = Following(self.ask, self.gathering)
 
     async def ask(self, key: str, request: JobRequest, timeout_ms: int = 5_000) -> tuple[Any, list[str]]:
-        """Ask a job's master; see `Locator.ask`."""
-        return await self._locator.ask(key, request, timeout_ms)
+        """Ask a job's master; see `Locator.ask`. Who was just started cannot know yet that there is no such job."""
+        try:
+            return await self._locator.ask(key, request, timeout_ms)
+        except UnknownJobError as error:
+            if error.ended or self._neighbours.entering.done:
+                raise
+            raise UnavailableError(f"this agent has not met the others yet, and knows no job {key!r} itself") from None
 
     async def rows(self, ended: bytes | None = None) -> list[Json]:
         """List the jobs of all agents we know, and all their parts, and this one even if it is over."""

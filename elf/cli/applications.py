@@ -7,19 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
+from elf.agent_url import TIMEOUT_S
 from elf.agents.errors import BadRequestError
-from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.connection import AgentUrls, AsJson, JobName, Timeout, TokenFile, connect
 from elf.cli.output import console, print_json, result_table, wants_json
 
 _PANEL = "Jobs"
 
 
 def feedback(
-    name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
 ) -> None:
     """Show what has come back to this very agent: a job's newest result, or what its application has published."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         result = client.feedback(name)
     if wants_json(as_json):
         print_json(result)
@@ -30,11 +34,12 @@ def feedback(
 def route(
     name: JobName,
     query: Annotated[str, typer.Argument(metavar="JSON", help="""The query, such as '"tetris"' or '{"n": 3}'.""")],
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Ask a job's application; prints its answer as JSON."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         print(json.dumps(client.route(name, _parsed(query)), ensure_ascii=False))
 
 

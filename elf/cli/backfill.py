@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
-from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.agent_url import LONG_TIMEOUT_S
+from elf.cli.connection import AgentUrls, AsJson, JobName, Timeout, TokenFile, connect
 from elf.cli.output import print_json, printable, say, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
 
@@ -30,8 +30,9 @@ def backfill(
     ] = None,
     master: SparkMaster = HERE,
     conf: SparkConf = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = LONG_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Compute a job's windows of before it was published from the archives; can be repeated, counts nothing twice."""
@@ -42,7 +43,7 @@ def backfill(
     from elf.offline.since import parse_since
 
     settings, since_ms = parse_conf(conf or ()), parse_since(since, time.time_ns() // 1_000_000)
-    with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
+    with connect(agent, token_file, timeout) as client, shown(sys.stderr.isatty()) as steps:
         done = run_backfill(
             client,
             name,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
+from elf.agent_url import TIMEOUT_S
 from elf.agents.errors import BadRequestError, JobError
-from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
+from elf.cli.connection import AgentUrls, AsJson, JobName, SigningKey, Timeout, TokenFile, connect
 from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, say, table_of, wants_json
 from elf.job_text import read_job
@@ -38,15 +38,16 @@ def update(
         int | None, typer.Option("--expect", metavar="N", min=0, help="Fail unless the newest version is this one.")
     ] = None,
     key: SigningKey = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Change a running job: on all agents, from one interval on."""
     changes = dict(map(_option, options or ()))
     if (file is None) == (query is None and not changes):
         raise BadRequestError("give either FILE, or --query or --set")
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         if file is None:
             _show(name, client.update(name, query=query, options=changes, expected=expected), as_json)
             return
@@ -72,36 +73,61 @@ def rollback(
     version: Annotated[
         int | None, typer.Option("--to", metavar="N", min=0, help="The version to go back to; default: the one before.")
     ] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Let a running job go on as an earlier version of it."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         _show(name, client.rollback(name, version), as_json)
 
 
-def reset(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def reset(
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
     """Empty a running job's windows, together on all agents: they begin anew."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         _show(name, client.reset(name), as_json)
 
 
-def pause(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def pause(
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
     """Let a running job count nothing, until it is resumed; windows say so."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         _show(name, client.pause(name), as_json)
 
 
-def resume(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def resume(
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
     """Let a paused or stopped job go on; what came meanwhile is not counted, and windows say so."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         _show(name, client.resume(name), as_json)
 
 
-def leap(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def leap(
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
+) -> None:
     """Wait no longer for agents that keep a job's result waiting; it names them, and is revised when they come."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         leapt = client.leap(name)
     if wants_json(as_json):
         print_json(leapt)
@@ -111,10 +137,14 @@ def leap(name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = N
 
 
 def history(
-    name: JobName, agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False
+    name: JobName,
+    agent: AgentUrls = None,
+    token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
+    as_json: AsJson = False,
 ) -> None:
     """List a job's versions: what made each, and which events it counts."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         versions = client.versions(name)
     if wants_json(as_json):
         for version in versions:

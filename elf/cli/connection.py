@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agent_url import check_url
+from elf.agent_url import DEFAULT_URL, TIMEOUT_S_MAX, TIMEOUT_S_MIN, urls_of
 from elf.agents.errors import BadRequestError, ConfigError
+from elf.cli.output import say
 
 if TYPE_CHECKING:
     from elf.client import Client
 
-AgentUrl = Annotated[
-    str, typer.Option("--agent", metavar="URL", envvar="ELF_AGENT", help="The agent to ask; any agent will do.")
+AgentUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent",
+        metavar="URL",
+        envvar="ELF_AGENT",
+        show_default=DEFAULT_URL,
+        help="The agent to ask; any agent will do. Of several (repeated, or with commas) each that answers.",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=TIMEOUT_S_MIN,
+        max=TIMEOUT_S_MAX,
+        help="Ask again so long while no agent answers, or a job has no master.",
+    ),
 ]
 TokenFile = Annotated[
     Path | None,
@@ -31,16 +49,26 @@ JobName = Annotated[str, typer.Argument(metavar="NAME", help="NAME, or CREATOR/N
 
 
 @contextmanager
-def connect(url: str, token_file: Path | None) -> Iterator[Client]:
-    """Connect to an agent for the length of a block."""
+def connect(agents: Sequence[str] | None, token_file: Path | None, timeout_s: float) -> Iterator[Client]:
+    """Connect to agents for the length of a block; people are told when one keeps them waiting."""
     from elf.client import Client
 
     try:
-        check_url(url)
+        urls = urls_of(agents or DEFAULT_URL)
     except ConfigError as error:
         raise BadRequestError(str(error)) from None
-    with Client(url, _read_token(token_file)) as client:
+    notice = _notice if is_watched() else None
+    with Client(urls, _read_token(token_file), timeout=timeout_s, notice=notice) as client:
         yield client
+
+
+def is_watched() -> bool:
+    """Tell whether messages reach a person."""
+    return sys.stderr.isatty()
+
+
+def _notice(sentence: str) -> None:
+    say(f"elf: {sentence}")
 
 
 def _read_token(file: Path | None) -> str | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
-from elf.cli.connection import AgentUrl, AsJson, TokenFile, connect
+from elf.agent_url import TIMEOUT_S
+from elf.cli.connection import AgentUrls, AsJson, Timeout, TokenFile, connect
 from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, wants_json
 from elf.job_text import read_job
@@ -24,15 +24,16 @@ def explain(
     job: Annotated[
         str, typer.Argument(metavar="NAME|FILE", help="A published job's (CREATOR/)NAME, or a job file (.toml, .sql).")
     ],
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Show a job's plan, what it shares with other jobs, its tree and its cost; a file's plan needs no agent."""
     if job.endswith((".toml", ".sql")):
         found = _of_file(Path(job))
     else:
-        with connect(agent, token_file) as client:
+        with connect(agent, token_file, timeout) as client:
             found = client.explain(job)
     if wants_json(as_json):
         print_json(found)

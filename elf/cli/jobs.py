@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
-from elf.cli.connection import AgentUrl, AsJson, JobName, SigningKey, TokenFile, connect
+from elf.agent_url import TIMEOUT_S
+from elf.cli.connection import AgentUrls, AsJson, JobName, SigningKey, Timeout, TokenFile, connect
 from elf.cli.exits import INTERRUPTED, NO_RESULT, UNAVAILABLE
 from elf.cli.mistakes import explained
 from elf.cli.output import console, describe_time, print_json, printable, result_table, say, table_of, wants_json
@@ -29,12 +29,13 @@ def publish(
     name: Annotated[str | None, typer.Option(help="Publish under this name.")] = None,
     creator: Annotated[str | None, typer.Option(help="The job's creator, if the file names none.")] = None,
     key: SigningKey = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Publish a job; every agent that has its source joins in."""
-    with connect(agent, token_file) as client, explained(file, alone=key is None):
+    with connect(agent, token_file, timeout) as client, explained(file, alone=key is None):
         job = client.publish(file, name=name, creator=creator, key=key)
     if wants_json(as_json):
         print_json(job)
@@ -43,9 +44,11 @@ def publish(
         say(f"see it with: elf watch {job.key}")
 
 
-def list_jobs(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def list_jobs(
+    agent: AgentUrls = None, token_file: TokenFile = None, timeout: Timeout = TIMEOUT_S, as_json: AsJson = False
+) -> None:
     """List the jobs: those that run, and those that are stopped and can be resumed, with how long."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         jobs = client.jobs()
     if wants_json(as_json):
         for job in jobs:
@@ -82,12 +85,13 @@ def query(
     require: Annotated[
         str | None, typer.Option(metavar="complete", help="complete: show a final result that lacks nothing, or fail.")
     ] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Ask a job for one result; exit code 1 if it has no rows."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         result = client.query(name, window, key=key, limit=limit, require=require)
     if wants_json(as_json):
         print_json(result)
@@ -106,15 +110,16 @@ def watch(
     until: Annotated[
         Literal["converged"] | None, typer.Option(help="converged: end with a result that is the job's last one.")
     ] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Follow a job's results until interrupted; a table that refreshes, or one JSON line per result."""
     from elf.client.until import is_reached
 
     newest: Result | None = None
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         if wants_json(as_json):
             for result in client.watch(name, until=until):
                 print_json(result)
@@ -128,9 +133,11 @@ def watch(
     say(f"{name} {'has converged' if ended else 'was stopped'}")
 
 
-def members(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json: AsJson = False) -> None:
+def members(
+    agent: AgentUrls = None, token_file: TokenFile = None, timeout: Timeout = TIMEOUT_S, as_json: AsJson = False
+) -> None:
     """List the agents that the asked one knows and that answer, 256 at most."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         known = client.members()
     if wants_json(as_json):
         for member in known:
@@ -143,12 +150,13 @@ def members(agent: AgentUrl = DEFAULT_URL, token_file: TokenFile = None, as_json
 def tree(
     name: JobName,
     part: Annotated[int, typer.Option(min=0, help="Which of the job's trees, counted from 0.")] = 0,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Draw a job's reducer tree from its root, the job's master."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         reducers = client.tree(name, part)
     if wants_json(as_json):
         print_json(reducers)
@@ -162,11 +170,12 @@ def stop(
         str | None,
         typer.Option(metavar="DURATION", help="How long it can be resumed, 7d at most; 0s: it ends for good."),
     ] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Stop a job on all agents; for a day `elf resume` takes it up again, then it ends for good."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         stopped = client.stop(name, keep)
     key = f"{stopped.creator}/{stopped.name}"
     if stopped.ends_ms is None:
@@ -177,8 +186,9 @@ def stop(
 
 def force(
     name: JobName,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let this agent go on alone with a job most of whose root group is gone for good: for disasters only."""
@@ -191,7 +201,7 @@ def force(
         if not goes_on:
             say("elf: nothing was done")
             raise typer.Exit(INTERRUPTED)
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         client.force(name)
     say(f"{agent} goes on with {name}")
 
@@ -199,12 +209,13 @@ def force(
 def retire(
     name: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's name, address or id.")],
     job: Annotated[str | None, typer.Option(metavar="NAME", help="Only in this job; default: in all.")] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Say that an agent is gone for good: no job waits for it any more; if it comes back it is admitted again."""
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         retired = client.retire(name, job)
     if wants_json(as_json):
         print_json(retired)

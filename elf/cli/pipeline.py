@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
-from elf.cli.connection import AgentUrl, AsJson, TokenFile, connect
+from elf.agent_url import TIMEOUT_S
+from elf.cli.connection import AgentUrls, AsJson, Timeout, TokenFile, connect
 from elf.cli.mistakes import explained
 from elf.cli.output import print_json, printable, say, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster, describe_span
@@ -37,8 +37,9 @@ def pipeline(
     ] = None,
     master: SparkMaster = HERE,
     conf: SparkConf = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Keep a job's windows as a Parquet table in step with the archives; can be interrupted and run again any time."""
@@ -55,7 +56,7 @@ def pipeline(
 
     settings, archives = parse_conf(conf or ()), open_archives(archive)
     file = Path(job) if job.endswith((".toml", ".sql")) else None
-    found = _published(job, agent, token_file) if file is None else _from_file(file)
+    found = _published(job, agent, token_file, timeout) if file is None else _from_file(file)
     key, as_json = f"{found.creator}/{found.name}", wants_json(as_json)
     passes = 0
 
@@ -90,11 +91,11 @@ def _from_file(file: Path) -> PipelineJob:
     return PipelineJob(job.creator, job.name, job.source, job.query, job.columns, job.options.lateness_ms)
 
 
-def _published(name: str, agent: str, token_file: Path | None) -> PipelineJob:
+def _published(name: str, agent: list[str] | None, token_file: Path | None, timeout: float) -> PipelineJob:
     from elf.offline.asking import describe
     from elf.offline.pipeline.published import of_published
 
-    with connect(agent, token_file) as client:
+    with connect(agent, token_file, timeout) as client:
         job, told = of_published(describe(client, name))
     if told:
         say(told)

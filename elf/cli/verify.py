@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from elf.agent_url import DEFAULT_URL
+from elf.agent_url import LONG_TIMEOUT_S
 from elf.agents.errors import JobError
-from elf.cli.connection import AgentUrl, AsJson, JobName, TokenFile, connect
+from elf.cli.connection import AgentUrls, AsJson, JobName, Timeout, TokenFile, connect
 from elf.cli.exits import DIFFERS
 from elf.cli.output import console, print_json, wants_json
 from elf.cli.spark import HERE, PANEL, Archives, SparkConf, SparkMaster
@@ -42,8 +42,9 @@ def verify(
             metavar="CREATOR=PUBLICKEY", help="Run functions that this creator has signed for the job; repeatable."
         ),
     ] = None,
-    agent: AgentUrl = DEFAULT_URL,
+    agent: AgentUrls = None,
     token_file: TokenFile = None,
+    timeout: Timeout = LONG_TIMEOUT_S,
     as_json: AsJson = False,
 ) -> None:
     """Recompute published windows with Spark from the archive; exit code 1 if a cell differs and no label says why."""
@@ -58,7 +59,7 @@ def verify(
     settings, trusted, archives = parse_conf(conf or ()), parse_trusted(trust or ()), open_archives(archive)
     if html is not None:
         _require_writable(html)
-    with connect(agent, token_file) as client, shown(sys.stderr.isatty()) as steps:
+    with connect(agent, token_file, timeout) as client, shown(sys.stderr.isatty()) as steps:
         report = run_verify(
             client,
             name,

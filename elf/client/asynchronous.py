@@ -1,14 +1,14 @@
-"""The asynchronous client: one agent's HTTP API as methods with typed answers.
+"""The asynchronous client: an agent's HTTP API as methods with typed answers.
 
-Any agent will do: it routes each question to the job's master. Errors are those of `elf.agents.errors`; an agent that
-cannot be reached is an `UnavailableError`.
+Any agent will do: it routes each question to the job's master. Errors are those of `elf.agents.errors`; that nobody
+could answer in time is an `UnavailableError`. What asking twice does not change is asked again until then, of all
+agents that the client was given: questions, `publish`, `stop` and `load`. Anything else only where no agent has taken
+it.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import io
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
@@ -16,44 +16,49 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
-from elf.agent_url import DEFAULT_URL, check_url
-from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
+from elf.agent_url import DEFAULT_URL, TIMEOUT_S, check_timeout, urls_of
+from elf.agents.errors import JobError, UnknownJobError
 from elf.agents.wire.result import Result, Window
+from elf.client.attempts import Attempts
 from elf.client.definitions import definition_of, signed_job
 from elf.client.envelopes import Accepted, Jobs, Members, Versions
-from elf.client.events import EventReader
+from elf.client.following import follow
 from elf.client.names import default_creator, split_name
-from elf.client.problems import error_of, refuse_closed, unreachable
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
-from elf.client.until import Until, check_until, is_reached
-
-TIMEOUT_S = 30.0
-#: Three heartbeats of the agent: a stream that is silent for longer is dead.
-SILENCE_S = 30.0
-RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 5.0, 5.0)
+from elf.client.retries import Repeat
+from elf.client.trails import Notice
+from elf.client.until import Until, check_until
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """Talks to one agent; use it as `async with elf.connect(url) as client`.
+    """Talks to agents; use it as `async with elf.connect(url) as client`.
 
     Args:
-        url: the agent's API.
-        token: its API token, if it has one.
+        url: an agent's API, or those of several.
+        token: their API token, if they have one.
         creator: whose jobs a bare name means first; default: $ELF_CREATOR, else the operating system's user.
+        timeout: seconds within which a question is asked, again where that may help. What changes something and was
+            sent is waited for up to 30 s.
+        notice: is told, in a sentence, when a question takes more than a second because it has to be asked again.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
-        check_url(url)
-        self.url = url.rstrip("/")
+    def __init__(
+        self,
+        url: str | Iterable[str] = DEFAULT_URL,
+        token: str | None = None,
+        *,
+        creator: str | None = None,
+        timeout: float = TIMEOUT_S,
+        notice: Notice | None = None,
+    ) -> None:
+        check_timeout(timeout)
         self._creator = creator
         self._creators: dict[str, str] = {}
-        headers = {"User-Agent": "elf"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._session = aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(TIMEOUT_S))
+        self._attempts = Attempts(urls_of(url), token, timeout, notice)
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,7 +70,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._session.close()
+        await self._attempts.close()
 
     async def publish(
         self,
@@ -94,17 +99,17 @@ class AsyncClient:
         if key is not None:
             text = signed_job(file, text, filename, key, name, creator)
         body = {"definition": text, "filename": filename, "name": name, "creator": creator}
-        job = await self._ask("POST", "/v1/jobs", Job, json=body)
+        job = await self._attempts.ask("POST", "/v1/jobs", Job, end_s=self._attempts.end_s(), body=_json(body))
         self._creators[job.name] = job.creator
         return job
 
     async def jobs(self) -> list[Job]:
         """List the jobs that the agent knows."""
-        return (await self._ask("GET", "/v1/jobs", Jobs)).jobs
+        return await self._jobs(self._attempts.end_s())
 
     async def job(self, name: str) -> dict[str, Any]:
         """Return everything the agent tells about one job, running or stopped."""
-        return await self._ask("GET", await self._path(name), dict[str, Any])
+        return await self._ask("GET", name, "", dict[str, Any])
 
     async def query(
         self,
@@ -131,13 +136,13 @@ class AsyncClient:
         options = {"window": str(window), "key": key, "limit": limit, "require": require}
         parameters = {option: str(value) for option, value in options.items() if value is not None}
         try:
-            return await self._ask("GET", await self._path(name, "/result"), Result, params=parameters)
+            return await self._ask("GET", name, "/result", Result, params=parameters)
         except UnknownJobError:
             self._creators.pop(name, None)
             raise
 
     async def feedback(self, name: str) -> Result:
-        """Return the newest result that has come to this very agent, of a job with `feedback`; nobody else is asked.
+        """Return the newest result that has come to the first agent, of a job with `feedback`; nobody else is asked.
 
         Of a job with an application, what that has published.
 
@@ -145,7 +150,7 @@ class AsyncClient:
             JobError: the job has no feedback.
             UnavailableError: no result has come to the agent yet.
         """
-        return await self._ask("GET", await self._path(name, "/feedback"), Result)
+        return await self._ask("GET", name, "/feedback", Result, repeat=Repeat.UNANSWERED, here=True)
 
     async def route(self, name: str, query: Any) -> Any:
         """Have a job's application answer a query, at the job's master; both are made of what JSON has.
@@ -153,54 +158,38 @@ class AsyncClient:
         Raises:
             JobError: the job has no application, or it answers with an error.
         """
-        path = await self._path(name, "/route")
-        return (await self._ask("POST", path, dict[str, Any], json={"query": query}))["answer"]
+        body = _json({"query": query})
+        return (await self._ask("POST", name, "/route", dict[str, Any], repeat=Repeat.UNTAKEN, body=body))["answer"]
 
     async def watch(self, name: str, *, until: Until = None) -> AsyncGenerator[Result, None]:
         """Follow a job: yield its newest result, then each new or revised one until it is stopped, or `is_reached`.
 
-        A lost connection is taken up again where it was lost; each result comes once.
+        A lost connection is taken up again where it was lost, with any of the agents; each result comes once.
 
         Raises:
-            UnavailableError: the agent is gone and did not come back.
+            UnavailableError: no agent answers, or none that follows the job for 30 s, or `timeout` if that is longer.
         """
         check_until(until)
-        path = await self._path(name, "/stream")
-        seen: str | None = None
-        failures = 0
-        while True:
-            try:
-                async with contextlib.aclosing(self._stream(path, seen)) as stream:
-                    async for cursor, result in stream:
-                        seen, failures = cursor, 0
-                        yield result
-                        if is_reached(result, until):
-                            break
-                return
-            except (UnknownJobError, StoppedError):
-                if seen is None:
-                    raise
-                return
-            except UnavailableError:
-                if failures >= len(RETRY_S) or (seen is None and failures == 0):
-                    raise
-                await asyncio.sleep(RETRY_S[failures])
-                failures += 1
+        end_s = self._attempts.end_s()
+        path = await self._path(name, "/stream", end_s)
+        async with contextlib.aclosing(follow(self._attempts, path, end_s, until)) as results:
+            async for result in results:
+                yield result
 
     async def tree(self, name: str, part: int = 0) -> Tree:
         """Return a job's reducer tree; of one with several, that of a part."""
-        return await self._ask("GET", await self._path(name, f"/tree?part={part}" if part else "/tree"), Tree)
+        return await self._ask("GET", name, "/tree", Tree, params={"part": str(part)} if part else None)
 
     async def explain(self, name: str) -> dict[str, Any]:
         """Explain a running job: its plan, what it shares with others, its tree and its cost.
 
         Fields are those of `elf explain` in a pipe; None where something is not known, and `unknown` says so.
         """
-        return await self._ask("GET", await self._path(name, "/explain"), dict[str, Any])
+        return await self._ask("GET", name, "/explain", dict[str, Any])
 
     async def members(self) -> list[Member]:
         """List the agents that the agent knows."""
-        return (await self._ask("GET", "/v1/members", Members)).members
+        return (await self._attempts.ask("GET", "/v1/members", Members, end_s=self._attempts.end_s())).members
 
     async def update(
         self,
@@ -233,7 +222,7 @@ class AsyncClient:
             bare = split_name(name)[1]
             definition, filename = definition_of(file, text, bare)
             if key is not None:
-                creator = split_name(name)[0] or await self._creator_of(bare)
+                creator = split_name(name)[0] or await self._creator_of(bare, self._attempts.end_s())
                 definition = signed_job(file, definition, filename, key, bare, creator)
             body |= {"definition": definition, "filename": filename}
         return await self._change(name, "update", body)
@@ -265,15 +254,16 @@ class AsyncClient:
         Raises:
             JobConflictError: nobody is waited for.
         """
-        return await self._ask("POST", await self._path(name, "/leap"), Leap)
+        return await self._ask("POST", name, "/leap", Leap, repeat=Repeat.UNTAKEN)
 
     async def versions(self, name: str) -> list[Version]:
         """List the versions of a job that it remembers, the newest last."""
-        return (await self._ask("GET", await self._path(name, "/versions"), Versions)).versions
+        return (await self._ask("GET", name, "/versions", Versions)).versions
 
     async def _change(self, name: str, change: str, body: Mapping[str, Any]) -> Version:
         given = {field: value for field, value in body.items() if value is not None}
-        return await self._ask("POST", await self._path(name, "/versions"), Version, json={"change": change, **given})
+        sent = _json({"change": change, **given})
+        return await self._ask("POST", name, "/versions", Version, repeat=Repeat.UNTAKEN, body=sent)
 
     async def stop(self, name: str, keep: str | None = None) -> Stop:
         """Stop a job on all agents; `resume` takes it up again, with its windows.
@@ -287,13 +277,13 @@ class AsyncClient:
             JobError: it can only be stopped for good.
         """
         parameters = {} if keep is None else {"keep": keep}
-        stopped = await self._ask("DELETE", await self._path(name), Stop, params=parameters)
+        stopped = await self._ask("DELETE", name, "", Stop, params=parameters)
         if stopped.ends_ms is None:
             self._creators.pop(name, None)
         return stopped
 
     async def force(self, name: str) -> None:
-        """Let the agent asked go on alone with a job whose root group has lost its majority for good.
+        """Let the first agent go on alone with a job whose root group has lost its majority for good.
 
         What a majority decided and this agent did not hear of is lost, and if the other members live after all, two
         masters count: for disasters only.
@@ -301,7 +291,7 @@ class AsyncClient:
         Raises:
             JobError: the agent keeps no copy of the job, or the group has a leader, as far as it knows.
         """
-        await self._ask("POST", f"{await self._path(name)}/force", dict[str, Any])
+        await self._ask("POST", name, "/force", dict[str, Any], repeat=Repeat.UNTAKEN, here=True)
 
     async def retire(self, agent: str, job: str | None = None) -> Retirement:
         """Say that an agent is gone for good: jobs expect it no more; if it comes back it is admitted again.
@@ -314,8 +304,11 @@ class AsyncClient:
             UnknownAgentError: no job expects it.
             AgentRunningError: it still answers.
         """
-        place = "/v1" if job is None else await self._path(job)
-        return await self._ask("DELETE", f"{place}/members/{quote(agent, safe='')}", Retirement)
+        tail, once = f"/members/{quote(agent, safe='')}", Repeat.UNTAKEN
+        if job is not None:
+            return await self._ask("DELETE", job, tail, Retirement, repeat=once)
+        end_s = self._attempts.end_s()
+        return await self._attempts.ask("DELETE", f"/v1{tail}", Retirement, end_s=end_s, repeat=once)
 
     async def load(self, name: str, intervals: Intervals) -> None:
         """Load intervals that were computed from the agents' archives into a job, in the place of what they are now.
@@ -323,30 +316,67 @@ class AsyncClient:
         Raises:
             JobError: these intervals are not to be loaded, or were computed for another publication.
         """
-        body, headers = msgspec.msgpack.encode(intervals), {"Content-Type": "application/msgpack"}
-        path = await self._path(name, "/intervals")
-        await self._ask("POST", path, dict[str, Any], data=io.BytesIO(body), headers=headers)
+        body = msgspec.msgpack.encode(intervals)
+        await self._ask("POST", name, "/intervals", dict[str, Any], body=body, media="application/msgpack")
 
     async def ingest(self, source: str, events: bytes | Iterable[Mapping[str, Any]]) -> int:
         """Push events to a source; returns how many lines are safe on the agent's disk.
 
+        They are sent again only where it is certain that the agent has taken none: it could not be connected to.
+
         Args:
-            source: a source of this very agent.
+            source: a source of the first agent.
             events: NDJSON lines, or mappings that become such.
+
+        Raises:
+            UnavailableError: the agent is not there, or takes no more for now; or the connection broke, and nobody
+                knows whether it has them.
         """
         lines = events if isinstance(events, bytes) else "".join(json.dumps(e) + "\n" for e in events).encode()
-        path, headers = f"/v1/ingest/{quote(source, safe='')}", {"Content-Type": "application/x-ndjson"}
-        return (await self._ask("POST", path, Accepted, data=io.BytesIO(lines), headers=headers)).accepted
+        answer = await self._attempts.ask(
+            "POST",
+            f"/v1/ingest/{quote(source, safe='')}",
+            Accepted,
+            end_s=self._attempts.end_s(),
+            repeat=Repeat.UNTAKEN,
+            here=True,
+            body=lines,
+            media="application/x-ndjson",
+        )
+        return answer.accepted
 
-    async def _path(self, name: str, tail: str = "") -> str:
+    async def _jobs(self, end_s: float) -> list[Job]:
+        return (await self._attempts.ask("GET", "/v1/jobs", Jobs, end_s=end_s)).jobs
+
+    async def _ask(self, method: str, name: str, tail: str, kind: type[T], **how: Any) -> T:
+        """Ask for something of a job, within one deadline; arguments as of `Attempts.ask`."""
+        end_s = self._attempts.end_s()
+        return await self._attempts.ask(method, await self._path(name, tail, end_s), kind, end_s=end_s, **how)
+
+    async def _path(self, name: str, tail: str, end_s: float) -> str:
         creator, bare = split_name(name)
-        return f"/v1/jobs/{creator or await self._creator_of(bare)}/{bare}{tail}"
+        return f"/v1/jobs/{creator or await self._creator_of(bare, end_s)}/{bare}{tail}"
 
-    async def _creator_of(self, name: str) -> str:
+    async def _creator_of(self, name: str, end_s: float) -> str:
         """Find whose job a bare name means: the only one there is, else one's own."""
         if name in self._creators:
             return self._creators[name]
-        jobs = await self.jobs()
+        own = self._own_creator()
+        if (found := self._listed(name, await self._jobs(end_s))) is not None:
+            return found
+        # The agent's own list may lack a young job of ours; asking for it by its full name reaches its master.
+        try:
+            await self._attempts.ask("GET", f"/v1/jobs/{own}/{name}", dict[str, Any], end_s=end_s)
+        except UnknownJobError:
+            # One that was just started may have met the others only now, after it made the list.
+            jobs = await self._jobs(end_s)
+            if (found := self._listed(name, jobs)) is not None:
+                return found
+            raise UnknownJobError(name, [job.name for job in jobs]) from None
+        return own
+
+    def _listed(self, name: str, jobs: Iterable[Job]) -> str | None:
+        """Return whose job of that name is meant, and remember it; None if there is none."""
         creators = sorted({job.creator for job in jobs if job.name == name})
         if self._own_creator() in creators:
             creators = [self._own_creator()]
@@ -355,46 +385,11 @@ class AsyncClient:
             raise JobError(f"several creators have a job {name!r}; write {choices}")
         if creators:
             self._creators[name] = creators[0]
-            return creators[0]
-        # The agent's own list may lack a young job of ours; asking for it by its full name reaches its master.
-        try:
-            await self._ask("GET", f"/v1/jobs/{self._own_creator()}/{name}", dict[str, Any])
-        except UnknownJobError:
-            raise UnknownJobError(name, [job.name for job in jobs]) from None
-        return self._own_creator()
+        return creators[0] if creators else None
 
     def _own_creator(self) -> str:
         return self._creator or default_creator()
 
-    async def _ask(self, method: str, path: str, kind: type[T], **options: Any) -> T:
-        """Send one request and decode the answer, or raise the error it stands for."""
-        refuse_closed(self._session)
-        try:
-            async with self._session.request(method, self.url + path, **options) as response:
-                body = await response.read()
-                if not response.ok:
-                    raise error_of(response.status, body, self.url)
-                return msgspec.json.decode(body, type=kind)
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(self.url, error) from error
-        except msgspec.DecodeError as error:
-            raise UnavailableError(f"{self.url} answers, but not as an elf agent does ({error})") from None
 
-    async def _stream(self, path: str, seen: str | None) -> AsyncGenerator[tuple[str | None, Result], None]:
-        refuse_closed(self._session)
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": seen} if seen else {})
-        timeout = aiohttp.ClientTimeout(sock_connect=TIMEOUT_S, sock_read=SILENCE_S)
-        reader = EventReader()
-        try:
-            async with self._session.get(self.url + path, headers=headers, timeout=timeout) as response:
-                if not response.ok:
-                    raise error_of(response.status, await response.read(), self.url)
-                async for data in response.content.iter_any():
-                    for event in reader.feed(data):
-                        if event.kind == "problem":
-                            raise error_of(500, event.data, self.url)
-                        yield event.id, msgspec.json.decode(event.data, type=Result)
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(self.url, error) from error
-        except msgspec.DecodeError as error:
-            raise UnavailableError(f"{self.url} sent a result we cannot read ({error})") from None
+def _json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body).encode()

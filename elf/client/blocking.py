@@ -12,15 +12,17 @@ import contextlib
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, wait
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from elf.agent_url import DEFAULT_URL
+from elf.agent_url import DEFAULT_URL, TIMEOUT_S
 from elf.agents.errors import BadRequestError
 from elf.agents.wire.result import Result, Window
 from elf.client.asynchronous import AsyncClient
 from elf.client.results import Intervals, Job, Leap, Member, Retirement, Stop, Tree, Version
+from elf.client.trails import Notice
 from elf.client.until import Until
 
 #: An interrupted call lets go of its connection at once; never wait longer for that.
@@ -38,16 +40,23 @@ def _close_all() -> None:
 
 
 class Client:
-    """Talks to one agent; made by `elf.connect`.
+    """Talks to agents; made by `elf.connect`.
 
     Use it at once, or as `with elf.connect() as client`; `async with elf.connect() as client` gives the
     asynchronous client instead. Arguments, answers and errors are those of `AsyncClient`.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | None = None, *, creator: str | None = None) -> None:
-        self._url = url
-        self._token = token
-        self._creator = creator
+    def __init__(
+        self,
+        url: str | Iterable[str] = DEFAULT_URL,
+        token: str | None = None,
+        *,
+        creator: str | None = None,
+        timeout: float = TIMEOUT_S,
+        notice: Notice | None = None,
+    ) -> None:
+        urls = url if isinstance(url, str) else tuple(url)
+        self._new = partial(AsyncClient, urls, token, creator=creator, timeout=timeout, notice=notice)
         # A watch that nobody has any more is ended wherever its memory is freed, maybe by a thread that holds the lock.
         self._start_lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -66,7 +75,7 @@ class Client:
     async def __aenter__(self) -> AsyncClient:
         if self._async is not None:
             raise BadRequestError("this client is under `async with` already; elf.connect makes another one")
-        self._async = AsyncClient(self._url, self._token, creator=self._creator)
+        self._async = self._new()
         return self._async
 
     async def __aexit__(
@@ -149,7 +158,7 @@ class Client:
                     self._wait(lambda _: results.aclose(), client)
 
     def feedback(self, name: str) -> Result:
-        """Return the newest result that has come to this very agent, of a job with `feedback`."""
+        """Return the newest result that has come to the first agent, of a job with `feedback`."""
         return self._wait(lambda client: client.feedback(name))
 
     def route(self, name: str, query: Any) -> Any:
@@ -215,7 +224,7 @@ class Client:
         return self._wait(lambda client: client.stop(name, keep))
 
     def force(self, name: str) -> None:
-        """Let the agent asked go on alone with a job; see `AsyncClient.force`."""
+        """Let the first agent go on alone with a job; see `AsyncClient.force`."""
         self._wait(lambda client: client.force(name))
 
     def retire(self, agent: str, job: str | None = None) -> Retirement:
@@ -262,7 +271,7 @@ class Client:
         )
 
     async def _make(self) -> AsyncClient:
-        return AsyncClient(self._url, self._token, creator=self._creator)
+        return self._new()
 
     def _wait(self, call: Callable[[AsyncClient], Coroutine[Any, Any, T]], former: AsyncClient | None = None) -> T:
         """Run a call on the client's loop; if the caller is interrupted, so is the call, before this returns.

@@ -85,7 +85,7 @@ def refuse_closed(session: aiohttp.ClientSession) -> None:
         raise BadRequestError("this client is closed; elf.connect makes another one")
 
 
-def unreachable(url: str, error: Exception) -> UnavailableError:
+def unreachable(url: str, error: BaseException | None) -> UnavailableError:
     """Return what to say when the agent at a URL cannot be asked, given why."""
     if isinstance(error, aiohttp.ClientConnectorError):
         return UnavailableError(f"no agent answers at {url}; start one with `elf agent`, or name another URL")

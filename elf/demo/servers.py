@@ -82,7 +82,8 @@ class Servers:
         """
         async with asyncio.timeout(START_S):
             for url in self.urls:
-                async with elf.connect(url) as client:
+                # What has ended by itself is to be noticed soon.
+                async with elf.connect(url, timeout=2) as client:
                     known = 0
                     while known < len(self.urls):
                         if failure := self.failed():

@@ -1,7 +1,7 @@
 """The program of the process that signed functions run in: `python -S -P child.py PARENT`, and questions on its stdin.
 
-It confines itself first, and only then reads sources. Standard library only, and nothing of elf but `confinement`, which
-lies beside it: the process has no site-packages. A message is 4 bytes of length and that much JSON.
+It confines itself first, and only then reads sources. Standard library only, and nothing of elf but `confinement`,
+which lies beside it: the process has no site-packages. A message is 4 bytes of length and that much JSON.
 
                                                            -> ["confined"], or ["open", why] and no more
     [{"name", "args", "returns", "strict", "source"}, ...] -> ["ready"] or ["fails", function, why]

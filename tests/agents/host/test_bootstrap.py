@@ -58,11 +58,12 @@ async def test_a_silent_seed_is_looked_into_and_said_now_and_then(
     assert enter.reasons() == ["no agent of overlay.join answers yet", *node.unheard()]
     running = asyncio.create_task(enter.run())
     await node.halfway.wait()
+    assert not enter.done
     first, *_ = enter.reasons()
     assert first == "no agent of overlay.join answers yet: a:1: it is down; b:2: it is down"
     node.go_on.set()
     await running
-    assert enter.reasons() == [] and enter.joined
+    assert enter.reasons() == [] and enter.joined and enter.done
     told = [record.getMessage() for record in caplog.records]
     assert told[0] == "none of a:1, b:2 answers yet"
     assert [line.startswith(first) for line in told[1:]] == [True] * 4, told
@@ -72,5 +73,6 @@ async def test_an_agent_with_nobody_to_join_through_is_in() -> None:
     node = Node(opens=1)
     enter = Entering(cast(OverlayNode, node), [])
     assert enter.joined
+    assert not enter.done, "those that the last run knew were not asked yet"
     await enter.run()
-    assert (node.tries, enter.reasons()) == (1, [])
+    assert (node.tries, enter.reasons(), enter.done) == (1, [], True)

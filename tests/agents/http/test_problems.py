@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import TestClient
 
+from elf.agents import errors
 from elf.agents.errors import (
     BadRequestError,
     ConfigError,
+    ElfError,
     ExpiredError,
     JobConflictError,
     JobError,
@@ -17,6 +20,8 @@ from elf.agents.errors import (
     UnavailableError,
     UnknownJobError,
 )
+from elf.agents.http import routes
+from elf.agents.http.problems import problem, problem_of
 from tests.agents.http.fake_service import FakeService
 
 Client = TestClient[Any, Any]
@@ -50,6 +55,32 @@ async def test_errors_of_the_agent(
     assert body.pop("detail") in (str(error), getattr(error, "message", ""))
     assert body == extra
     assert ("Retry-After" in response.headers) == (status == 503)
+
+
+KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ElfError)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_503_says_when_to_come_again(kind: type[ElfError]) -> None:
+    error = kind("shop/top", retry_after_s=7) if issubclass(kind, UnavailableError) else kind("shop/top")
+    response = problem_of(error)
+    assert (response.status == 503) == isinstance(error, UnavailableError)
+    assert response.headers.get("Retry-After") == ("7" if response.status == 503 else None)
+
+
+async def test_every_other_503_says_so_too(
+    client: Client, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.reasons = ["no agent of overlay.join answers yet"]
+    monkeypatch.setattr(routes, "STREAMS_MAX", 0)
+    answers = [await client.get("/readyz"), await client.get("/v1/jobs/shop/top/stream")]
+    service.fail = web.HTTPServiceUnavailable()
+    answers.append(await client.get("/v1/jobs"))
+    service.fail = UnavailableError("master is away")
+    answers.append(await client.get("/v1/jobs"))
+    assert [answer.status for answer in answers] == [503] * 4
+    assert [answer.headers["Retry-After"] for answer in answers] == ["2", "10", "1", "1"]
+    assert problem(503, "unavailable", "away").headers["Retry-After"] == "1"
 
 
 async def test_a_mistake_of_ours_is_logged_and_not_shown(

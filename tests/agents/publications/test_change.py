@@ -15,9 +15,11 @@ from elf.agents.agent import Agent
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from elf.agents.http.agent_service import Service
 from elf.agents.jobs.definition import Definition, Options
+from elf.agents.publications import change as changing
 from elf.agents.publications.change import Changing, Wanted
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.wire.changes import Amend
+from elf.agents.wire.requests import Describe
 from tests.agents.publications.test_control import configure
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running, through_ms
 from tests.overlay.cluster import wait_until
@@ -169,6 +171,23 @@ async def test_an_interval_that_a_new_window_cannot_keep_is_dropped_aloud(
     made = await Changing(ask, Typing()).change("shop", "sold", wanted)
     assert made == ({"version": 2, "note": note} if note else {"version": 2})
     assert asked[0].definition is not None and asked[0].definition.options.interval_ms == interval_ms
+
+
+async def test_a_change_waits_for_a_master_that_is_away_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look at the job first, too: what could not be looked at was refused at once."""
+    monkeypatch.setattr(changing, "RETRY_S", 0.01)
+    query = "SELECT count(*) AS n FROM orders GROUP BY window(ts, '60 seconds')"
+    running_ = Definition(name="sold", creator="shop", source="orders", query=query)
+    asked: list[Any] = []
+
+    async def ask(key: str, request: Any, timeout_ms: int) -> tuple[Any, list[str]]:
+        asked.append(type(request))
+        if len(asked) % 3:
+            raise UnavailableError("shop/sold has no master at the moment")
+        return {"version": 2} if isinstance(request, Amend) else msgspec.to_builtins(running_), []
+
+    made = await Changing(ask, Typing()).change("shop", "sold", Wanted("update", query=query))
+    assert (made, asked) == ({"version": 2}, [Describe] * 3 + [Amend] * 3)
 
 
 async def test_who_was_away_counts_what_it_reads_then_by_the_version_of_its_time(tmp_path: pathlib.Path) -> None:

@@ -7,9 +7,11 @@ import importlib.metadata
 import itertools
 import pathlib
 
+import pytest
 from msgspec.structs import replace
 
 from elf.agents.agent import Agent
+from elf.agents.errors import UnavailableError, UnknownJobError
 from elf.agents.http.agent_service import Service
 from elf.agents.results.inquiry import newest
 from elf.agents.settings.config import AgentConfig
@@ -46,6 +48,24 @@ def test_what_is_wrong_with_a_job_is_told_whoever_says_it() -> None:
     troubled, before = {**running, "trouble": "it ticks"}, {**row("top", "10.0.0.1:4250", 0), "trouble": "long ago"}
     for answers in itertools.permutations([[running], [troubled], [stopped], [before]]):
         assert newest(answers) == [{**stopped, "trouble": "it ticks"}]
+
+
+async def test_who_has_met_nobody_yet_does_not_say_that_there_is_no_such_job(tmp_path: pathlib.Path) -> None:
+    """An agent that was just started again would be believed: who asks it for a running job would give it up."""
+    ports = [free_port() for _ in range(2)]
+    alone = Agent(configure(tmp_path, "alone", ports[0], [f"127.0.0.1:{ports[1]}"]))
+    other = Agent(configure(tmp_path, "other", ports[1], []))
+    async with contextlib.AsyncExitStack() as stack:
+        await alone.start()
+        stack.push_async_callback(alone.stop)
+        for ask in (Service(alone).job("shop", "top"), Service(alone).result("shop", "top", "latest", None, None)):
+            with pytest.raises(UnavailableError, match="has not met the others yet, and knows no job 'shop/top'"):
+                await ask
+        await other.start()
+        stack.push_async_callback(other.stop)
+        await wait_until(lambda: alone.neighbours.entering.done)
+        with pytest.raises(UnknownJobError):
+            await Service(alone).job("shop", "top")
 
 
 async def test_members_are_listed_that_are_no_contacts(tmp_path: pathlib.Path) -> None:

@@ -130,8 +130,15 @@ def test_a_key_is_asked_for_without_its_column(agent: Agent) -> None:
         (["query"], 2, "NAME"),
         (["qeury", "top"], 2, "query"),
         (["publish", "/no/such.toml"], 2, "No such file"),
-        (["jobs", "--agent", "http://127.0.0.1:9"], 69, "no agent answers at http://127.0.0.1:9"),
+        (
+            ["jobs", "--agent", "http://127.0.0.1:9", "--timeout", "0.5"],
+            69,
+            "no agent answers at http://127.0.0.1:9; start one with `elf agent`, or name another URL (asked ",
+        ),
         (["jobs", "--agent", "127.0.0.1"], 2, "is not an agent's URL"),
+        (["jobs", "--agent", ""], 2, "is not an agent's URL"),
+        (["jobs", "--timeout", "0"], 2, "--timeout"),
+        (["jobs", "--timeout", "soon"], 2, "--timeout"),
         (["jobs", "--token-file", "/no/such"], 78, "token file"),
     ],
 )
@@ -147,7 +154,7 @@ def test_mistakes_have_a_sentence_and_a_code(agent: Agent, arguments: list[str],
 )
 def test_errors_of_the_agent(agent: Agent, error: Exception, code: int) -> None:
     agent.service.fail = error
-    assert run(agent, "jobs").exit_code == code
+    assert run(agent, "jobs", "--timeout", "0.5").exit_code == code
 
 
 def test_a_token_comes_from_a_file(guarded_agent: Agent, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import resource
 import select
 import shlex
 import signal
@@ -62,18 +61,29 @@ def test_rows_are_json_whatever_a_pipe_is_taken_for(tmp_path: Path, encoding: st
     assert done.stdout.decode() == f'{{"p":{shown}}}\n'
 
 
-def test_help_comes_quickly() -> None:
-    def cpu_seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "elf", "--help"], capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+#: What takes a tenth of a second or more to import, or brings what does.
+HEAVY = ("aiohttp", "asyncio", "cryptography", "kademlia", "numpy", "polars", "prometheus_client", "sqlglot")
+LOADED = f"""
+import sys
+from elf.cli.app import main
+try:
+    main()
+finally:
+    print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)
+"""
 
-    # The promise is 0.3 s on a quiet machine; processor time holds on a busy one too, nearly.
-    assert min(cpu_seconds() for _ in range(3)) < 0.4
+
+@pytest.mark.parametrize("arguments", [["--help"], ["jobs", "--help"], ["--version"]])
+def test_help_loads_nothing_that_takes_long(arguments: list[str]) -> None:
+    """The promise is 0.3 s on a quiet machine; that is `scripts/bench`'s to measure."""
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize(("arguments", "code"), [(["jobs", "--agent", "http://127.0.0.1:9"], 69), (["bogus"], 2)])
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(["jobs", "--agent", "http://127.0.0.1:9", "--timeout", "0.5"], 69), (["bogus"], 2)]
+)
 def test_exit_codes_without_tracebacks(arguments: list[str], code: int) -> None:
     done = subprocess.run([*ELF, *arguments], capture_output=True, text=True, check=False, env=environment())
     assert done.returncode == code

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import elf
+from elf.agent_url import LONG_TIMEOUT_S
 from elf.agents.errors import UnavailableError
 from elf.offline.verify.report import Report as Verification
 from elf.offline.verify.run import run_verify
@@ -72,7 +73,8 @@ def play(size: Size, folder: pathlib.Path, master: str, say: Callable[[str], Non
         _check_counters(agents, size, report)
         archives = [agent.archive for agent in agents]
         for job in JOBS:
-            with _timed(report, f"{job.name}: verified in"), elf.connect(agents[0].url) as client:
+            long = elf.connect(agents[0].url, timeout=LONG_TIMEOUT_S)
+            with _timed(report, f"{job.name}: verified in"), long as client:
                 verification = run_verify(client, job.key, (), archives, master, since=str(size.start_ms))
             _judge(job, verification, report)
             say(f"{job.name} is verified")
