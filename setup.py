@@ -1,8 +1,20 @@
 """Builds the kernels in C, which are optional: where there is no compiler, NumPy does their work (`elf.cbt.native`)."""
 
+import atexit
 import pathlib
+import shutil
+import sys
+import tempfile
 
 from setuptools import Extension, setup
+
+#: Fresh each time: what an earlier build left in `build/` would ship again, modules that are gone by now, too.
+BUILD = tempfile.mkdtemp(prefix="elf-build-")
+atexit.register(shutil.rmtree, BUILD, ignore_errors=True)
+#: The rest of the product, below its one name; in a source distribution they are folders.
+for linked in ("agents", "overlay", "cbt"):
+    if not pathlib.Path("elf", linked).is_dir():
+        sys.exit(f"elf/{linked} is no link: git config core.symlinks true, then git checkout -- elf")
 
 FOLDER = pathlib.Path("elf/cbt/native")
 
@@ -17,5 +29,5 @@ setup(
             optional=True,
         )
     ],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"build": {"build_base": BUILD}, "bdist_wheel": {"py_limited_api": "cp311"}},
 )
