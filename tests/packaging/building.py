@@ -1,4 +1,4 @@
-"""Builds wheels and source distributions of copies of this checkout, as pip would, without asking an index each time."""
+"""Builds wheels and source distributions of copies of this checkout, as pip would, asking an index only once."""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ from elf.overlay.sim.loop import AGENT, SimLoop
 from elf.overlay.sim.streams import Streams
 
 T = TypeVar("T")
-#: Between two looks at a condition.
-LOOK_S = 0.1
+#: Virtual time between two looks at a condition, each of which asks agents.
+LOOK_S = 1.0
 
 
 class Host:
