@@ -10,7 +10,7 @@ import re
 import sqlite3
 import tarfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import lz4.frame
@@ -121,6 +121,19 @@ class Reading:
         self.world = World(told["ended_ms"] + DOWN_MS)
         self.traffic = Traffic(folder, seed=8, clicks=told["clicks"])
         self.jobs: dict[str, Any] = told["jobs"]
+
+    def run(self, scenario: Callable[[], Awaitable[None]]) -> None:
+        """Let all agents be started, something happen, and all be stopped in order."""
+
+        async def whole() -> None:
+            try:
+                await self.start()
+                await scenario()
+            finally:
+                await self.world.stop_all()
+
+        self.world.loop.run(whole())
+        assert self.world.loop.errors == []
 
     async def start(self) -> None:
         """Start all agents; they find lines that were written while they were away."""
@@ -233,7 +246,6 @@ def test_agents_answer_as_before_and_count_on(folder: pathlib.Path, told: dict[s
 
     async def scenario() -> None:
         before_ms, after_ms = told["retired_ms"], told["ended_ms"]
-        await reading.start()
         for job in sorted(reading.jobs.keys() - {"stopped", "ever"}):
             await reading.check_answers(job)
             await reading.check_described(job)
@@ -247,10 +259,8 @@ def test_agents_answer_as_before_and_count_on(folder: pathlib.Path, told: dict[s
             await reading.check_labels(job, before_ms, end_ms)
             await reading.check_counts(job, restarted_ms, end_ms)
         assert after_ms < restarted_ms < end_ms - 10_000
-        await reading.world.stop_all()
 
-    reading.world.loop.run(scenario())
-    assert reading.world.loop.errors == []
+    reading.run(scenario)
 
 
 def test_a_job_without_a_window_goes_on_from_its_sums(folder: pathlib.Path, told: dict[str, Any]) -> None:
@@ -259,7 +269,6 @@ def test_a_job_without_a_window_goes_on_from_its_sums(folder: pathlib.Path, told
     async def scenario() -> None:
         then = told["jobs"]["ever"]
         [answer] = then["answers"].values()
-        await reading.start()
         await reading.sell(2)
         end_ms = reading.world.wall_ms() // 10_000 * 10_000
         await reading.counted(["ever"], end_ms)
@@ -270,16 +279,14 @@ def test_a_job_without_a_window_goes_on_from_its_sums(folder: pathlib.Path, told
             product: (n + fresh.get(product, (0, 0))[0], cents + fresh.get(product, (0, 0))[1])
             for product, (n, cents) in known.items()
         }
-        await reading.world.stop_all()
 
-    reading.world.loop.run(scenario())
+    reading.run(scenario)
 
 
 def test_late_events_revise_windows_of_before(folder: pathlib.Path, told: dict[str, Any]) -> None:
     reading = Reading(folder, told)
 
     async def scenario() -> None:
-        await reading.start()
         late_ms = told["retired_ms"] // 10_000 * 10_000 + 10_000
         then = told["jobs"]["totals"]["answers"][f"{late_ms}/{late_ms + 10_000}"]
         await reading.push("web3", reading.traffic.pushed("web3", late_ms + 5_000))
@@ -292,16 +299,14 @@ def test_late_events_revise_windows_of_before(folder: pathlib.Path, told: dict[s
         now = await reading.complete("totals", late_ms, late_ms + 10_000)
         assert told_sums(now["rows"]) == reading.expected(late_ms, late_ms + 10_000)
         assert now["completeness"] == {**then["completeness"], "status": "revised", "revision": 1}
-        await reading.world.stop_all()
 
-    reading.world.loop.run(scenario())
+    reading.run(scenario)
 
 
 def test_jobs_that_rest_are_taken_up_again(folder: pathlib.Path, told: dict[str, Any]) -> None:
     reading = Reading(folder, told)
 
     async def scenario() -> None:
-        await reading.start()
         with pytest.raises(StoppedError):
             await reading.result("stopped", "latest")
         for job in ("paused", "stopped"):
@@ -318,9 +323,8 @@ def test_jobs_that_rest_are_taken_up_again(folder: pathlib.Path, told: dict[str,
         for job in ("paused", "stopped", "changed"):
             answer = await reading.complete(job, begins_ms, begins_ms + 10_000)
             assert told_sums(answer["rows"]) == reading.expected(begins_ms, begins_ms + 10_000), job
-        await reading.world.stop_all()
 
-    reading.world.loop.run(scenario())
+    reading.run(scenario)
 
 
 def test_archives_and_rejected_lines_are_read_on(folder: pathlib.Path, told: dict[str, Any]) -> None:
@@ -329,12 +333,10 @@ def test_archives_and_rejected_lines_are_read_on(folder: pathlib.Path, told: dic
     assert len(reading.archived()) > 600
 
     async def scenario() -> None:
-        await reading.start()
         await reading.sell(2)
         await reading.push("web2", reading.traffic.junk("web2"))
-        await reading.world.stop_all()
 
-    reading.world.loop.run(scenario())
+    reading.run(scenario)
     wanted = Counter(tuple(map(each.get, FIELDS)) for each in reading.traffic.clicks if each["agent"] in NAMES)
     assert Counter(reading.archived()) == wanted
     assert all(path.read_bytes().startswith(text) for path, text in known.items())

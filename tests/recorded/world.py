@@ -68,6 +68,7 @@ class World:
         self.streams = Streams(self.loop)
         self.hosts: dict[str, Host] = {}
         self._rng = random.Random(seed)
+        self._silent: list[str] = []
 
     def wall_ms(self) -> int:
         """Return the time of day."""
@@ -97,12 +98,13 @@ class World:
 
     def kill(self, name: str, folder: pathlib.Path, aside: pathlib.Path) -> None:
         """Let a machine fall silent for good, and copy a folder as its disk has it at that moment."""
+        self._silent.append(name)
         self.loop.pause(self.hosts[name])
         shutil.copytree(folder, aside)
 
     async def stop_all(self) -> None:
         """Stop all agents; those that were killed, too, once nobody hears them."""
-        for name in sorted(self.hosts, key=lambda name: self.hosts[name] in self.loop._paused):
+        for name in [*(name for name in self.hosts if name not in self._silent), *self._silent]:
             await self.stop(name)
 
     async def ask(self, name: str, question: Callable[[Service], Awaitable[T]]) -> T:
