@@ -63,7 +63,7 @@ def _source(checkpoints: Checkpoints, name: str) -> Holdings:
     state = checkpoints.source(name)
     assert state is not None
     progress = msgspec.json.decode(state.counters, type=SourceProgress)
-    files = {pathlib.Path(place.path).name: place.offset for place in rotation.decode(state.positions)}
+    files = {"/".join(place.path.split("/")[-2:]): place.offset for place in rotation.decode(state.positions)}
     return {"read": progress.counters.read, "rejected": progress.counters.rejected, "files": files}
 
 
