@@ -55,13 +55,11 @@ class WorkerSide:
         self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, spawn)
         self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, spawn, now_ms)
         self.attachments = Attachments(
-            agent_id,
             node,
             self.intakes,
             jobs.catalogue,
             jobs.masters,
-            stores.checkpoints,
-            stores.controls,
+            stores,
             self.replicas,
             self.holder,
             jobs.sides.partaking,

@@ -27,8 +27,7 @@ from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
 from elf.agents.replication.succession import Succession
 from elf.agents.results.split.participation import Partaking
-from elf.agents.store.checkpoints import Checkpoints
-from elf.agents.store.controls import Controls
+from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.parts import siblings
 from elf.agents.wire.replies import value_of
@@ -53,13 +52,11 @@ class Attachments:
     """Attaches workers of this agent.
 
     Args:
-        agent_id: this agent's name in rosters.
         node: the overlay.
         intakes: this agent's sources.
         catalogue: the jobs known here; what it says now counts.
         masters: the jobs mastered here.
-        checkpoints: where workers were left.
-        controls: how far control logs were handled.
+        stores: where workers were left, and how far control logs were handled.
         replicas: copies of snapshots at neighbours.
         holder: copies of others' here.
         partaking: this agent's part in results of one side only.
@@ -67,29 +64,27 @@ class Attachments:
 
     def __init__(
         self,
-        agent_id: str,
         node: OverlayNode,
         intakes: Mapping[str, Intake],
         catalogue: Catalogue,
         masters: Masters,
-        checkpoints: Checkpoints,
-        controls: Controls,
+        stores: Stores,
         replicas: Replicas,
         holder: Holder,
         partaking: Partaking,
     ) -> None:
-        self._agent_id = agent_id
+        self._agent_id = agent_id = stores.database.agent_id
         self._node = node
         self._intakes = intakes
         self._catalogue = catalogue
         self._masters = masters
-        self._checkpoints = checkpoints
-        self._controls = controls
+        self._checkpoints = stores.checkpoints
+        self._controls = stores.controls
         self._replicas = replicas
         self._holder = holder
         self._partaking = partaking
         #: Taking over what an agent whose disk is lost has left at its neighbours.
-        self.succession = Succession(agent_id, node, intakes, catalogue, checkpoints, self._enlist)
+        self.succession = Succession(agent_id, node, intakes, catalogue, stores.checkpoints, self._enlist)
         #: Job, or source, -> lock, for as long as somebody holds it or waits for it.
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         #: Job -> tree of the publication worked on.
