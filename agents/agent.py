@@ -7,7 +7,6 @@ nothing itself.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.metadata
 import logging
 import pathlib
@@ -15,30 +14,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from elf.agents.dispatch.dispatch import Answers
-from elf.agents.dispatch.of_agent import AgentAnswers
-from elf.agents.dispatch.of_job import JobAnswers
+from elf.agents.dispatch.composition import make_answers
 from elf.agents.errors import ElfError
 from elf.agents.group.leadership import JOB_KEY
 from elf.agents.host.clock import Clock
 from elf.agents.host.neighbours import Neighbours
 from elf.agents.identity import Doubles, open_state
-from elf.agents.intake.source_answers import SourceAnswers
 from elf.agents.master.commands import Command, Turn
 from elf.agents.master_side import MasterSide
 from elf.agents.membership import Membership
 from elf.agents.results.feedback import FEEDBACK_KEY
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.stores import Stores
-from elf.agents.wire.changes import Leapt
 from elf.agents.wire.requests import JobRecord, Member
 from elf.agents.wire.split import SIDE_KEY
 from elf.agents.worker import payload
 from elf.agents.worker_side import WorkerSide
 from elf.overlay.background import Background
 from elf.overlay.contract import Commit, ControlEntry, Record, Verdict
-from elf.overlay.decoding import read_msgpack
-from elf.overlay.errors import OverlayError
 from elf.overlay.group.effects import Save
 from elf.overlay.group.messages import Kind, Place
 from elf.overlay.ids import Contact, source_id
@@ -72,14 +65,15 @@ class Agent:
         )
         self.sources = WorkerSide(config, self.node, self.stores, self.jobs, spawn, self.now_ms)
         self.jobs.copies.changed = self._on_decided
-        self.jobs.copies.opened = self.jobs.reigns.on_opened
         self.membership = Membership(
             self.introduce, self.node, self.stores, self.jobs.catalogue, self.add_record, spawn, self.now_ms
         )
         self.doubles = Doubles(
             self.stores.database, self.introduce, self.node, self._reintroduce, self.sources.intakes, spawn
         )
-        self.answers = self._make_answers()
+        self.answers = make_answers(
+            config, self.introduce, self.node, self.jobs, self.sources, self.add_record, self.now_ms
+        )
         self.catalogue = self.jobs.catalogue
         self.copies = self.jobs.copies
         self.masters = self.jobs.masters
@@ -93,22 +87,6 @@ class Agent:
         self.holder = self.sources.holder
         self.replicas = self.sources.replicas
         self.database = self.stores.database
-
-    def _make_answers(self) -> Answers:
-        jobs, sources = self.jobs, self.sources
-        own = SourceAnswers(self.config, self.introduce, jobs.catalogue, sources.intakes, sources.attachments.handed)
-        of_agent = AgentAnswers(
-            self.introduce,
-            self.node,
-            jobs.catalogue,
-            jobs.masters,
-            jobs.applications,
-            jobs.handlers() | sources.handlers(),
-            own.answer,
-            self.now_ms,
-        )
-        of_job = JobAnswers(jobs.masters, jobs.results, jobs.applications, self.now_ms)
-        return Answers(self.node, jobs.catalogue, jobs.masters, jobs.sides, of_job, of_agent, self.add_record)
 
     def introduce(self) -> Member:
         """Say who this agent is."""
@@ -185,7 +163,7 @@ class Agent:
             log.warning("control record %s cannot be used here: %s", record.key, error)
             return
         if job is not None:
-            self.jobs.reigns.on_record(job)
+            self.jobs.groups.reigns.on_record(job)
             if job.definition.source in self.sources.intakes:
                 self._background.spawn(self._follow(job))
         if self.membership.is_own(record):
@@ -213,9 +191,7 @@ class Agent:
             return
         entry = await self.jobs.masters.say(app, entry)
         if await asyncio.to_thread(self.stores.controls.put, app, entry):
-            # What is not understood here is another release's, or the application's.
-            with contextlib.suppress(msgspec.DecodeError, OverlayError):
-                self.node.leap(app, read_msgpack(entry.body, Leapt).through)
+            self.jobs.heed(app, entry)
             await self.jobs.applications.on_control(app, entry)
 
     async def on_group_save(self, app: bytes, save: Save) -> None:
@@ -232,11 +208,11 @@ class Agent:
 
     def on_group_behind(self, app: bytes, leader: Contact, term: int) -> None:
         """Fetch a copy."""
-        self.jobs.fetch(app, leader, term)
+        self.jobs.groups.fetch(app, leader, term)
 
     def on_group_gone(self, app: bytes) -> None:
         """Forget a copy."""
-        self.jobs.drop(app)
+        self.jobs.groups.drop(app)
 
     def is_group_over(self, app: bytes) -> bool:
         """Tell whether the job whose tree this is was stopped."""
@@ -256,7 +232,7 @@ class Agent:
 
     def _on_decided(self, app: bytes, command: Command | None) -> None:
         """A copy of ours has applied a command, or has begun or ceased to lead."""
-        self.jobs.reigns.on_changed(app, command)
+        self.jobs.groups.reigns.on_changed(app, command)
         copy = self.jobs.copies.get(app)
         if isinstance(command, Turn) and copy is not None:
             self._follow_change(copy.job)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from elf.agents.applications.applications import Applications
 from elf.agents.extensions.signed.runners import Runners, Trust
-from elf.agents.group.copies import Copies
-from elf.agents.group.leadership import Reigns
-from elf.agents.group.masters import Masters
-from elf.agents.group.transfer import Fetcher, Pages
+from elf.agents.group.root_groups import RootGroups
 from elf.agents.host.clock import Clock
 from elf.agents.host.neighbours import Neighbours
 from elf.agents.publications.abandonment import GivingUp
@@ -26,8 +26,11 @@ from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
 from elf.agents.wire.application_messages import Letter
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.changes import Leapt
 from elf.agents.wire.requests import Fetch, Member
-from elf.overlay.ids import Contact
+from elf.overlay.contract import ControlEntry
+from elf.overlay.decoding import read_msgpack
+from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
@@ -60,19 +63,16 @@ class MasterSide:
         now_ms: Clock,
     ) -> None:
         self._config = config
+        self._node = node
         self._spawn = spawn
-        agent_id = stores.database.agent_id
         self.functions = Runners(Trust(config.functions.trusted), self._on_failed_function)
         admits = self.functions.admit
         self.catalogue = Catalogue(admits)
         self.publisher = Publisher(node, self.known_sources, admits)
-        panes, logs, controls = stores.panes, stores.groups, stores.controls
-        self.copies = Copies(agent_id, node, panes, logs, controls, self.catalogue.learn, admits)
-        self._fetcher = Fetcher(agent_id, node, panes, logs, controls, self.copies)
-        self.pages = Pages(panes, controls, self.copies)
-        notices = Telling(self.publisher.spread, self._ask)
-        self.reigns = Reigns(node, self.copies, controls, self.catalogue, notices, now_ms)
-        self.masters = Masters(node, self.copies, self.reigns, self.catalogue.name_of)
+        others = Telling(self.publisher.spread, self._ask)
+        self.groups = RootGroups(node, stores, self.catalogue, others, admits, spawn, now_ms)
+        self.copies = self.groups.copies
+        self.masters = self.groups.masters
         self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, spawn, now_ms)
         self.asking = Asking(node, self.catalogue, self.masters, self.sides, neighbours, answer)
         self._giving_up = GivingUp(self.catalogue, self._ask, lambda: me().name)
@@ -87,11 +87,11 @@ class MasterSide:
 
     def handlers(self) -> dict[type, Handler]:
         """Return what answers the questions to this very agent that are about masters and applications."""
-        return {Fetch: self.pages.answer, Letter: self.applications.receive}
+        return {Fetch: self.groups.pages.answer, Letter: self.applications.receive}
 
     def start(self) -> None:
         """Go on with the jobs that were mastered here, and look after all."""
-        self.reigns.restored()
+        self.groups.reigns.restored()
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
         self._spawn(self.applications.run())
@@ -102,18 +102,12 @@ class MasterSide:
     async def stop(self) -> None:
         """End what is done for jobs; nothing is forgotten."""
         self.functions.close()
-        await self.reigns.stop()
-        self.pages.close()
+        await self.groups.stop()
 
-    def fetch(self, app: bytes, leader: Contact, term: int) -> None:
-        """Begin to fetch a copy of a master from the leader of its root group."""
-        self._spawn(self._fetcher.fetch(app, leader, term))
-
-    def drop(self, app: bytes) -> None:
-        """Begin to forget a copy of a master whose root group this agent has left."""
-        job = self.copies.apps.get(app)
-        if job is not None:
-            self._spawn(self.copies.drop(job, app))
+    def heed(self, app: bytes, entry: ControlEntry) -> None:
+        """Do what a job's root says; what is not understood here is another release's, or the application's."""
+        with contextlib.suppress(msgspec.DecodeError, OverlayError):
+            self._node.leap(app, read_msgpack(entry.body, Leapt).through)
 
     def _on_failed_function(self, *failed: Any) -> None:
         self._giving_up.note(*failed)

@@ -54,3 +54,13 @@ def entangled() -> list[tuple[str, int]]:
     """Return the files that import too much of the product."""
     counts = [(str(path.relative_to(ROOT)), len(own_imports(path))) for path in sources()]
     return [each for each in counts if each[1] > IMPORTS_MAX]
+
+
+def overloaded() -> list[tuple[str, str, int]]:
+    """Return the classes whose constructors take too much."""
+    return [
+        (str(path.relative_to(ROOT)), name, count)
+        for path in sources()
+        for name, count in constructors(path)
+        if count > ARGUMENTS_MAX
+    ]
