@@ -11,6 +11,7 @@ import importlib.metadata
 import logging
 import pathlib
 from collections.abc import Sequence
+from random import Random, SystemRandom
 
 import msgspec
 
@@ -18,6 +19,7 @@ from elf.agents.dispatch.composition import make_answers
 from elf.agents.errors import ElfError
 from elf.agents.group.leadership import JOB_KEY
 from elf.agents.host.clock import Clock
+from elf.agents.host.means import Means
 from elf.agents.host.neighbours import Neighbours
 from elf.agents.identity import Doubles, open_state
 from elf.agents.master.commands import Command, Turn
@@ -35,6 +37,7 @@ from elf.overlay.contract import Commit, ControlEntry, Record, Verdict
 from elf.overlay.group.effects import Save
 from elf.overlay.group.messages import Kind, Place
 from elf.overlay.ids import Contact, source_id
+from elf.overlay.network import Network
 from elf.overlay.node import OverlayNode
 from elf.overlay.struct_types import prepare_structs
 
@@ -47,29 +50,35 @@ class Agent:
     Args:
         config: the settings.
         clock: the time of day.
+        network: clocks, sockets and links of the overlay; the real ones unless told otherwise.
+        rng: source of everything random; a `SystemRandom` unless told otherwise.
     """
 
-    def __init__(self, config: AgentConfig, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: AgentConfig, clock: Clock | None = None, network: Network | None = None, rng: Random | None = None
+    ) -> None:
         self.config = config
         self.now_ms = clock or Clock()
         self._since_ms = self.now_ms()
         self._release = importlib.metadata.version("elf-stream")
         self._background = Background()
-        spawn = self._background.spawn
-        self.stores = Stores(open_state(pathlib.Path(config.agent.data)))
+        self.means = Means(self.now_ms, rng if rng is not None else SystemRandom(), self._background.spawn)
+        self.stores = Stores(open_state(pathlib.Path(config.agent.data), self.means.rng, self.now_ms))
         self.agent_id = self.stores.database.agent_id
-        self.node = OverlayNode(overlay_settings(config, self.agent_id), self, groups=self)
+        self.node = OverlayNode(
+            overlay_settings(config, self.agent_id), self, self.means.rng, network=network, groups=self
+        )
         self.neighbours = Neighbours(self.node, self.now_ms)
         self.jobs = MasterSide(
-            config, self.introduce, self.node, self.stores, self.neighbours, self._answer, spawn, self.now_ms
+            config, self.introduce, self.node, self.stores, self.neighbours, self._answer, self.means
         )
-        self.sources = WorkerSide(config, self.node, self.stores, self.jobs, spawn, self.now_ms)
+        self.sources = WorkerSide(config, self.node, self.stores, self.jobs, self.means)
         self.jobs.copies.changed = self._on_decided
         self.membership = Membership(
-            self.introduce, self.node, self.stores, self.jobs.catalogue, self.add_record, spawn, self.now_ms
+            self.introduce, self.node, self.stores, self.jobs.catalogue, self.add_record, self.means
         )
         self.doubles = Doubles(
-            self.stores.database, self.introduce, self.node, self._reintroduce, self.sources.intakes, spawn
+            self.stores.database, self.introduce, self.node, self._reintroduce, self.sources.intakes, self.means.spawn
         )
         self.answers = make_answers(
             config, self.introduce, self.node, self.jobs, self.sources, self.add_record, self.now_ms

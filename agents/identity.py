@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import logging
 import pathlib
+import random
 import socket
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from elf.agents.errors import ConfigError, ElfError
+from elf.agents.host.clock import Clock
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.progress import SourceProgress
 from elf.agents.store.database import Database
@@ -44,9 +46,9 @@ _TOLD = (
 )
 
 
-def open_state(data: pathlib.Path) -> Database:
+def open_state(data: pathlib.Path, rng: random.Random | None = None, clock: Clock | None = None) -> Database:
     """Open an agent's state; if it lies elsewhere than it did, and has told nobody anything yet, as that of another."""
-    database = Database(data / "state.db")
+    database = Database(data / "state.db", rng=rng, clock=clock)
     try:
         _settle_identity(database)
     except BaseException:

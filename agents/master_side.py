@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from elf.agents.applications.applications import Applications
 from elf.agents.extensions.signed.runners import Runners, Trust
 from elf.agents.group.root_groups import RootGroups
-from elf.agents.host.clock import Clock
+from elf.agents.host.means import Means
 from elf.agents.host.neighbours import Neighbours
 from elf.agents.publications.abandonment import GivingUp
 from elf.agents.publications.notices import Telling
@@ -33,7 +33,6 @@ from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 Handler = Callable[[Any], Awaitable[Any]]
 
 
@@ -47,8 +46,7 @@ class MasterSide:
         stores: its disk.
         neighbours: whether it has met others yet.
         answer: its own answer to a request to a key.
-        spawn: begins work beside.
-        now_ms: its clock.
+        means: its clock, its randomness, and work beside.
     """
 
     def __init__(
@@ -59,27 +57,26 @@ class MasterSide:
         stores: Stores,
         neighbours: Neighbours,
         answer: AnswerHere,
-        spawn: Spawn,
-        now_ms: Clock,
+        means: Means,
     ) -> None:
         self._config = config
         self._node = node
-        self._spawn = spawn
+        self._spawn = means.spawn
         self.functions = Runners(Trust(config.functions.trusted), self._on_failed_function)
         admits = self.functions.admit
         self.catalogue = Catalogue(admits)
-        self.publisher = Publisher(node, self.known_sources, admits)
+        self.publisher = Publisher(node, self.known_sources, means.rng, admits)
         others = Telling(self.publisher.spread, self._ask)
-        self.groups = RootGroups(node, stores, self.catalogue, others, admits, spawn, now_ms)
+        self.groups = RootGroups(node, stores, self.catalogue, others, admits, means.spawn, means.now_ms)
         self.copies = self.groups.copies
         self.masters = self.groups.masters
-        self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, spawn, now_ms)
+        self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, means.spawn, means.now_ms)
         self.asking = Asking(node, self.catalogue, self.masters, self.sides, neighbours, answer)
         self._giving_up = GivingUp(self.catalogue, self._ask, lambda: me().name)
         self.results = JobResults(self.masters, self.asking.gathering, self.asking.following)
         self.feedback = Feedback(node, self.masters, self.results, self.catalogue)
-        self.applications = Applications(me, node, self.catalogue, self.masters, self.asking, now_ms)
-        self._replaced = Replaced(self.masters, self.catalogue, self._ask, now_ms)
+        self.applications = Applications(me, node, self.catalogue, self.masters, self.asking, means.now_ms, means.rng)
+        self._replaced = Replaced(self.masters, self.catalogue, self._ask, means.now_ms)
 
     def known_sources(self) -> set[str]:
         """Return the sources this agent has or has heard of."""

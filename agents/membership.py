@@ -6,13 +6,12 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from elf.agents.errors import ElfError
-from elf.agents.host.clock import Clock
+from elf.agents.host.means import Means
 from elf.agents.publications.attachments import RETRY_S_MAX
 from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue, member_record
@@ -34,8 +33,7 @@ class Membership:
         stores: where records are kept for the next start.
         catalogue: learns from them.
         tell: puts a record into a tree this agent stands in, and heeds it here.
-        spawn: begins work beside.
-        now_ms: the agent's clock.
+        means: its clock, its randomness, and work beside.
     """
 
     def __init__(
@@ -45,16 +43,15 @@ class Membership:
         stores: Stores,
         catalogue: Catalogue,
         tell: Callable[[bytes, Record], bool],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        now_ms: Clock,
+        means: Means,
     ) -> None:
         self._me = me
         self._node = node
         self._stores = stores
         self._catalogue = catalogue
         self._tell = tell
-        self._spawn = spawn
-        self._now_ms = now_ms
+        self._spawn = means.spawn
+        self._now_ms = means.now_ms
 
     def enter(self, source: str) -> list[JobRecord]:
         """Join a source's tree with what an earlier run knew of it; returns the jobs of it that can be taken up."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from elf.agents.archive.keeper import Keeper
 from elf.agents.archive.mirror import Mirror
-from elf.agents.host.clock import Clock
+from elf.agents.host.means import Means
 from elf.agents.host.memory import give_back_at_rest
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.source_setup import make_pump, open_keeper, open_mirror
@@ -23,7 +23,6 @@ from elf.agents.store.stores import Stores
 from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall
 from elf.overlay.node import OverlayNode
 
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 Handler = Callable[[Any], Awaitable[Any]]
 
 
@@ -35,25 +34,22 @@ class WorkerSide:
         node: the overlay.
         stores: its disk.
         jobs: what it knows of jobs, and masters.
-        spawn: begins work beside.
-        now_ms: its clock.
+        means: its clock, its randomness, and work beside.
     """
 
-    def __init__(
-        self, config: AgentConfig, node: OverlayNode, stores: Stores, jobs: MasterSide, spawn: Spawn, now_ms: Clock
-    ) -> None:
+    def __init__(self, config: AgentConfig, node: OverlayNode, stores: Stores, jobs: MasterSide, means: Means) -> None:
         self._config = config
         self._node = node
         self._stores = stores
-        self._spawn = spawn
-        self._now_ms = now_ms
+        self._spawn = means.spawn
+        self._now_ms = means.now_ms
         agent_id = stores.database.agent_id
         self.intakes: dict[str, Intake] = {}
         #: Looks after the archive's size, and its copy at a URL; None while there is none.
         self.keeper: Keeper | None = None
         self.mirror: Mirror | None = None
-        self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, spawn)
-        self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, spawn, now_ms)
+        self.replicas = Replicas(agent_id, node, jobs.catalogue, stores.checkpoints, means.spawn)
+        self.holder = Holder(agent_id, node, jobs.catalogue, stores.held, means.spawn, means.now_ms)
         self.attachments = Attachments(
             node,
             self.intakes,

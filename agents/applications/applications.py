@@ -46,6 +46,7 @@ class Applications:
         masters: jobs mastered here.
         asking: asks masters.
         now_ms: wall clock.
+        rng: draws the seeds of what applications get as their randomness.
     """
 
     def __init__(
@@ -56,12 +57,14 @@ class Applications:
         masters: Masters,
         asking: Asking,
         now_ms: Callable[[], int],
+        rng: random.Random,
     ) -> None:
         self._me = me
         self._node = node
         self._catalogue = catalogue
         self._masters = masters
         self._now_ms = now_ms
+        self._rng = rng
         self._performer = Performer(me, node, catalogue, masters, asking)
         #: By tree and role.
         self._runners: dict[_Place, Runner] = {}
@@ -201,7 +204,8 @@ class Applications:
                 return None  # no more; another agent is
             kept = self._masters.master(job.definition.app_id).state.kept
         here = self._me().name
-        instance = Instance(kind, role, key, here, random.Random(), kept)
+        rng = random.Random(self._rng.getrandbits(64))
+        instance = Instance(kind, role, key, here, rng, kept)
         what = f"application {name} of job {key} at {'the master' if role == 'master' else 'agent'} {here}"
         runner = Runner(instance, what, functools.partial(self._perform, place), self._now_ms)
         self._runners[place], self._terms[place] = runner, self._term(place)

@@ -39,7 +39,8 @@ def wall_clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _monotonic_ms() -> int:
+def monotonic_ms() -> int:
+    """Return ms by a clock that nobody sets; any origin."""
     return time.monotonic_ns() // 1_000_000
 
 
@@ -52,7 +53,7 @@ class Clock:
     """
 
     def __init__(
-        self, wall_ms: Callable[[], int] = wall_clock_ms, monotonic_ms: Callable[[], int] = _monotonic_ms
+        self, wall_ms: Callable[[], int] = wall_clock_ms, monotonic_ms: Callable[[], int] = monotonic_ms
     ) -> None:
         #: What the machine says, and what time has passed for it.
         self.wall_ms = wall_ms

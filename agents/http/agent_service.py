@@ -44,9 +44,9 @@ class Service:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._asking = asking = agent.asking
-        self._changing = Changing(asking.ask, agent.publisher)
+        self._changing = Changing(asking.ask, agent.publisher, agent.means.rng)
         self._parts = WholeJobs(asking.ask, agent.copies, agent.masters, asking.rows)
-        self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows)
+        self._stopping = Stopping(asking.ask, self._changing.amend, asking.rows, agent.means.rng)
         self._explaining = Explaining(
             agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
         )

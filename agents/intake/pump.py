@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -19,7 +18,7 @@ import polars as pl
 
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
-from elf.agents.host.clock import Doubt
+from elf.agents.host.clock import Doubt, monotonic_ms
 from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
 from elf.agents.intake.clock_steps import SetBack
@@ -84,6 +83,7 @@ class Pump:
         ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
         advance_to: lets `now_ms` show a time at least.
         doubt: what is known to be wrong with `now_ms`.
+        up_ms: a clock that nobody sets, to measure with; any origin.
         redactor: what blurs or leaves out parts of the events before anything is made of them.
     """
 
@@ -103,6 +103,7 @@ class Pump:
         ahead_ms: Callable[[], int] = lambda: 0,
         advance_to: Callable[[int], None] = lambda at_ms: None,
         doubt: Callable[[], Doubt] = lambda: Doubt.NONE,
+        up_ms: Callable[[], int] = monotonic_ms,
         redactor: Redactor | None = None,
     ) -> None:
         self._redactor = redactor or Redactor(PrivacySection())
@@ -129,6 +130,7 @@ class Pump:
         self._ahead_ms = ahead_ms
         self._advance_to = advance_to
         self._doubt = doubt
+        self._up_ms = up_ms
         self._set_back = SetBack(source, now_ms())
         self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
@@ -251,8 +253,7 @@ class Pump:
         literals = [] if self._archive is not None else self.workers.literals
         texts = self._redactor.literals(literals)
         ways = self.workers.parsings(self.columns if self._archive is not None else {})
-        columns = [way.columns for way in ways]
-        lines = Gathering(self.format, texts, columns, self._chunk_bytes, self._redactor.message)
+        lines = Gathering(self.format, texts, [way.columns for way in ways], self._chunk_bytes, self._redactor.message)
         while chunk is not None:
             lines.add(chunk.stream, chunk.data)
             is_enough = not self._backlog.is_large or lines.is_enough
@@ -368,7 +369,7 @@ class Pump:
             if not (force or overdue or self._verdicts.awaited or waits):
                 return ()
             self._pending = self._collect(sealed, last=force)
-        started = time.monotonic()
+        started_ms = self._up_ms()
         pending = self._pending
         if self._archive is not None:
             self._archive.prepare(pending.source.sequence)
@@ -382,7 +383,7 @@ class Pump:
         # intervals, too. The next call says what is wrong.
         with contextlib.suppress(OSError):
             self._show_archived()
-        self._checkpoint_cost_ms = int((time.monotonic() - started) * 1000)
+        self._checkpoint_cost_ms = self._up_ms() - started_ms
         return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
 
     def _show_archived(self) -> None:

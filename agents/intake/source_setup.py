@@ -67,7 +67,12 @@ def make_pump(
     archive = None if folder is None else Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
     pump = Pump(
         name,
-        Tail(patterns, start=source.start, limits={os.path.abspath(push.path): push.readable}),
+        Tail(
+            patterns,
+            start=source.start,
+            now_ms=clock.up_ms,
+            limits={os.path.abspath(push.path): push.readable},
+        ),
         format,
         declared_columns(name, source, format),
         checkpoints,
@@ -80,6 +85,7 @@ def make_pump(
         ahead_ms=clock.ahead_ms,
         advance_to=clock.advance_to,
         doubt=clock.doubt,
+        up_ms=clock.up_ms,
         redactor=make_redactor(name, source),
     )
     return pump, push

@@ -39,9 +39,9 @@ class Placement(NamedTuple):
 class Candidates:
     """Chooses masters through one agent's overlay node."""
 
-    def __init__(self, node: OverlayNode, rng: random.Random | None = None) -> None:
+    def __init__(self, node: OverlayNode, rng: random.Random) -> None:
         self._node = node
-        self._rng = rng or random.SystemRandom()
+        self._rng = rng
         #: Job -> the candidates that hold it for us.
         self._held: dict[bytes, list[Contact]] = {}
 

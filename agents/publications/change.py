@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
@@ -65,11 +65,18 @@ class Changing:
     Args:
         ask: asks a job's master.
         typing: knows the sources.
+        rng: draws what tells one change from the next.
     """
 
-    def __init__(self, ask: Callable[[str, Any, int], Awaitable[tuple[Any, list[str]]]], typing: Typing) -> None:
+    def __init__(
+        self,
+        ask: Callable[[str, Any, int], Awaitable[tuple[Any, list[str]]]],
+        typing: Typing,
+        rng: random.Random,
+    ) -> None:
         self._ask = ask
         self._typing = typing
+        self._rng = rng
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
         """Have a job's master make another version; returns it as the job's history has it.
@@ -83,7 +90,7 @@ class Changing:
         """
         app, key = app_id(name, creator), f"{creator}/{name}"
         for number in range(TRIES):
-            token = secrets.token_hex(8)
+            token = self._rng.randbytes(8).hex()
             definition, expected, note = None, wanted.expected, ""
             if wanted.change == "update":
                 described = await self._answered(key, Describe(app))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
+import random
 import weakref
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -57,14 +57,22 @@ class Publisher:
     Args:
         node: the overlay.
         known_sources: source names known here, for hints.
+        rng: draws what tells publications apart, and pauses.
         admits: decides whether functions that jobs bring along may run here.
     """
 
-    def __init__(self, node: OverlayNode, known_sources: Callable[[], set[str]], admits: Admits | None = None) -> None:
+    def __init__(
+        self,
+        node: OverlayNode,
+        known_sources: Callable[[], set[str]],
+        rng: random.Random,
+        admits: Admits | None = None,
+    ) -> None:
         self._node = node
         self._known_sources = known_sources
+        self._rng = rng
         self._admits = admits
-        self._candidates = Candidates(node)
+        self._candidates = Candidates(node, rng)
         #: Job -> lock: a candidate cannot tell two publications by one agent apart.
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
 
@@ -109,8 +117,8 @@ class Publisher:
         definition = replace(definition, columns=_typed(definition, read, source), version=version)
         compile_job(definition, definition.types, self._admits)
         require_application(definition)
-        installer = _Installer(self._node, self._candidates, source["members"], now_ms)
-        first = await installer.install(definition, known[0], secrets.token_hex(8))
+        installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng)
+        first = await installer.install(definition, known[0], self._rng.randbytes(8).hex())
         if definition.options.trees == 1:
             return [first]
         return [first, *await self._publish_parts(installer, first, known)]
@@ -206,13 +214,17 @@ class _Installer:
         candidates: chooses who they are.
         roster: agent id -> address of those expected from the first commit on.
         now_ms: the time of the publication.
+        rng: draws what tells tries apart.
     """
 
-    def __init__(self, node: OverlayNode, candidates: Candidates, roster: dict[str, str], now_ms: int) -> None:
+    def __init__(
+        self, node: OverlayNode, candidates: Candidates, roster: dict[str, str], now_ms: int, rng: random.Random
+    ) -> None:
         self._node = node
         self._candidates = candidates
         self._roster = roster
         self._now_ms = now_ms
+        self._rng = rng
         #: Instances that began now.
         self.begun: set[str] = set()
 
@@ -267,7 +279,7 @@ class _Installer:
     async def install_part(self, definition: Definition, known: JobRecord | None, publication: str) -> JobRecord:
         """Install the master of a part other than the first; one that an earlier publication has left is stopped."""
         for _ in range(OVERTAKEN_MAX):
-            job = await self.install(definition, known, f"{publication}.{secrets.token_hex(4)}")
+            job = await self.install(definition, known, f"{publication}.{self._rng.randbytes(4).hex()}")
             if job.publication == publication:
                 return job
             known = await self.stop(job)

@@ -8,7 +8,7 @@ asked for again.
 
 from __future__ import annotations
 
-import secrets
+import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -30,14 +30,20 @@ class Stopping:
         ask: asks a master.
         amend: has a master make another version of a running job, which answers with its row of the history.
         rows: lists the jobs of all agents we know and their parts, rows as `listing.summary` makes them.
+        rng: draws what tells one stop from the next.
     """
 
     def __init__(
-        self, ask: Ask, amend: Callable[[str, Amend], Awaitable[Json]], rows: Callable[[], Awaitable[list[Json]]]
+        self,
+        ask: Ask,
+        amend: Callable[[str, Amend], Awaitable[Json]],
+        rows: Callable[[], Awaitable[list[Json]]],
+        rng: random.Random,
     ) -> None:
         self._ask = ask
         self._amend = amend
         self._rows = rows
+        self._rng = rng
 
     async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
         """Stop a job.
@@ -73,7 +79,7 @@ class Stopping:
             await self._end_others(key, app, trees)
             await self._ask(key, Stop(app), ASK_MS)
             return {**told, "state": "ended", "ends_ms": None}
-        made = await self._amend(key, Amend(app, "stop", secrets.token_hex(8), keep_ms=keep_ms))
+        made = await self._amend(key, Amend(app, "stop", self._rng.randbytes(8).hex(), keep_ms=keep_ms))
         return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
 
     async def _end_others(self, key: str, app: bytes, trees: int) -> None:

@@ -11,11 +11,11 @@ not read yet is taken from the copy where there is one, else counted as a gap. T
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from elf.agents.host.clock import monotonic_ms
 from elf.agents.sources import rotation
 from elf.agents.sources.families import family_on_disk, live_paths
 from elf.agents.sources.followed import CutShortError, DamagedError, Followed, TruncatedError
@@ -55,10 +55,6 @@ class Gap(msgspec.Struct, frozen=True):
     file: tuple[int, int]
 
 
-def _monotonic_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
-
-
 class Tail:
     """Follows the files of some paths and globs.
 
@@ -77,7 +73,7 @@ class Tail:
         *,
         start: str = "beginning",
         rotate_wait_ms: int = ROTATE_WAIT_MS,
-        now_ms: Callable[[], int] = _monotonic_ms,
+        now_ms: Callable[[], int] = monotonic_ms,
         limits: Mapping[str, Callable[[], int]] | None = None,
     ) -> None:
         patterns = [patterns] if isinstance(patterns, str) else patterns

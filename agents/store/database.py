@@ -16,12 +16,12 @@ import fcntl
 import math
 import os
 import pathlib
-import secrets
+import random
 import sqlite3
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from elf.agents.errors import ConfigError
+from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
 from elf.agents.store import quarantine
 from elf.agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
@@ -42,6 +42,11 @@ class StoreError(ConfigError):
 class Database:
     """The agent's one SQLite file.
 
+    Args:
+        path: it; made if it is not there.
+        rng: draws identities; a `random.SystemRandom` unless told otherwise.
+        clock: the machine's clocks; the real ones unless told otherwise.
+
     Attributes:
         agent_id: this installation's name in rosters: random, made once with the file, so an emptied disk is a new
             agent.
@@ -51,8 +56,10 @@ class Database:
             then; None if there is no such doubt.
     """
 
-    def __init__(self, path: pathlib.Path) -> None:
+    def __init__(self, path: pathlib.Path, *, rng: random.Random | None = None, clock: Clock | None = None) -> None:
         self.path = path
+        self._rng = rng if rng is not None else random.SystemRandom()
+        self._clock = clock or Clock()
         self.damages = Damages()
         self._turns = Turns()
         #: What is not durable yet, and how much was changed before it.
@@ -96,7 +103,7 @@ class Database:
             if not quarantine.is_damage(error, self.path):
                 raise
             certain = self._is_newest()
-            aside = quarantine.succeed(self.path, _create)
+            aside = quarantine.succeed(self.path, self._create)
             self.damages.note(
                 "state",
                 f"{self.path} is damaged ({error}): it is set aside as {aside.name}, and this agent begins anew, as "
@@ -104,7 +111,7 @@ class Database:
             )
             sql = self._open_good()
             if not certain and sql.execute("SELECT 1 FROM masters").fetchone():
-                _put(sql, "uncertain_before_ms", str(time.time_ns() // 1_000_000))
+                _put(sql, "uncertain_before_ms", str(self._clock.wall_ms()))
             return sql
 
     def _open_good(self) -> sqlite3.Connection:
@@ -114,13 +121,26 @@ class Database:
             sql.execute("PRAGMA synchronous=FULL")
             sql.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             _check_pages(sql)
-            _bring_up_to_date(sql, self.path)
+            self._bring_up_to_date(sql, self.path)
             _check_rows(sql)
             self._check_mark(sql)
         except BaseException:
             sql.close()
             raise
         return sql
+
+    def _create(self, path: pathlib.Path) -> sqlite3.Connection:
+        """Make a new state file, of a new agent."""
+        sql = _connect(path)
+        sql.execute("PRAGMA synchronous=FULL")
+        self._bring_up_to_date(sql, path)
+        return sql
+
+    def _bring_up_to_date(self, sql: sqlite3.Connection, path: pathlib.Path) -> None:
+        _bring_up_to_date(sql, path, self._new_identity)
+
+    def _new_identity(self) -> str:
+        return self._rng.randbytes(8).hex()
 
     def _is_newest(self) -> bool:
         """Tell whether a damaged file is known to hold the last transaction."""
@@ -166,7 +186,7 @@ class Database:
 
     def begin_anew(self) -> None:
         """Take another identity, with all that is here."""
-        self.agent_id = secrets.token_hex(8)
+        self.agent_id = self._new_identity()
         # The mark first: a file whose mark is another agent's takes that one for lost, and nobody knows this one yet.
         self._mark.write(self.agent_id, self._transactions)
         self.remember("agent_id", self.agent_id)
@@ -267,7 +287,7 @@ class Database:
 
         Called after each transaction; where room is ample it looks once a second: that much is hardly gone before.
         """
-        now_s = time.monotonic()
+        now_s = self._clock.up_ms() / 1000
         if now_s < self._look_s:
             return
         with contextlib.suppress(OSError):
@@ -306,14 +326,6 @@ def _connect(path: pathlib.Path) -> sqlite3.Connection:
     return sql
 
 
-def _create(path: pathlib.Path) -> sqlite3.Connection:
-    """Make a new state file, of a new agent."""
-    sql = _connect(path)
-    sql.execute("PRAGMA synchronous=FULL")
-    _bring_up_to_date(sql, path)
-    return sql
-
-
 def _put(sql: sqlite3.Connection, key: str, value: str) -> None:
     sql.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", (key, value, row_checksum(key, value)))
 
@@ -332,7 +344,7 @@ def _check_rows(sql: sqlite3.Connection) -> None:
             raise DamagedError(f"a row of its table {table.name} is not as it was written")
 
 
-def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path) -> None:
+def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path, new_identity: Callable[[], str]) -> None:
     """Make the tables of a new file, or bring an older file's up to date.
 
     Raises:
@@ -358,7 +370,7 @@ def _bring_up_to_date(sql: sqlite3.Connection, path: pathlib.Path) -> None:
             for statement in step.split(";"):
                 sql.execute(statement)
         if version == 0:
-            _put(sql, "agent_id", secrets.token_hex(8))
+            _put(sql, "agent_id", new_identity())
         if version < CHECKED_VERSION:
             _put(sql, "transactions", "0")
         # The header's number has no checksum; this one has.

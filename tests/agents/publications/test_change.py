@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
+import random
 import time
 from typing import Any
 
@@ -168,7 +169,7 @@ async def test_an_interval_that_a_new_window_cannot_keep_is_dropped_aloud(
         return msgspec.to_builtins(running_), []
 
     wanted = Wanted("update", query=query.format(window), options=options)
-    made = await Changing(ask, Typing()).change("shop", "sold", wanted)
+    made = await Changing(ask, Typing(), random.Random(1)).change("shop", "sold", wanted)
     assert made == ({"version": 2, "note": note} if note else {"version": 2})
     assert asked[0].definition is not None and asked[0].definition.options.interval_ms == interval_ms
 

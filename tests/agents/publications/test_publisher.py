@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
+import random
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ async def test_agents_that_seek_their_places_in_the_tree_are_waited_for(monkeypa
                 raise answer
             return answer  # type: ignore[no-any-return]
 
-    publisher = publishing.Publisher(Node(), set)  # type: ignore[arg-type]
+    publisher = publishing.Publisher(Node(), set, random.Random(1))  # type: ignore[arg-type]
     assert await publisher.spread(record()) and not answers
     answers += [UnreachableError("down"), NotFoundError("not asked any more")]
     with pytest.raises(UnavailableError, match="source 'clicks' could not be told: down"):

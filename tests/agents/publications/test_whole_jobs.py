@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, cast
 
 import pytest
@@ -34,7 +35,8 @@ async def test_no_agent_makes_another_ask_masters_without_end(trees: object) -> 
     async def amend(key: str, request: Amend) -> Json:
         pytest.fail("nobody else is asked for anything")
 
-    jobs, stopping = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows), Stopping(ask, amend, rows)
+    jobs = WholeJobs(ask, cast(Copies, None), cast(Masters, None), rows)
+    stopping = Stopping(ask, amend, rows, random.Random(1))
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
         await jobs.described("shop", "words")
     with pytest.raises(UnavailableError, match="there are 1 to 64"):
