@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable
 
 from elf.agents.sources.lines import LINE_BYTES_MAX
-from elf.agents.sources.readers import Reader, open_reader
+from elf.agents.sources.readers import Reader, key_of_open, open_reader
 from elf.agents.sources.rotation import BEFORE_BYTES, HEAD_BYTES, Position, Seen, continues, digest
 
 #: Looked at to find the last line's end before the read; most lines are far shorter.
@@ -95,7 +95,7 @@ class Followed:
         if self.reader is None:
             reader = open_reader(self.path)
             status = os.fstat(reader.fd)
-            if (status.st_dev, status.st_ino) != self.key:
+            if key_of_open(reader) != self.key:
                 reader.close()
                 raise FileNotFoundError(f"{self.path} was replaced between looking at it and opening it")
             self.reader = reader

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from collections.abc import Iterator
 
 from elf.agents.sources import rotation
 from elf.agents.sources.followed import Followed
-from elf.agents.sources.readers import Reader, open_reader
+from elf.agents.sources.readers import Reader, key_of_open, open_reader
 from elf.agents.sources.rotation import HEAD_BYTES, Position, Seen
 
 _PIECE_BYTES = 1 << 20
@@ -64,8 +63,7 @@ def _begin_alike(seen: Seen, other: Followed) -> bool:
 def _head(seen: Seen) -> bytes:
     """Return a file's first bytes of text; nothing where they cannot be read, or it has another name by now."""
     with contextlib.suppress(OSError), contextlib.closing(open_reader(seen.path)) as reader:
-        status = os.fstat(reader.fd)
-        return reader.read_at(0, HEAD_BYTES) if (status.st_dev, status.st_ino) == seen.key else b""
+        return reader.read_at(0, HEAD_BYTES) if key_of_open(reader) == seen.key else b""
     return b""
 
 
@@ -84,8 +82,7 @@ def _reader_of(file: Followed) -> Iterator[Reader]:
         yield file.reader
         return
     with contextlib.closing(open_reader(file.path)) as reader:
-        status = os.fstat(reader.fd)
-        if (status.st_dev, status.st_ino) != file.key:
+        if key_of_open(reader) != file.key:
             raise FileNotFoundError(file.path)
         yield reader
 

@@ -50,7 +50,18 @@ def look_at(path: str) -> Seen:
         OSError: it is not there, or out of reach.
     """
     status = os.stat(path)
-    return Seen(path=path, device=status.st_dev, inode=status.st_ino, size=status.st_size, mtime_ns=status.st_mtime_ns)
+    device, inode = key_of(status)
+    return Seen(path=path, device=device, inode=inode, size=status.st_size, mtime_ns=status.st_mtime_ns)
+
+
+def key_of(status: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file from others whatever its name: device and inode."""
+    return status.st_dev, status.st_ino
+
+
+def key_of_open(reader: Reader) -> tuple[int, int]:
+    """Return `key_of` an open file."""
+    return key_of(os.fstat(reader.fd))
 
 
 class PlainReader:
