@@ -16,6 +16,10 @@ from elf.cbt.schema import INTERVAL, PaoSchema
 
 #: A column of zeros, where a frame would have no columns and so no rows.
 _ONE = "__one"
+#: Frames of so many rows are grouped in the order of their keys, so that small runs repeat bit by bit: it costs them
+#: nothing (measured from 10 to 512 rows; half as much again from 100,000 rows on). What order means to larger ones is
+#: the same, none.
+IN_ORDER_ROWS_MAX = 512
 
 
 def creator(schema: PaoSchema, inputs: Mapping[str, pl.Expr | None]) -> Callable[[pl.DataFrame], pl.DataFrame]:
@@ -120,7 +124,8 @@ def _slotted(schema: PaoSchema) -> list[tuple[str, Slotted]]:
 
 def _grouped(rows: pl.DataFrame, by: Sequence[str | pl.Expr], creates: Sequence[pl.Expr]) -> pl.DataFrame:
     if by:
-        return rows.lazy().group_by(by).agg(creates).collect()
+        in_order = rows.height <= IN_ORDER_ROWS_MAX
+        return rows.lazy().group_by(by, maintain_order=in_order).agg(creates).collect()
     return rows.select_seq(creates) if creates else pl.DataFrame({_ONE: [0]})
 
 

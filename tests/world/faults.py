@@ -1,0 +1,243 @@
+"""What befalls the World's hosts, drawn from a seed: every kind of fault that a machine, a disk or a network has.
+
+Owns which fault comes when and how it ends; how a host bears it is in `world`, what agents must do about it in
+`checkers`. Every fault ends by itself, and `heal` ends all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from elf.agents.errors import ElfError
+from elf.overlay.sim.faults import Cut
+from elf.overlay.sim.loop import Address
+from tests.world.truth import Truth
+from tests.world.world import Host, UnansweredError, World
+
+#: How long one fault lasts: shorter and longer than a lease, and than a job waits for a straggler.
+LASTS_S = (0.05, 9.0)
+#: Faults come so often, in seconds.
+PACE_S = 2.0
+#: A slow disk takes so long for each piece of work at most.
+SLOW_S = (0.05, 0.6)
+#: A clock is set wrong by up to so much, either way: by less than agents follow at once, and by more.
+STEP_MS = 20_000
+
+
+class Faults:
+    """Draws faults and ends them.
+
+    Args:
+        world: whom they befall.
+        truth: is told of what agents cannot hide: lost disks, clocks that were set.
+        seed: decides all.
+        kinds: names of the faults that may come, of `KINDS`.
+    """
+
+    def __init__(self, world: World, truth: Truth, seed: int, kinds: Iterable[str] | None = None) -> None:
+        self.world, self.truth = world, truth
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self._kinds = [kind for kind in KINDS if kinds is None or kind in kinds]
+        self._cuts: list[Cut] = []
+        self._calm = (world.loop.loss, world.loop.repeats, world.loop.delay_ms)
+        self._tasks: dict[asyncio.Task[None], None] = {}
+
+    async def rage(self, seconds: float) -> None:
+        """Let a fault happen every now and then, for a while."""
+        until_s = self.world.loop.time() + seconds
+        while self.world.loop.time() < until_s:
+            await asyncio.sleep(self.rng.expovariate(1 / PACE_S))
+            kind = self.rng.choice(self._kinds)
+            if getattr(self, kind)():
+                self.counts[kind] += 1
+
+    async def heal(self) -> None:
+        """End every fault now; all agents are up when this returns."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._cuts.clear()
+        loop = self.world.loop
+        loop.cut = None
+        loop.loss, loop.repeats, loop.delay_ms = self._calm
+        for host in self.world.hosts:
+            host.resume()
+            host.disk.is_full, host.slow_s = False, 0.0
+            if host.off_ms:
+                host.set_clock(0)
+        await asyncio.gather(*(self._bring_back(host) for host in self.world.hosts))
+
+    # ---- one fault each; returns whether it came
+
+    def crash(self) -> bool:
+        """Kill an agent, which is started again."""
+        return self._fell(self._victim(), lambda host: host.crash())
+
+    def die(self) -> bool:
+        """Let a machine fail without a reset, and come back."""
+        return self._fell(self._victim(), lambda host: host.crash(silent=True))
+
+    def restart(self) -> bool:
+        """Stop an agent as an operator does, and start it again."""
+        host = self._victim()
+        if host is None or not self._may_fall():
+            return False
+
+        async def stop() -> None:
+            try:
+                await host.stop()
+            except (UnansweredError, AssertionError):
+                return  # it was killed meanwhile
+            await asyncio.sleep(self.rng.uniform(*LASTS_S))
+            await self._bring_back(host)
+
+        self._beside(stop())
+        return True
+
+    def kill_leader(self) -> bool:
+        """Kill an agent that leads a job."""
+        return self._fell(self._leader(), lambda host: host.crash(silent=self.rng.random() < 0.5))
+
+    def lose_disk(self) -> bool:
+        """Let a machine fail with its disk; a new one comes in its place. Of the majority of a group all survive."""
+        host = self._victim()
+        if host is None or self.truth.doubtful.difference({host.name}) and len(self.world.hosts) < 5:
+            return False
+
+        def lose(host: Host) -> None:
+            host.lose_disk()
+            self.truth.lose(host.name)
+
+        return self.counts["lose_disk"] == 0 and self._fell(host, lose)
+
+    def pause(self) -> bool:
+        """Stop a process for a while."""
+        return self._pause(self._victim())
+
+    def pause_leader(self) -> bool:
+        """Stop the process that leads a job for a while."""
+        return self._pause(self._leader())
+
+    def partition(self) -> bool:
+        """Split the network in two."""
+        return self._split(one_way=False)
+
+    def one_way(self) -> bool:
+        """Interrupt the ways from some hosts to the others, but not back."""
+        return self._split(one_way=True)
+
+    def storm(self) -> bool:
+        """Let datagrams get lost and come twice, and everything take its time."""
+        loop = self.world.loop
+        loop.loss, loop.repeats = self.rng.uniform(0, 0.3), self.rng.uniform(0, 0.2)
+        loop.delay_ms = (0.2, self.rng.uniform(1, 200))
+
+        def end() -> None:
+            loop.loss, loop.repeats, loop.delay_ms = self._calm
+
+        self._later(end)
+        return True
+
+    def fill_disk(self) -> bool:
+        """Let a disk be full for a while."""
+        host = self.rng.choice(self.world.hosts)
+        host.disk.is_full = True
+        self._later(lambda: setattr(host.disk, "is_full", False))
+        return True
+
+    def slow_disk(self) -> bool:
+        """Let a disk take its time."""
+        host = self.rng.choice(self.world.hosts)
+        host.slow_s = self.rng.uniform(*SLOW_S)
+        self._later(lambda: setattr(host, "slow_s", 0.0))
+        return True
+
+    def set_clock(self) -> bool:
+        """Let somebody set a machine's clock wrong; most of the others are right."""
+        host = self.rng.choice(self.world.hosts)
+        wrong = [each for each in self.world.hosts if each.off_ms and each is not host]
+        if 2 * (len(wrong) + 1) >= len(self.world.hosts):
+            return False
+        self.truth.doubtful.add(host.name)
+        host.set_clock(self.rng.randint(-STEP_MS, STEP_MS))
+        self._later(lambda: host.set_clock(0))
+        return True
+
+    # ---- inside
+
+    def _victim(self) -> Host | None:
+        up = self.world.up()
+        return self.rng.choice(up) if up else None
+
+    def _leader(self) -> Host | None:
+        leaders = [host for host in self.world.up() if host.agent is not None and host.agent.masters.jobs]
+        return self.rng.choice(leaders) if leaders else None
+
+    def _may_fall(self) -> bool:
+        down = sum(host.service is None for host in self.world.hosts)
+        return 2 * (down + 1) <= len(self.world.hosts)
+
+    def _fell(self, host: Host | None, fall: Callable[[Host], None]) -> bool:
+        if host is None or not self._may_fall():
+            return False
+        fall(host)
+        self._beside(self._come_back(host))
+        return True
+
+    async def _come_back(self, host: Host) -> None:
+        await asyncio.sleep(self.rng.uniform(*LASTS_S))
+        await self._bring_back(host)
+
+    async def _bring_back(self, host: Host) -> None:
+        """Start an agent, again and again if it falls meanwhile or its disk does not let it."""
+        while host.life is None:
+            try:
+                await host.start()
+            except (ElfError, OSError, UnansweredError):
+                host.crash()
+                await asyncio.sleep(0.5)
+
+    def _pause(self, host: Host | None) -> bool:
+        if host is None:
+            return False
+        host.pause()
+        self._later(host.resume)
+        return True
+
+    def _split(self, *, one_way: bool) -> bool:
+        addresses = [host.address for host in self.world.hosts]
+        if len(addresses) < 2:
+            return False
+        self.rng.shuffle(addresses)
+        at = self.rng.randint(1, len(addresses) - 1)
+        cut = Cut(frozenset(addresses[:at]), frozenset(addresses[at:]), one_way)
+        self._cuts.append(cut)
+        self.world.loop.cut = self._is_cut
+        self._later(lambda: self._cuts.remove(cut))
+        return True
+
+    def _is_cut(self, source: Address, target: Address) -> bool:
+        return any(cut.stops(source, target) for cut in self._cuts)
+
+    def _later(self, end: Callable[[], None]) -> None:
+        async def wait_and_end() -> None:
+            await asyncio.sleep(self.rng.uniform(*LASTS_S))
+            end()
+
+        self._beside(wait_and_end())
+
+    def _beside(self, work: object) -> None:
+        task = self.world.loop.create_task(work)  # type: ignore[arg-type]
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+
+#: Every kind of fault; crashes are the most common in life, too.
+KINDS = (
+    "crash", "crash", "die", "restart", "kill_leader", "lose_disk", "pause", "pause_leader", "partition", "one_way",
+    "storm", "fill_disk", "slow_disk", "set_clock",
+)  # fmt: skip

@@ -1,0 +1,147 @@
+"""One seed: agents, jobs, clients, faults, the end, the verdict.
+
+Owns the course of a run, and that what agents say is wrong with themselves counts, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tests.world.checkers import check_all, check_end
+from tests.world.disk import is_disk_full
+from tests.world.faults import Faults
+from tests.world.files import folder_of, numbered_files
+from tests.world.loop import WorldLoop
+from tests.world.truth import JobPlan, Truth
+from tests.world.work import Work
+from tests.world.world import World
+
+#: How long agents have to find each other, and results to become whole once all is well.
+MEET_S, SETTLE_S = 30.0, 120.0
+#: It is looked so often whether they are whole.
+LOOK_S = 5.0
+#: Clocks differ by up to so much from the true time, either way.
+SKEW_MS = 400
+
+
+@dataclass
+class Run:
+    """What came of one seed."""
+
+    seed: int
+    agents: int
+    failures: list[str] = field(default_factory=list)
+    figures: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+    virtual_s: float = 0.0
+    real_s: float = 0.0
+
+    def line(self) -> str:
+        """Say in a line how it went."""
+        verdict = f"{len(self.failures)} wrong" if self.failures else "ok"
+        figures = ", ".join(f"{count} {what}" for what, count in sorted(self.figures.items()))
+        times = f"{self.virtual_s:.0f} s in {self.real_s:.1f} s"
+        return f"seed {self.seed}, {self.agents} agents: {verdict}, {times}, digest {self.digest}; {figures}"
+
+
+class Complaints(logging.Handler):
+    """Keeps what agents log of errors that they did not expect."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a record that has a traceback; that a disk is full is expected."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and not is_disk_full(error):
+            self.heard.append(f"{record.name}: {record.getMessage()}: {error!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a seed does not decide: for how long faults come, which kinds of them (None: all), which jobs (none: drawn)."""
+
+    seconds: float = 40.0
+    faults: tuple[str, ...] | None = None
+    jobs: tuple[JobPlan, ...] = ()
+
+
+def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
+    """Draw two jobs: one whose late data always comes, and one of any kind."""
+    straggler, trees = rng.choice(("late", "mirror", "drop", "void")), rng.choice((1, 1, 2))
+    leap_after_ms = rng.choice((1_000, 3_000, 10_000))
+    return (
+        JobPlan(name="each", size_ms=2_000, leap_after_ms=leap_after_ms),
+        JobPlan(name="other", size_ms=5_000, straggler=straggler, trees=trees),
+    )
+
+
+def play(seed: int, agents: int = 5, options: Options | None = None) -> Run:
+    """Run a seed; what goes wrong becomes a failure of the run, never an exception."""
+    run, loop = Run(seed, agents), WorldLoop(seed)
+    complaints, root = Complaints(), logging.getLogger()
+    root.addHandler(complaints)
+    began_s = time.monotonic()
+    try:
+        with folder_of(f"{seed}-{agents}") as folder, numbered_files():
+            loop.run(_play(World(loop, folder, agents), run, complaints, options or Options()))
+    except Exception as error:
+        run.failures.append(f"{type(error).__name__}: {error}")
+    finally:
+        root.removeHandler(complaints)
+    run.failures += loop.errors
+    run.digest, run.virtual_s, run.real_s = loop.digest, loop.time(), time.monotonic() - began_s
+    return run
+
+
+async def _play(world: World, run: Run, complaints: Complaints, options: Options) -> None:
+    rng = random.Random(world.rng.getrandbits(64))
+    truth = Truth()
+    work = Work(world, truth, rng.getrandbits(64))
+    storm = Faults(world, truth, rng.getrandbits(64), options.faults)
+    try:
+        for host in world.hosts:
+            host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
+        await world.start()
+        await _meet(world)
+        work.begin()
+        for job in options.jobs or drawn_jobs(rng):
+            await work.publish(rng.choice(world.hosts), job)
+        await storm.rage(options.seconds)
+        await storm.heal()
+        await work.rest()
+        run.figures["s to settle"] = round(await _settle(world, work))
+        await work.end()
+        run.failures += check_all(truth)
+    finally:
+        run.failures += complaints.heard
+        await world.close()
+        complaints.heard.clear()
+    run.figures["events"] = len(truth.events)
+    run.figures["answers"] = len(truth.answers)
+    run.figures.update(storm.counts)
+    run.figures.update(work.errors)
+
+
+async def _meet(world: World) -> None:
+    for host in world.hosts:
+        async with asyncio.timeout(MEET_S):
+            while len(await host.ask(lambda service: service.members())) < len(world.hosts):
+                await asyncio.sleep(0.25)
+
+
+async def _settle(world: World, work: Work) -> float:
+    """Ask for all windows until every one is closed and whole, or time is up; return how long it took."""
+    began_s = world.loop.time()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        await work.ask_for_all()
+        took_s = world.loop.time() - began_s
+        if not check_end(work.truth) or took_s > SETTLE_S:
+            return took_s
