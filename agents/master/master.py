@@ -2,8 +2,8 @@
 
 A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
 label. Late rows find the pane of their own interval and raise its revision. A window is made of panes, or of running
-totals where there are some (`elf.agents.master.panes`), whenever it is asked for, so any whole number of intervals is a
-window. Every commit is durable before the overlay may tell the agents to forget their snapshots.
+totals where there are some (`elf.agents.master.panes`), whenever it is asked for, so any whole number of intervals is a window.
+Every commit is durable before the overlay may tell the agents to forget their snapshots.
 
 Methods may be called from worker threads; a lock keeps commits and answers apart.
 """
@@ -368,13 +368,11 @@ class Master:
         label = self._label(labels, version, first, last)
         if chain is not None:
             since = version.begins if not history.labels else max(version.begins, history.labels.oldest())
-            whole = self._label(history.labels.joined(since, last), version, version.begins, last, also_gone=True)
+            whole = self._label(history.labels.joined(since, last), version, version.begins, last)
             label = in_chain(label, whole, chain.base, version.begins)
         return paos, label, is_awaited(plan, labels, self.state.rollup.roster)
 
-    def _label(
-        self, labels: Sequence[Label], version: Version, first: int, last: int | None, *, also_gone: bool = False
-    ) -> Label:
+    def _label(self, labels: Sequence[Label], version: Version, first: int, last: int | None) -> Label:
         """Join the labels of panes, and name the agents that lack something from a first to a last interval."""
         roster = self.state.rollup.roster
         if last is None:
@@ -382,7 +380,9 @@ class Master:
         # What was loaded into a former version's windows is in none of this one's.
         known = since_interval(self.state.backfilled, version.begins)
         whole = since_interval(with_pauses(known, self.versions), version.begins)
-        partial = [(agent, at) for agent, at in self.state.partial_before.items() if also_gone or agent in roster]
+        # A window of which an agent had not all is no more whole once that agent has left; a total expects it no more.
+        since = self.state.partial_before.items()
+        partial = [(agent, at) for agent, at in since if last is not None or agent in roster]
         through = self.state.rollup.committed if last is None else last
         partial += begun(self.state.since, self._taking_part(), self.versions, first, through)
         label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)

@@ -44,15 +44,25 @@ class Root:
         self.master = Master(plan, store, None)
 
     def commit(
-        self, through: int, rows: list[tuple[int, str]], missing: tuple[str, ...] = (), notes: Notes | None = None
+        self,
+        through: int,
+        rows: list[tuple[int, str]],
+        missing: tuple[str, ...] = (),
+        notes: Notes | None = None,
+        agents: tuple[str, ...] = ("w1", "w2"),
     ) -> None:
-        self.store.finish(self.committing(through, rows, missing, notes))
+        self.store.finish(self.committing(through, rows, missing, notes, agents))
 
     def committing(
-        self, through: int, rows: list[tuple[int, str]], missing: tuple[str, ...] = (), notes: Notes | None = None
+        self,
+        through: int,
+        rows: list[tuple[int, str]],
+        missing: tuple[str, ...] = (),
+        notes: Notes | None = None,
+        agents: tuple[str, ...] = ("w1", "w2"),
     ) -> Steps:
         previous = self.master.state.rollup.committed
-        roster = {agent: RosterEntry(admitted=NEVER) for agent in ("w1", "w2")}
+        roster = {agent: RosterEntry(admitted=NEVER) for agent in agents}
         frame = self.plan.reduce(events([(ts, product, 1) for ts, product in rows]))
         state = RollupState(committed=through, roster=roster)
         reported = tuple(agent for agent in roster if agent not in missing)
@@ -157,6 +167,18 @@ def test_agents_that_came_in_the_middle_are_missing_from_earlier_windows(store: 
     root.commit(3, [(6_000, "a")], notes=Notes(partial_before={"w2": 3}))
     assert root.ask(Span(4_000, 8_000))["missing"] == ["W2"]
     root.commit(4, [])
+    assert root.ask(Span(6_000, 10_000))["status"] == "final"
+
+
+def test_who_came_in_the_middle_of_a_window_stays_named_when_it_has_left(store: Panes) -> None:
+    root = Root(store)
+    root.commit(3, [(6_000, "a")], notes=Notes(partial_before={"w2": 3}))
+    for through, agents in ((4, ("w1", "w2")), (5, ("w1",))):
+        root.commit(through, [], agents=agents)
+        asked = root.ask(Span(4_000, 8_000))
+        assert (asked["missing"], asked["status"]) == (["W2"], "final_incomplete")
+    root.restart()
+    assert root.ask(Span(4_000, 8_000))["missing"] == ["W2"]
     assert root.ask(Span(6_000, 10_000))["status"] == "final"
 
 
