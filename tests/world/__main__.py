@@ -1,4 +1,4 @@
-"""`scripts/simulate agents`: seeds of the World, in a few processes. Prints a line for each; exit code 1 if one failed."""
+"""`scripts/simulate agents`: seeds of the World, in a few processes. A line for each; exit code 1 if one failed."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 - No event is ever counted twice, nor one that was never pushed, nor in a window that is not its own.
 - `final` and `revised` windows have every event that its agent had acknowledged before it could seal the window.
 - `final_incomplete` ones say what they lack: all events of agents that are not named are there, unless there are gaps.
-- Rows change with the revision only, and the revision never falls.
+- Rows change with the revision only, and no master's revision falls.
 - In the end all windows are closed, and have every event that no lost disk took; where nothing befell disks and clocks
   all are complete.
 - All agents know one order of a job's versions; a term of a job's root group has one leader.
@@ -70,7 +70,7 @@ def _lacking(answer: Answer, events: Iterable[Event]) -> list[Event]:
 
 
 def check_revisions(truth: Truth) -> list[str]:
-    """Check that a window's answer changes with its revision only, and that the revision never falls."""
+    """Check that a window's answer changes with its revision only, and that no master's revision falls."""
     wrong: list[str] = []
     for _, _, _, seen in truth.by_window():
         first: dict[int, Answer] = {}
@@ -80,10 +80,15 @@ def check_revisions(truth: Truth) -> list[str]:
             same = first.setdefault(answer.revision, answer)
             if (same.rows, same.version) != (answer.rows, answer.version):
                 wrong.append(f"{answer}: other rows than {same}")
-            newer = [each for each in first.values() if each.answered_s < answer.asked_s]
-            if any(each.revision > answer.revision for each in newer):
+            if any(_is_later(each, answer) for each in first.values()):
                 wrong.append(f"{answer}: its revision has fallen")
     return wrong[:SENTENCES_MAX]
+
+
+def _is_later(known: Answer, answer: Answer) -> bool:
+    """Tell whether the same master knew a later revision before: one that is deposed may not know it yet."""
+    before = known.answered_s < answer.asked_s and known.revision > answer.revision
+    return before and bool(answer.master) and known.master == answer.master
 
 
 def check_end(truth: Truth) -> list[str]:
@@ -100,8 +105,8 @@ def check_end(truth: Truth) -> list[str]:
         if last.status not in COMPLETE and not truth.doubtful and not job.drops and is_whole:
             wrong.append(f"{last}: this is how it ended, although no disk was lost and no clock set")
         for event in _lacking(last, events):
-            if event.lost and not event.is_due(job):
-                continue  # a late line is in no label before it is read, and nobody can read it any more
+            if truth.is_beyond_labels(event, job):
+                continue
             named = event.host in last.missing or last.gaps or last.void
             if not (named and (event.lost or job.drops or event.pushed_s <= began_s)):
                 wrong.append(f"{last}: event {event.number} of {event.host} is not in it, and this is how it ended")

@@ -51,6 +51,8 @@ class Faults:
         until_s = self.world.loop.time() + seconds
         while self.world.loop.time() < until_s:
             await asyncio.sleep(self.rng.expovariate(1 / PACE_S))
+            if not self._kinds:
+                continue
             kind = self.rng.choice(self._kinds)
             if getattr(self, kind)():
                 self.counts[kind] += 1
@@ -103,16 +105,16 @@ class Faults:
         return self._fell(self._leader(), lambda host: host.crash(silent=self.rng.random() < 0.5))
 
     def lose_disk(self) -> bool:
-        """Let a machine fail with its disk; a new one comes in its place. Of the majority of a group all survive."""
+        """Let a machine fail with its disk, once, so that a majority of every group keeps theirs; a new one comes."""
         host = self._victim()
-        if host is None or self.truth.doubtful.difference({host.name}) and len(self.world.hosts) < 5:
+        if host is None or self.counts["lose_disk"]:
             return False
 
         def lose(host: Host) -> None:
             host.lose_disk()
-            self.truth.lose(host.name)
+            self.truth.lose(host.name, host.wall_ms())
 
-        return self.counts["lose_disk"] == 0 and self._fell(host, lose)
+        return self._fell(host, lose)
 
     def pause(self) -> bool:
         """Stop a process for a while."""

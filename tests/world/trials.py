@@ -65,7 +65,7 @@ class Complaints(logging.Handler):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a seed does not decide: for how long faults come, which kinds of them (None: all), which jobs (none: drawn)."""
+    """What a seed does not decide: how long faults come, which kinds of them (None: all), which jobs (none: drawn)."""
 
     seconds: float = 40.0
     faults: tuple[str, ...] | None = None
@@ -130,10 +130,10 @@ async def _play(world: World, run: Run, complaints: Complaints, options: Options
 
 
 async def _meet(world: World) -> None:
-    for host in world.hosts:
-        async with asyncio.timeout(MEET_S):
-            while len(await host.ask(lambda service: service.members())) < len(world.hosts):
-                await asyncio.sleep(0.25)
+    def have_met() -> bool:
+        return all(host.agent and len(host.agent.node.contacts()) == len(world.hosts) - 1 for host in world.hosts)
+
+    await world.wait(have_met, MEET_S, "agents meet")
 
 
 async def _settle(world: World, work: Work) -> float:

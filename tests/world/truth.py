@@ -82,6 +82,8 @@ class Answer:
     void: int
     revision: int
     version: int
+    #: The address of the master that answered; of several, none.
+    master: str
     via: str
     asked_s: float
     answered_s: float
@@ -118,6 +120,8 @@ class Truth:
     known: list[Known] = field(default_factory=list)
     #: Job -> when it was published; what came before may be known by no agent's worker.
     published_s: dict[str, float] = field(default_factory=dict)
+    #: Host -> what its clock said when its disk was lost last.
+    lost_ms: dict[str, int] = field(default_factory=dict)
     #: Hosts whose disk was lost or whose clock was set, which labels tell by names and gaps for good.
     doubtful: set[str] = field(default_factory=set)
 
@@ -127,12 +131,21 @@ class Truth:
         event = self.events[number] = Event(number, host, ts_ms, now_s)
         return event
 
-    def lose(self, host: str) -> None:
+    def lose(self, host: str, wall_ms: int) -> None:
         """A disk is lost, with what was pushed there."""
         self.doubtful.add(host)
+        self.lost_ms[host] = wall_ms
         for event in self.events.values():
             if event.host == host:
                 event.lost = True
+
+    def is_beyond_labels(self, event: Event, job: JobPlan) -> bool:
+        """Tell whether a late event of a host that lost its disk may be missing without a word.
+
+        Lost with the disk it is in no label, for it was not read; dated before the loss and pushed after it, it looks
+        like a line that is read again, which is left out where the last agent was counted.
+        """
+        return not event.is_due(job) and (event.lost or event.ts_ms < self.lost_ms.get(event.host, 0))
 
     def windows(self, job: JobPlan) -> dict[int, list[Event]]:
         """Return the events of each window, those that were refused left out."""

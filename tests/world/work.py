@@ -160,6 +160,7 @@ class Work:
                 label["void"],
                 label["revision"],
                 found["version"],
+                found["master"] if job.trees == 1 else "",
                 host.name,
                 asked_s,
                 self.world.loop.time(),
