@@ -144,6 +144,8 @@ class Pump:
         self._saved: list[Position] = []
         self._verdicts = Verdicts(self.workers, checkpoints, now_ms)
         self._restore()
+        #: On a new disk all pushed lines of before are gone; that some are dated before says nothing, they may be late.
+        self._gone_ms = now_ms() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
         had_events = self.counters.parsed > 0
         self.rejecting = Rejecting(source, format, rejected, self._redactor, had_events=had_events)
 
@@ -190,7 +192,7 @@ class Pump:
         attached = [worker for worker in workers if worker.tree not in self.workers]
         for worker in attached:
             if worker.new:
-                worker.begin(self._partial_before(worker.versions))
+                worker.begin(self._partial_before(worker.versions), self._gone_ms)
                 self.rejecting.tell(worker)
             else:
                 worker.adopt(worker.versions, self._unread(worker.versions))
@@ -405,13 +407,11 @@ class Pump:
             return None
         return self._time.unread(versions, passed_over=bool(self.counters.filtered), now_ms=self.now_ms())
 
-    def _progress(self) -> SourceProgress:
-        time = self._time
-        return SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs)
-
     def _collect(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> _Pending:
         self._sequence += 1
         states = self.workers.states(sealed, last=last)
-        progress = msgspec.json.encode(self._progress())
-        source = SourceState(self.source, self.tail.positions(), progress, self._sequence)
+        time = self._time
+        progress = SourceProgress(self.counters, time.newest_ms, time.seen_ms, time.read_ms, self._last_times.logs)
+        encoded = msgspec.json.encode(progress)
+        source = SourceState(self.source, self.tail.positions(), encoded, self._sequence)
         return _Pending(source, self.tail.places(), tuple(states), sealed)

@@ -10,6 +10,7 @@ not read yet is taken from the copy where there is one, else counted as a gap. T
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -82,6 +83,8 @@ class Tail:
         self._rotate_wait_ms = rotate_wait_ms
         self._now_ms = now_ms
         self._limits = limits or {}
+        #: All files are our own: nobody but we write them.
+        self.is_own = set(self._patterns) <= {glob.escape(path) for path in self._limits}
         self.at_end = False
         #: Path -> why it cannot be read now; it is tried again at every look.
         self.errors: dict[str, str] = {}

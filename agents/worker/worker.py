@@ -1,10 +1,10 @@
 """One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
 
 Pure: no clock, no file. A worker holds one buffer tree per open interval, together with the workers of jobs that make
-the same PAOs (`elf.agents.worker.sharing`). An interval is sealed once the watermark has passed its end by the job's
-lateness; what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and
-revises the result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back
-through `settle`.
+the same PAOs (`elf.agents.worker.sharing`). An interval is sealed once the watermark has passed its end by the job's lateness;
+what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and revises the
+result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back through
+`settle`.
 """
 
 from __future__ import annotations
@@ -139,12 +139,14 @@ class Worker:
         if self.progress.early:
             self.progress = replace(self.progress, early=False)
 
-    def begin(self, partial_before: int | None) -> None:
-        """Start a new worker; it has all events of the intervals from `partial_before` on (None: of all)."""
+    def begin(self, partial_before: int | None, gone_ms: int | None = None) -> None:
+        """Start a worker with all from interval `partial_before` on (None: all), and no line from before `gone_ms`."""
         self.progress = replace(self.progress, partial_before=partial_before)
         self.new = False
         self._succeeds = self.progress.counted is not None
         self.adopt(self.versions, partial_before)
+        if gone_ms is not None:
+            self._note_what_is_gone(gone_ms)
 
     def adopt(self, versions: Versions, unread: int | None) -> None:
         """Go on with the versions there are now; what they make void of what is open is dropped, and labels say so.
@@ -235,10 +237,8 @@ class Worker:
         """Label what our predecessor was not counted with and we do not find: its log may have been rotated since."""
         through = self.progress.counted
         self._succeeds = False
-        if through is not None and through != NEVER:
-            counted_ms = self.versions.end_ms(through)
-            if first_ms >= counted_ms:
-                self.note_gap(counted_ms, first_ms)
+        if through is not None and through != NEVER and first_ms >= self.versions.end_ms(through):
+            self.note_gap(self.versions.end_ms(through), first_ms)
 
     def note_gap(self, after_ms: int | None, before_ms: int) -> None:
         """Remember, for the label, that lines between two times may have vanished unread (None: since ever)."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -199,7 +200,7 @@ class Faults:
         while host.life is None:
             try:
                 await host.start()
-            except (ElfError, OSError, UnansweredError):
+            except (ElfError, OSError, sqlite3.Error, UnansweredError):
                 host.crash()
                 await asyncio.sleep(0.5)
 

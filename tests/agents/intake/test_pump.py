@@ -1,10 +1,11 @@
 """The pump: checkpoints that survive a crash at any point, watermarks that do not run ahead of any log."""
 
 import collections
+import contextlib
 import dataclasses
 import pathlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ from elf.agents.sources.format import make_format
 from elf.agents.sources.readers import Reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
-from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.store.checkpoints import Checkpoints, Progress
 from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
@@ -446,6 +447,27 @@ def test_who_takes_over_a_checkpoint_reads_on_behind_it_and_labels_what_is_gone(
 
     site.crash_and_restart()
     assert site.pump.counters.read == 4, "it is its own checkpoint now"
+
+
+def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_had(tmp_path: pathlib.Path) -> None:
+    for name, is_pushed, gaps in (("pushed", True, 1), ("tailed", False, 0)):
+        folder = tmp_path / name
+        folder.mkdir()
+        log, clock = folder / "clicks.log", Clock()
+        with contextlib.closing(Database(folder / "state.db")) as database:
+            limits: dict[str, Callable[[], int]] = {str(log): lambda log=log: log.stat().st_size}  # type: ignore[misc]
+            tail = Tail(str(log), limits=limits if is_pushed else {})
+            rejected, checkpoints = RejectedLines(folder / "rejected.txt"), Checkpoints(database)
+            pump = Pump(
+                "clicks", tail, make_format("json"), COLUMNS, checkpoints, None, rejected, clock, 1 << 16, 1_000
+            )
+            counted = clock() // PLAN.interval_ms - 3
+            worker = Worker(PLAN, "w2", Progress(counted=counted), new=True)
+            pump.attach(worker)
+            # Late by a minute: it was not there when the disk was lost.
+            log.write_text(f'{{"ts":{clock() - 60_000},"product":"a","cents":1}}\n')
+            assert pump.step()
+            assert len(worker.progress.gaps) == gaps
 
 
 def test_it_is_behind_while_other_logs_wait_or_chunks_are_large(site: Site) -> None:

@@ -148,9 +148,16 @@ def test_lines_that_a_lost_predecessor_had_read_and_that_are_gone_are_a_gap() ->
         worker.insert(events([(30_000, "a", 1)]))
         assert worker.progress.gaps == gaps
     worker = Worker(PLAN, "w1", new=True)
-    worker.begin(None)
+    worker.begin(None, gone_ms=9_000)
     worker.insert(events([(9_000, "a", 1)]))
     assert worker.progress.gaps == ()
+
+
+def test_lines_that_are_known_to_be_gone_are_a_gap_though_a_late_one_looks_as_if_they_were_there() -> None:
+    worker = Worker(plan_of(lateness_ms=1_000), "w2", Progress(counted=1), new=True)
+    worker.begin(None, gone_ms=9_000)
+    worker.insert(events([(1_000, "a", 1), (20_000, "a", 1)]))
+    assert worker.progress.gaps == ((1, 4),)
 
 
 def test_what_a_lost_predecessor_was_counted_with_is_left_out() -> None:
