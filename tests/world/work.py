@@ -16,6 +16,7 @@ import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.http.agent_service import Service
+from elf.agents.publications.change import Wanted
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import app_id
 from tests.world.truth import Answer, Event, JobPlan, Known, Truth
@@ -23,6 +24,8 @@ from tests.world.world import SOURCE, Host, UnansweredError, World
 
 #: Pushes to one agent, questions of one reader and looks at all agents come so often, in seconds.
 PUSH_S, ASK_S, LOOK_S = 1.0, 0.4, 0.5
+#: Somebody changes a job so often.
+CHANGE_S = 8.0
 #: Shares of events that are dated wrong: back by up to so long, ahead by up to so long.
 LATE_SHARE, LATE_MS, AHEAD_SHARE, AHEAD_MS = 0.05, 15_000, 0.05, 1_500
 #: A refused push is tried again so often.
@@ -54,6 +57,7 @@ class Work:
         self._clients += [loop.create_task(self._push_always(host)) for host in self.world.hosts]
         self._clients += [loop.create_task(self._ask_always()) for _ in range(readers)]
         self._clients.append(loop.create_task(self._look_always()))
+        self._clients.append(loop.create_task(self._change_always()))
 
     async def rest(self) -> None:
         """Push no more, once the last pushes are answered; ask on."""
@@ -172,6 +176,25 @@ class Work:
         for job in self.truth.jobs:
             for start_ms in sorted(self.truth.windows(job)):
                 await self.look_up(self._rng.choice(self.world.up()), job, start_ms)
+
+    # ---- changing jobs
+
+    async def _change_always(self) -> None:
+        while True:
+            await asyncio.sleep(self._rng.expovariate(1 / CHANGE_S))
+            up = self.world.up()
+            if up and self.truth.jobs:
+                job = self._rng.choice(self.truth.jobs)
+                for host in self._rng.sample(up, min(2, len(up))):  # at the same time
+                    self._beside(self._change(host, job, f"{self._rng.randint(60, 600)} s"))
+
+    async def _change(self, host: Host, job: JobPlan, retain: str) -> None:
+        wanted = Wanted(change="update", options={"retain": retain})
+        try:
+            await host.ask(lambda service: service.change("world", job.name, wanted))
+            self.errors["versions made"] += 1
+        except (ElfError, OverlayError, UnansweredError) as error:
+            self.errors[f"change: {type(error).__name__}"] += 1
 
     # ---- looking about
 
