@@ -10,7 +10,8 @@ import asyncio
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 from elf.agents.errors import ElfError
 from elf.overlay.sim.faults import Cut
@@ -233,8 +234,8 @@ class Faults:
 
         self._beside(wait_and_end())
 
-    def _beside(self, work: object) -> None:
-        task = self.world.loop.create_task(work)  # type: ignore[arg-type]
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.world.loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 

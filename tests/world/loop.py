@@ -43,7 +43,7 @@ class WorldLoop(SimLoop):
         self._killed: list[Life] = []
         #: Until when the one thread of an executor is at work.
         self._busy_s: dict[Any, float] = {}
-        self.set_task_factory(self._make_task)
+        self.set_task_factory(self._make_task)  # type: ignore[arg-type]  # the stub knows no contexts
 
     def kill(self, life: Life) -> None:
         """End a process at once: none of its callbacks is called again."""
@@ -108,7 +108,8 @@ class WorldLoop(SimLoop):
             self.call_at(begins_s, work)
             self.call_at(ends_s, tell)
         else:
-            self.call_at(ends_s, lambda: (work(), tell()))
+            self.call_at(ends_s, work)
+            self.call_at(ends_s, tell)
         return future
 
     async def create_connection(self, *args: Any, **options: Any) -> Any:
