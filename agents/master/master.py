@@ -2,8 +2,8 @@
 
 A pane is what one commit brought: the merged PAOs of the run of intervals (previous, through] and the facts for its
 label. Late rows find the pane of their own interval and raise its revision. A window is made of panes, or of running
-totals where there are some (`elf.agents.master.panes`), whenever it is asked for, so any whole number of intervals is a window.
-Every commit is durable before the overlay may tell the agents to forget their snapshots.
+totals where there are some (`elf.agents.master.panes`), whenever it is asked for, so any whole number of intervals is a
+window. Every commit is durable before the overlay may tell the agents to forget their snapshots.
 
 Methods may be called from worker threads; a lock keeps commits and answers apart.
 """

@@ -1,10 +1,10 @@
 """One job at one agent: events in, sealed snapshots out (DESIGN 3.3 and 3.4; paper: section 3.1, "Job worker").
 
 Pure: no clock, no file. A worker holds one buffer tree per open interval, together with the workers of jobs that make
-the same PAOs (`elf.agents.worker.sharing`). An interval is sealed once the watermark has passed its end by the job's lateness;
-what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and revises the
-result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back through
-`settle`.
+the same PAOs (`elf.agents.worker.sharing`). An interval is sealed once the watermark has passed its end by the job's
+lateness; what comes later rides in the next snapshot that has room for it, whose rows carry their own interval, and
+revises the result. What happens to a sealed snapshot is the overlay's business; what the master settled comes back
+through `settle`.
 """
 
 from __future__ import annotations
