@@ -19,7 +19,8 @@ from collections.abc import Sequence
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from elf.agents.intake.pump import Pump, Sealed  # noqa: E402
+from elf.agents.host.clock import Clock  # noqa: E402
+from elf.agents.intake.pump import Pump, PumpSettings, Sealed  # noqa: E402
 from elf.agents.jobs.definition import load_definition  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
 from elf.agents.language.types import SqlType  # noqa: E402
@@ -69,16 +70,13 @@ def play(plan: Plan, folder: pathlib.Path, keys: int, intervals: int) -> str:
     now_ms, rng, meter = START_MS, random.Random(1), Meter()
     database = Database(folder / "state" / "state.db")
     pump = Pump(
-        "clicks",
+        PumpSettings(source="clicks", columns={}, chunk_bytes=4 << 20, checkpoint_ms=1_000),
         Tail(str(folder / "*.log")),
         make_format("json"),
-        {},
         Checkpoints(database),
         None,
         RejectedLines(folder / "rejected" / "clicks.txt"),
-        lambda: now_ms,
-        4 << 20,
-        1_000,
+        Clock(lambda: now_ms, lambda: now_ms),
     )
     worker = Worker(plan, "w1", new=True)
     pump.attach(worker)

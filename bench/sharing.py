@@ -24,7 +24,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from elf.agents.intake.pump import Pump  # noqa: E402
+from elf.agents.host.clock import Clock  # noqa: E402
+from elf.agents.intake.pump import Pump, PumpSettings  # noqa: E402
 from elf.agents.jobs.definition import Definition, Options  # noqa: E402
 from elf.agents.jobs.plan import Plan, compile_job  # noqa: E402
 from elf.agents.language.types import SqlType  # noqa: E402
@@ -81,16 +82,13 @@ def play(plans: list[Plan], folder: pathlib.Path, texts: list[str]) -> Cost:
     now_ms = START_MS
     database = Database(folder / "state" / "state.db")
     pump = Pump(
-        "clicks",
+        PumpSettings(source="clicks", columns={}, chunk_bytes=4 << 20, checkpoint_ms=1_000),
         Tail(str(folder / "*.log")),
         make_format("json"),
-        {},
         Checkpoints(database),
         None,
         RejectedLines(folder / "rejected" / "clicks.txt"),
-        lambda: now_ms,
-        4 << 20,
-        1_000,
+        Clock(lambda: now_ms, lambda: now_ms),
     )
     pump.attach(*(Worker(plan, "w1", new=True) for plan in plans))
     pump.checkpoint(force=True)

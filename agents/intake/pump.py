@@ -11,14 +11,15 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 import polars as pl
 
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
-from elf.agents.host.clock import Doubt, monotonic_ms
+from elf.agents.host.clock import Doubt
 from elf.agents.intake.backlog import Backlog
 from elf.agents.intake.batches import Gathering, events_of
 from elf.agents.intake.clock_steps import SetBack
@@ -65,89 +66,104 @@ class _Pending:
     sealed: Mapping[bytes, Sequence[Snapshot]]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PumpSettings:
+    """How one source is driven."""
+
+    #: Its name.
+    source: str
+    #: Types of the columns that are always parsed (declared, or the format's own), for the archive.
+    columns: Mapping[str, SqlType]
+    #: The most that is read at a time.
+    chunk_bytes: int
+    #: Longest time between checkpoints while events flow.
+    checkpoint_ms: int
+    #: Files that were never read begin at their end.
+    from_end: bool = False
+
+
+class PumpClock(Protocol):
+    """What a pump asks of time; `elf.agents.host.clock.Clock` is one."""
+
+    def __call__(self) -> int:
+        """Return the time of day in ms."""
+
+    def ahead_ms(self) -> int:
+        """Return how far that is ahead of the machine's clock, which was set back."""
+
+    def advance_to(self, at_ms: int) -> None:
+        """Show a time at least."""
+
+    def doubt(self) -> Doubt:
+        """Return what is known to be wrong with it."""
+
+    def up_ms(self) -> int:
+        """Return the time of a clock that nobody sets, to measure with; any origin."""
+
+
 class Pump:
     """Drives one source.
 
     Args:
-        source: its name.
+        settings: how.
         tail: its files, not yet restored.
         format: how its lines become events.
-        columns: types of the columns that are always parsed (declared, or the format's own), for the archive.
         checkpoints: where progress becomes durable.
         archive: the Parquet copy, or None when off.
         rejected: where lines that do not parse are kept.
-        now_ms: wall clock.
-        chunk_bytes: the most that is read at a time.
-        checkpoint_ms: longest time between checkpoints while events flow.
-        from_end: files that were never read begin at their end.
-        ahead_ms: how far `now_ms` is ahead of the machine's clock, which was set back.
-        advance_to: lets `now_ms` show a time at least.
-        doubt: what is known to be wrong with `now_ms`.
-        up_ms: a clock that nobody sets, to measure with; any origin.
+        clock: the agent's.
         redactor: what blurs or leaves out parts of the events before anything is made of them.
     """
 
     def __init__(
         self,
-        source: str,
+        settings: PumpSettings,
         tail: Tail,
         format: Format,
-        columns: Mapping[str, SqlType],
         checkpoints: Checkpoints,
         archive: Archive | None,
         rejected: RejectedLines,
-        now_ms: Callable[[], int],
-        chunk_bytes: int,
-        checkpoint_ms: int,
-        from_end: bool = False,
-        ahead_ms: Callable[[], int] = lambda: 0,
-        advance_to: Callable[[int], None] = lambda at_ms: None,
-        doubt: Callable[[], Doubt] = lambda: Doubt.NONE,
-        up_ms: Callable[[], int] = monotonic_ms,
+        clock: PumpClock,
         redactor: Redactor | None = None,
     ) -> None:
         self._redactor = redactor or Redactor(PrivacySection())
-        self.source = source
+        self.source = settings.source
         self.format = format
-        self.columns = columns
+        self.columns = settings.columns
         self.tail = tail
         self.counters = Counters()
         #: Since this start; unlike `counters` they are not part of the checkpoint.
         self.oddities = Oddities()
-        self._time = EventTime(now_ms())
+        self._time = EventTime(clock())
         self._last_times = LastTimes({}, None)
         #: Why lines may be out of sight, as of the last step.
         self.troubles: list[str] = []
-        self._backlog = Backlog(chunk_bytes)
+        self._backlog = Backlog(settings.chunk_bytes)
         self.workers = Workers()
-        self.progressed_ms = now_ms()
+        self.progressed_ms = clock()
         self._checkpoints = checkpoints
         self._archive = archive
-        self.now_ms = now_ms
-        self._chunk_bytes = chunk_bytes
-        self._checkpoint_ms = checkpoint_ms
-        self.from_end = from_end
-        self._ahead_ms = ahead_ms
-        self._advance_to = advance_to
-        self._doubt = doubt
-        self._up_ms = up_ms
-        self._set_back = SetBack(source, now_ms())
+        self.now_ms = clock
+        self._chunk_bytes = settings.chunk_bytes
+        self._checkpoint_ms = settings.checkpoint_ms
+        self.from_end = settings.from_end
+        self._set_back = SetBack(settings.source, clock())
         self._has_sealed = False
         #: Lines were read that are not all taken in: while that lasts, or if it fails, nothing may become durable.
         self._is_half_done = False
         self._sequence = 0
-        self._checkpointed_ms = now_ms()
+        self._checkpointed_ms = clock()
         self._checkpoint_cost_ms = 0
         self._pending: _Pending | None = None
         #: The last checkpoint, while its events are not in sight in the archive yet.
         self._unshown: int | None = None
         self._saved: list[Position] = []
-        self._verdicts = Verdicts(self.workers, checkpoints, now_ms)
+        self._verdicts = Verdicts(self.workers, checkpoints, clock)
         self._restore()
         #: On a new disk all pushed lines of before are gone; that some are dated before says nothing, they may be late.
-        self._gone_ms = now_ms() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
+        self._gone_ms = clock() if tail.is_own and not self._sequence and checkpoints.predecessor is None else None
         had_events = self.counters.parsed > 0
-        self.rejecting = Rejecting(source, format, rejected, self._redactor, had_events=had_events)
+        self.rejecting = Rejecting(settings.source, format, rejected, self._redactor, had_events=had_events)
 
     def _restore(self) -> None:
         state = self._checkpoints.source(self.source)
@@ -210,7 +226,7 @@ class Pump:
         if worker.progress.sealed is not None:
             # Or nothing would leave until the machine's clock, set back meanwhile, is there again.
             closed_ms = worker.versions.end_ms(worker.progress.sealed)
-            self._advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
+            self.now_ms.advance_to(closed_ms + worker.plan.definition.options.lateness_ms)
         self._set_back.forget()
         worker.resume(self.now_ms())
         self.workers[worker.tree] = worker
@@ -285,7 +301,7 @@ class Pump:
         for gap in self.tail.take_gaps():
             # What vanished was written after the last line that we read of its file, and before now.
             self.workers.note_gap(self._last_times.since_ms(gap.stream, gap.file), before_ms)
-        if (span := self._set_back.note(self._ahead_ms(), before_ms)) is not None:
+        if (span := self._set_back.note(self.now_ms.ahead_ms(), before_ms)) is not None:
             self.workers.note_gap(*span)
         self.troubles = self.tail.troubles
         if chunk is None:
@@ -298,7 +314,7 @@ class Pump:
         self._backlog.note(chunk.stream, len(chunk.data), self.tail.waiting)
         # While the clock is set back or ahead, events show nothing new: that there are no more of them has to do, as at
         # the end of all files, which a busy log never stands at.
-        shows_nothing = self._set_back.lasts or self._doubt() is Doubt.AHEAD
+        shows_nothing = self._set_back.lasts or self.now_ms.doubt() is Doubt.AHEAD
         self._time.idle_since_ms = before_ms if shows_nothing and not self.is_behind else None
         self._time.reading(before_ms)
         self._last_times.reading(chunk.stream, (chunk.position_after.device, chunk.position_after.inode))
@@ -327,7 +343,7 @@ class Pump:
         While a file is out of sight, or the time is not known, it stands still: the master then names this agent
         missing, rather than taking silence for "no events".
         """
-        if self.troubles or (self._doubt() is Doubt.UNHEARD and not self._has_sealed):
+        if self.troubles or (self.now_ms.doubt() is Doubt.UNHEARD and not self._has_sealed):
             return None  # one that went on alone is not held up by whoever comes
         watermark_ms = self._time.watermark_ms(self.tail.waiting)
         # What was seen may be from before the clock was found to be ahead.
@@ -356,7 +372,7 @@ class Pump:
             watermark_ms = self.watermark_ms()
             sealed = self.workers.seal(watermark_ms)
             if watermark_ms is not None and any(sealed.values()):
-                self._advance_to(watermark_ms)
+                self.now_ms.advance_to(watermark_ms)
                 self._has_sealed = True
             overdue = since_ms >= self._checkpoint_ms and any(worker.dirty for worker in self.workers.values())
             early = [
@@ -371,7 +387,7 @@ class Pump:
             if not (force or overdue or self._verdicts.awaited or waits):
                 return ()
             self._pending = self._collect(sealed, last=force)
-        started_ms = self._up_ms()
+        started_ms = self.now_ms.up_ms()
         pending = self._pending
         if self._archive is not None:
             self._archive.prepare(pending.source.sequence)
@@ -385,7 +401,7 @@ class Pump:
         # intervals, too. The next call says what is wrong.
         with contextlib.suppress(OSError):
             self._show_archived()
-        self._checkpoint_cost_ms = self._up_ms() - started_ms
+        self._checkpoint_cost_ms = self.now_ms.up_ms() - started_ms
         return [Sealed(tree, snapshot) for tree, snapshots in pending.sealed.items() for snapshot in snapshots]
 
     def _show_archived(self) -> None:

@@ -17,7 +17,7 @@ from elf.agents.archive.remote import StoreError, open_url
 from elf.agents.errors import ConfigError
 from elf.agents.host.clock import Clock
 from elf.agents.host.disk_damage import Damages
-from elf.agents.intake.pump import Pump
+from elf.agents.intake.pump import Pump, PumpSettings
 from elf.agents.intake.push import PushLog
 from elf.agents.language.types import SqlType
 from elf.agents.settings.config import AgentConfig, SourceConfig
@@ -65,28 +65,23 @@ def make_pump(
     patterns = [pattern for pattern in (source.path, glob.escape(str(push.path))) if pattern]
     folder = archive_folder(config)
     archive = None if folder is None else Archive(folder, name, agent_id, rows_max=config.archive.rows_max)
+    settings = PumpSettings(
+        source=name,
+        columns=declared_columns(name, source, format),
+        chunk_bytes=config.agent.chunk_bytes,
+        checkpoint_ms=config.agent.checkpoint_ms,
+        from_end=source.start == "end",
+    )
+    limits = {os.path.abspath(push.path): push.readable}
     pump = Pump(
-        name,
-        Tail(
-            patterns,
-            start=source.start,
-            now_ms=clock.up_ms,
-            limits={os.path.abspath(push.path): push.readable},
-        ),
+        settings,
+        Tail(patterns, start=source.start, now_ms=clock.up_ms, limits=limits),
         format,
-        declared_columns(name, source, format),
         checkpoints,
         archive,
         RejectedLines(data / "rejected" / f"{name}.log"),
         clock,
-        chunk_bytes=config.agent.chunk_bytes,
-        checkpoint_ms=config.agent.checkpoint_ms,
-        from_end=source.start == "end",
-        ahead_ms=clock.ahead_ms,
-        advance_to=clock.advance_to,
-        doubt=clock.doubt,
-        up_ms=clock.up_ms,
-        redactor=make_redactor(name, source),
+        make_redactor(name, source),
     )
     return pump, push
 

@@ -12,7 +12,7 @@ import pytest
 from elf.agents.archive.archive import Archive
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.pace import BUSY_S, POLL_S
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump, PumpSettings, Sealed
 from elf.agents.intake.push import PushLog
 from elf.agents.sources.format import make_format
 from elf.agents.sources.rejected import RejectedLines
@@ -21,6 +21,7 @@ from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
+from tests.agents.plain_clock import PlainClock
 from tests.agents.plans import COLUMNS, opened, plan_of
 from tests.overlay.cluster import wait_until
 
@@ -44,8 +45,9 @@ def make_pump(
     checkpoint_ms: int = 1,
 ) -> Pump:
     return Pump(
-        "clicks", Tail(str(folder / logs)), make_format("json"), COLUMNS, checkpoints, NO_ARCHIVE,
-        RejectedLines(folder / "rejected" / "s.txt"), now_ms, chunk_bytes, checkpoint_ms,
+        PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=chunk_bytes, checkpoint_ms=checkpoint_ms),
+        Tail(str(folder / logs)), make_format("json"), checkpoints, NO_ARCHIVE,
+        RejectedLines(folder / "rejected" / "s.txt"), PlainClock(now_ms),
     )  # fmt: skip
 
 

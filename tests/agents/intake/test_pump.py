@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import elf.agents.host.clock
 from elf.agents.archive.archive import Archive
 from elf.agents.errors import UnavailableError
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump, PumpSettings, Sealed
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.types import SqlType
@@ -29,6 +29,7 @@ from elf.agents.store.database import Database
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict
+from tests.agents.plain_clock import PlainClock
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 PLAN = plan_of()
@@ -37,20 +38,14 @@ BASE_MS = 1_767_225_600_000
 NOW_MS = 1_000_000_000
 
 
-class Clock:
+SETTINGS = PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000)
+
+
+class Clock(PlainClock):
     now_ms = BASE_MS + NOW_MS
 
-    def __call__(self) -> int:
-        return self.now_ms
-
-    def ahead_ms(self) -> int:
-        return 0
-
-    def advance_to(self, at_ms: int) -> None:
-        assert at_ms <= self.now_ms
-
-    def doubt(self) -> elf.agents.host.clock.Doubt:
-        return elf.agents.host.clock.Doubt.NONE
+    def __init__(self) -> None:
+        super().__init__(lambda: self.now_ms)
 
 
 @dataclasses.dataclass
@@ -73,8 +68,7 @@ class Site:
         clock = self.clock
         archive = Archive(self.folder / "archive", "clicks", "w1", rows_max=1_000) if self.archived else None
         self.pump = Pump(
-            "clicks", tail, make_format("json"), COLUMNS, self.checkpoints, archive, rejected, clock, 1 << 16, 1_000,
-            ahead_ms=clock.ahead_ms, advance_to=clock.advance_to, doubt=clock.doubt,
+            SETTINGS, tail, make_format("json"), self.checkpoints, archive, rejected, clock,
         )  # fmt: skip
         state = self.checkpoints.worker(PLAN.definition.app_id)
         worker = Worker(PLAN, "w1", new=True) if state is None else Worker.restore(PLAN, "w1", state)
@@ -458,9 +452,7 @@ def test_a_successor_on_a_new_disk_labels_the_pushed_lines_that_its_predecessor_
             limits: dict[str, Callable[[], int]] = {str(log): lambda log=log: log.stat().st_size}  # type: ignore[misc]
             tail = Tail(str(log), limits=limits if is_pushed else {})
             rejected, checkpoints = RejectedLines(folder / "rejected.txt"), Checkpoints(database)
-            pump = Pump(
-                "clicks", tail, make_format("json"), COLUMNS, checkpoints, None, rejected, clock, 1 << 16, 1_000
-            )
+            pump = Pump(SETTINGS, tail, make_format("json"), checkpoints, None, rejected, clock)
             counted = clock() // PLAN.interval_ms - 3
             worker = Worker(PLAN, "w2", Progress(counted=counted), new=True)
             pump.attach(worker)

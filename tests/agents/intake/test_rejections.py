@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump, PumpSettings, Sealed
 from elf.agents.intake.rejections import NOTED_MS
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import NEVER, Compiled, Version, Versions
@@ -21,6 +21,7 @@ from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.worker.payload import Notes
 from elf.agents.worker.worker import Worker
+from tests.agents.plain_clock import PlainClock
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 PLAN = plan_of()
@@ -42,8 +43,9 @@ class Site:
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         self.pump = Pump(
-            "clicks", tail, make_format("json"), COLUMNS, Checkpoints(self.database), None, rejected,
-            lambda: self.now_ms, 1 << 16, 1_000, redactor=Redactor(PrivacySection()),
+            PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000), tail,
+            make_format("json"), Checkpoints(self.database), None, rejected, PlainClock(lambda: self.now_ms),
+            Redactor(PrivacySection()),
         )  # fmt: skip
         self.pump.attach(Worker(PLAN, "w1", new=True))
 

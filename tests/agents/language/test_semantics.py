@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elf.agents.intake.pump import Pump, Sealed
+from elf.agents.intake.pump import Pump, PumpSettings, Sealed
 from elf.agents.jobs.plan import Plan
 from elf.agents.sources.format import make_format
 from elf.agents.sources.rejected import RejectedLines
@@ -22,6 +22,7 @@ from elf.agents.worker.payload import Notes
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict
+from tests.agents.plain_clock import PlainClock
 from tests.agents.plans import COLUMNS, opened, plan_of
 
 SEMANTICS = ("exactly-once", "at-least-once", "at-most-once")
@@ -79,16 +80,13 @@ class Site:
         tail = Tail(str(self.folder / "*.log"))
         rejected = RejectedLines(self.folder / "rejected" / "s.txt")
         self.pump = Pump(
-            "clicks",
+            PumpSettings(source="clicks", columns=COLUMNS, chunk_bytes=1 << 16, checkpoint_ms=1_000),
             tail,
             make_format("json"),
-            COLUMNS,
             checkpoints,
             None,
             rejected,
-            lambda: self.now_ms,
-            1 << 16,
-            1_000,
+            PlainClock(lambda: self.now_ms),
         )
         state = checkpoints.worker(self.plan.definition.app_id)
         self.worker = Worker(self.plan, "w1", new=True) if state is None else Worker.restore(self.plan, "w1", state)
