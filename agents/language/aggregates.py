@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from sqlglot import exp
 
+from elf.agents.language.aggregate_facts import BY_NAME, Fact
 from elf.agents.language.coercion import cast, decimal_refused, implicit
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import Scope, compile_expression
@@ -44,6 +45,7 @@ class _Call(NamedTuple):
     """A call of an aggregate whose arguments are not compiled yet."""
 
     name: str
+    kind: str
     node: exp.Expr
     arguments: list[exp.Expr]
     ignores_nulls: bool
@@ -90,18 +92,19 @@ def compile_aggregate(node: exp.Expr, rows: Scope) -> Aggregated:
     if len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls):
         ignores_nulls, arguments = True, [arguments[0].this]
     name = call.name.lower()
-    least, most, compiler = _AGGREGATES.get(name, (1, 1, _installed))
+    fact = BY_NAME.get(name, _INSTALLED)
+    compiler = _FORMS[fact.form]
     if arguments and isinstance(arguments[0], exp.Distinct):
         if name != "count":
             raise refused(call, f"{name}(DISTINCT ...) is not in the job language", "count(DISTINCT ...) is")
         compiler, arguments = _count_distinct, arguments[0].expressions
-    if not least <= len(arguments) <= most:
-        count = str(least) if least == most else f"{least} to {most}"
+    if not fact.least <= len(arguments) <= fact.most:
+        count = str(fact.least) if fact.least == fact.most else f"{fact.least} to {fact.most}"
         raise refused(call, f"{name}() takes {count} argument{'s' * (count != '1')}, not {len(arguments)}")
-    if ignores_nulls and name not in ("first", "first_value", "last", "last_value", "any_value"):
+    if ignores_nulls and not fact.skips_nulls:
         raise refused(call, f"{name}() has no IGNORE NULLS")
     try:
-        made = compiler(_Call(name, call, arguments, ignores_nulls, rows))
+        made = compiler(_Call(name, fact.kind, call, arguments, ignores_nulls, rows))
     except ValueError as error:
         raise refused(call, str(error)) from None
     if test is None:
@@ -149,27 +152,21 @@ def _sum(call: _Call) -> Aggregated:
     return _over("sum", value, SqlType.BIGINT if value.type in INTEGRAL else SqlType.DOUBLE)
 
 
-def _double(kind: str) -> Callable[[_Call], Aggregated]:
-    def compiled(call: _Call) -> Aggregated:
-        return _over(kind, cast(call.number(0), SqlType.DOUBLE), SqlType.DOUBLE)
-
-    return compiled
+def _number(call: _Call) -> Aggregated:
+    return _over(call.kind, call.number(0), SqlType.DOUBLE)
 
 
-def _avg(call: _Call) -> Aggregated:
-    return _over("avg", call.number(0), SqlType.DOUBLE)
+def _double(call: _Call) -> Aggregated:
+    return _over(call.kind, cast(call.number(0), SqlType.DOUBLE), SqlType.DOUBLE)
 
 
-def _extreme(kind: str) -> Callable[[_Call], Aggregated]:
-    return lambda call: _over(kind, call.take(0))
+def _value(call: _Call) -> Aggregated:
+    return _over(call.kind, call.take(0))
 
 
-def _boolean(kind: str) -> Callable[[_Call], Aggregated]:
-    def compiled(call: _Call) -> Aggregated:
-        value = call.take(0)
-        return _over(kind, Value(condition(value), SqlType.BOOLEAN, value.node))
-
-    return compiled
+def _condition(call: _Call) -> Aggregated:
+    value = call.take(0)
+    return _over(call.kind, Value(condition(value), SqlType.BOOLEAN, value.node))
 
 
 def _any_value(call: _Call) -> Aggregated:
@@ -177,22 +174,16 @@ def _any_value(call: _Call) -> Aggregated:
     return _over("any_value", call.take(0))
 
 
-def _by_time(kind: str) -> Callable[[_Call], Aggregated]:
-    def compiled(call: _Call) -> Aggregated:
-        value = call.take(0)
-        skips = call.ignores_nulls or _flag(call, 1)
-        by = pl.when(value.expr.is_not_null()).then(_TIME) if skips else _TIME
-        return _ordered(kind, value, by, pl.Datetime("us"))
-
-    return compiled
+def _by_time(call: _Call) -> Aggregated:
+    value = call.take(0)
+    skips = call.ignores_nulls or _flag(call, 1)
+    by = pl.when(value.expr.is_not_null()).then(_TIME) if skips else _TIME
+    return _ordered(call.kind, value, by, pl.Datetime("us"))
 
 
-def _by_value(kind: str) -> Callable[[_Call], Aggregated]:
-    def compiled(call: _Call) -> Aggregated:
-        by = call.take(1)
-        return _ordered(kind, call.take(0), by.expr, _sql(by).dtype)
-
-    return compiled
+def _by_value(call: _Call) -> Aggregated:
+    by = call.take(1)
+    return _ordered(call.kind, call.take(0), by.expr, _sql(by).dtype)
 
 
 def _ordered(kind: str, value: Value, by: pl.Expr, by_dtype: pl.DataType) -> Aggregated:
@@ -252,26 +243,22 @@ def _flag(call: _Call, index: int) -> bool:
     return bool(call.arguments[index].this)
 
 
-#: Name -> fewest and most arguments, and the compiler.
-_AGGREGATES: dict[str, tuple[int, int, Callable[[_Call], Aggregated]]] = {
-    "count": (1, 100, _count),
-    "count_if": (1, 1, _count_if),
-    "sum": (1, 1, _sum),
-    **dict.fromkeys(("avg", "mean"), (1, 1, _avg)),
-    "min": (1, 1, _extreme("min")),
-    "max": (1, 1, _extreme("max")),
-    "var_pop": (1, 1, _double("var_pop")),
-    **dict.fromkeys(("var_samp", "variance"), (1, 1, _double("var_samp"))),
-    "stddev_pop": (1, 1, _double("stddev_pop")),
-    **dict.fromkeys(("stddev_samp", "stddev", "std"), (1, 1, _double("stddev_samp"))),
-    **dict.fromkeys(("first", "first_value"), (1, 2, _by_time("first_by"))),
-    **dict.fromkeys(("last", "last_value"), (1, 2, _by_time("last_by"))),
-    "any_value": (1, 2, _any_value),
-    "min_by": (2, 2, _by_value("first_by")),
-    "max_by": (2, 2, _by_value("last_by")),
-    **dict.fromkeys(("bool_and", "every"), (1, 1, _boolean("bool_and"))),
-    **dict.fromkeys(("bool_or", "some", "any"), (1, 1, _boolean("bool_or"))),
-    "approx_count_distinct": (1, 2, _approx_count_distinct),
-    **dict.fromkeys(("approx_percentile", "percentile_approx"), (2, 3, _approx_percentile)),
-    "collect_set": (1, 1, _collect_set),
+#: Form of a call -> what compiles it.
+_FORMS: dict[str, Callable[[_Call], Aggregated]] = {
+    "count": _count,
+    "count_if": _count_if,
+    "sum": _sum,
+    "number": _number,
+    "double": _double,
+    "value": _value,
+    "condition": _condition,
+    "any_value": _any_value,
+    "by_time": _by_time,
+    "by_value": _by_value,
+    "approx_count_distinct": _approx_count_distinct,
+    "approx_percentile": _approx_percentile,
+    "collect_set": _collect_set,
+    "installed": _installed,
 }
+#: What holds of an aggregate that is installed.
+_INSTALLED = Fact((), "installed")

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from elf.agents.errors import did_you_mean, nearest
-from elf.agents.language.aggregate_names import AGGREGATES
+from elf.agents.language.aggregate_facts import AGGREGATES
 from elf.agents.language.dialect import refused
 from elf.agents.language.functions import Call, Entry, find, function_names, refusal
 from elf.agents.language.functions.registry import MANY

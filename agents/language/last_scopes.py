@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 from sqlglot import exp
 
+from elf.agents.language.aggregate_facts import BY_NAME
 from elf.agents.language.aggregates import Aggregated, compile_aggregate
 from elf.agents.language.dialect import refused
 from elf.agents.language.expressions import compile_expression
@@ -15,12 +16,6 @@ from elf.agents.language.query import Query, aggregate_call, is_window_call
 from elf.agents.language.scopes import GroupScope, Key, RowScope, canonical
 from elf.agents.language.types import ArrayType, SqlType
 from elf.agents.language.values import Untyped, Value
-
-#: Aggregates that may read the last result: what a value is worth that is there several times is known of them.
-_ALLOWED = (
-    *("count", "count_if", "sum", "avg", "mean", "min", "max", "any_value"),
-    *("bool_and", "every", "bool_or", "some", "any"),
-)
 
 
 def framed(name: str) -> str:
@@ -112,7 +107,8 @@ class JoinedGroups(GroupScope):
             return compile_aggregate(node, self._joined.events)
         call = aggregate_call(node)
         assert call is not None
-        if call.name.lower() not in _ALLOWED or any(isinstance(each, exp.Distinct) for each in call.expressions):
+        fact = BY_NAME.get(call.name.lower())
+        if fact is None or not fact.over_last or any(isinstance(each, exp.Distinct) for each in call.expressions):
             hint = "count, sum, avg, min and max are"
             raise refused(node, f"{call.name}() of {LAST_RESULT} is not in the job language", hint)
         self.mixed.add(name)

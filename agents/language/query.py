@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 from sqlglot import exp
 
-from elf.agents.language.aggregate_names import AGGREGATES
+from elf.agents.language.aggregate_facts import AGGREGATES
 from elf.agents.language.dialect import parse_statement, refused
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.language.last_result import Last, is_last, take_last

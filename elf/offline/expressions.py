@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError, did_you_mean, nearest
-from elf.agents.language.aggregate_names import AGGREGATES
+from elf.agents.language.aggregate_facts import AGGREGATES
 from elf.agents.language.installed.installed import find_function, installed
 from elf.offline.functions import function_column
 

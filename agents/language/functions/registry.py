@@ -13,7 +13,7 @@ import polars as pl
 from sqlglot import exp
 
 from elf.agents.errors import JobSpecError
-from elf.agents.language.aggregate_names import AGGREGATES
+from elf.agents.language.aggregate_facts import AGGREGATES
 from elf.agents.language.coercion import implicit
 from elf.agents.language.dialect import refused
 from elf.agents.language.types import SqlType

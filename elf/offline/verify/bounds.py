@@ -15,18 +15,13 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
+from elf.agents.language.aggregate_facts import BY_NAME, Moves
 from elf.agents.language.query import aggregate_call
 from elf.offline.verify.compare import cell_identity, read_cell
 from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import OfflineRows, Row, RowsPlan
 from elf.offline.verify.tolerance import Tolerance
 
-_RISING = ("count", "count_if", "approx_count_distinct", "max", "bool_or", "some", "any")
-_FALLING = ("min", "bool_and", "every")
-_BETWEEN = ("avg", "mean", "approx_percentile", "percentile_approx", "any_value", "min_by", "max_by")
-_CHOSEN = ("first", "first_value", "last", "last_value")
-#: What counting an event twice makes larger.
-_REPEATED = ("count", "count_if", "sum")
 _COUNT = exp.Anonymous(this="count", expressions=[exp.Star()])
 
 
@@ -49,18 +44,20 @@ class Bounds:
             call = aggregate_call(item.node)
             if call is None or not call.expressions:
                 continue
-            name, at = call.name.lower(), len(self.aggregates)
-            if name in _RISING:
-                self._add(item.name, Rule("rising", at, name in _REPEATED), item.node)
-            elif name in _FALLING:
-                self._add(item.name, Rule("falling", at, False), item.node)
-            elif name == "sum" or name in (*_BETWEEN, *_CHOSEN):
+            fact = BY_NAME.get(call.name.lower())
+            moves, at = Moves.FREELY if fact is None else fact.moves, len(self.aggregates)
+            repeated = fact is not None and fact.repeats
+            if moves is Moves.UP:
+                self._add(item.name, Rule("rising", at, repeated), item.node)
+            elif moves is Moves.DOWN:
+                self._add(item.name, Rule("falling", at, repeated), item.node)
+            elif moves in (Moves.BY_SIGN, Moves.BETWEEN):
                 argument = call.expressions[0]
                 if isinstance(argument, exp.IgnoreNulls):
                     argument = argument.this
                 least, most = (_instead(item.node, each, argument) for each in ("min", "max"))
-                how: Literal["signed", "between"] = "signed" if name == "sum" else "between"
-                self._add(item.name, Rule(how, at, name == "sum"), item.node, least, most)
+                how: Literal["signed", "between"] = "signed" if moves is Moves.BY_SIGN else "between"
+                self._add(item.name, Rule(how, at, repeated), item.node, least, most)
 
     def _add(self, name: str, rule: Rule, *aggregates: exp.Expr) -> None:
         self.rules[name] = rule
