@@ -144,7 +144,7 @@ def main() -> None:
         return
     pin(0, args.core)
     if args.keep_freed:
-        from elf.agents.sources.allocation import keep_freed_memory
+        from elf.agents.host.allocation import keep_freed_memory
 
         keep_freed_memory()
     meter = Meter()

@@ -13,7 +13,7 @@ import sys
 os.environ.setdefault("POLARS_MAX_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from elf.agents.sources.allocation import keep_freed_memory, loading
+from elf.agents.host.allocation import keep_freed_memory, loading
 
 # As the commands of `elf` load what they need.
 with loading():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from elf.agents.sources.allocation import give_back
+from elf.agents.host.allocation import give_back
 
 #: How often it is looked, and up to how many lines read meanwhile an agent is at rest.
 LOOK_S, LINES_MAX = 30.0, 1_000

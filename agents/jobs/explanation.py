@@ -166,9 +166,7 @@ def _ddl(dtype: pl.DataType) -> str:
 
 def _plans_of_any_type(definition: Definition, missing: Sequence[str]) -> list[Plan]:
     """Compile with types for the missing columns: one set that works, and of each column each type that does then."""
-    from elf.agents.language.function_calls import (
-        check_calls,  # only here: an agent starts without the tables of functions
-    )
+    from elf.agents.language.function_calls import check_calls
 
     check_calls(definition.query, {each.name for each in definition.functions})
     known = definition.types

@@ -145,9 +145,7 @@ def _mistake_for_all_types(definition: Definition) -> JobSpecError | None:
     """
     if definition.joined is not None:
         return None
-    from elf.agents.language.function_calls import (
-        check_calls,  # only here: an agent starts without the tables of functions
-    )
+    from elf.agents.language.function_calls import check_calls
 
     try:
         check_calls(definition.query, {each.name for each in definition.functions})

@@ -50,7 +50,7 @@ def agent(
     """Run an agent until SIGTERM or Ctrl-C."""
     if config is None and not source and not join:
         raise ConfigError("this agent has nothing to do; give --config FILE, --source NAME=PATH, or --join HOST:PORT")
-    from elf.agents.sources.allocation import loading, share_freed_memory
+    from elf.agents.host.allocation import loading, share_freed_memory
 
     share_freed_memory()
     # An agent takes no more of its web server than it must: more threads cost CPU and only gain time.
@@ -114,7 +114,7 @@ def validate(
 
 def _look_around(file: Path) -> None:
     """Say what a valid configuration would meet on this machine; end if that keeps an agent from starting."""
-    from elf.agents.sources.allocation import loading
+    from elf.agents.host.allocation import loading
 
     with loading():
         from elf.checking.environment import look_around
@@ -152,8 +152,8 @@ def _run(config: AgentConfig) -> None:
     import asyncio
     import logging
 
+    from elf.agents.host.allocation import keep_freed_memory
     from elf.agents.runtime import run
-    from elf.agents.sources.allocation import keep_freed_memory
     from elf.overlay.errors import OverlayError
 
     keep_freed_memory()

@@ -35,7 +35,7 @@ def run(
 
     Lines are read as they are: no agent's settings count, so nothing is redacted as a source's privacy has it.
     """
-    from elf.agents.sources.allocation import keep_freed_memory, loading
+    from elf.agents.host.allocation import keep_freed_memory, loading
 
     with loading():
         import polars as pl

@@ -6,7 +6,7 @@ import sys
 
 PROGRAM = """
 import resource
-from elf.agents.sources.allocation import keep_freed_memory
+from elf.agents.host.allocation import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -29,7 +29,7 @@ def test_freed_memory_is_kept() -> None:
 def test_what_is_loaded_is_not_collected_and_the_rest_is() -> None:
     program = """
 import gc
-from elf.agents.sources.allocation import loading
+from elf.agents.host.allocation import loading
 
 with loading():
     assert not gc.isenabled()
@@ -47,7 +47,7 @@ def test_threads_share_what_is_freed() -> None:
     """What a thread frees serves the next one: without it each has memory of its own for its arrays."""
     program = """
 import ctypes, threading
-from elf.agents.sources.allocation import share_freed_memory
+from elf.agents.host.allocation import share_freed_memory
 
 assert share_freed_memory()
 malloc = ctypes.CDLL(None).malloc
@@ -66,7 +66,7 @@ assert all(int(heap[0], 16) <= at < int(heap[1], 16) for at in found), "an arena
 
 def test_what_is_free_is_given_back_wherever_it_lies() -> None:
     program = """
-from elf.agents.sources.allocation import give_back, keep_freed_memory
+from elf.agents.host.allocation import give_back, keep_freed_memory
 
 def own_kb():
     lines = open("/proc/self/smaps_rollup").read().splitlines()
@@ -86,7 +86,7 @@ if give_back():
 def test_polars_shares_what_is_freed_too_unless_it_is_told_otherwise() -> None:
     program = """
 import os
-from elf.agents.sources.allocation import share_freed_memory
+from elf.agents.host.allocation import share_freed_memory
 
 share_freed_memory()
 os.environ["_RJEM_MALLOC_CONF"] += ",stats_print:true"
