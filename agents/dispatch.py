@@ -15,7 +15,7 @@ import msgspec
 import polars as pl
 
 from elf.agents.applications.applications import Applications
-from elf.agents.errors import ElfError, JobError, UnavailableError
+from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.group.transfer import Pages
 from elf.agents.host.clock import Clock
@@ -26,9 +26,7 @@ from elf.agents.publications.amendment import amend, leap
 from elf.agents.publications.backfill import load
 from elf.agents.publications.end import end, install
 from elf.agents.replication.holder import Holder
-from elf.agents.results.gatherer import parted
-from elf.agents.results.joined_results import JobResults
-from elf.agents.results.shares import share, watch
+from elf.agents.results.answers import Results
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.catalogue import Catalogue
@@ -60,7 +58,7 @@ from elf.agents.wire.requests import (
     contact_at,
     decode_request,
 )
-from elf.agents.wire.shares import Adopt, LoadIntervals, Share, Watch
+from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.overlay.contract import Record
 from elf.overlay.ids import Contact, source_id
 from elf.overlay.node import OverlayNode
@@ -68,8 +66,6 @@ from elf.overlay.node import OverlayNode
 log = logging.getLogger(__name__)
 #: Jobs one `ListJobs` reply holds at most.
 JOBS_MAX = 2_000
-#: A follower's request is answered at the latest after this long, news or not.
-FOLLOW_MS_MAX = 20_000
 
 SourceAnswer = Callable[[DescribeSource | Inspect], Awaitable[Any]]
 
@@ -98,7 +94,7 @@ class Answers:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
-        results: JobResults,
+        results: Results,
         sides: Sides,
         pages: Pages,
         describe_source: SourceAnswer,
@@ -147,7 +143,7 @@ class Answers:
                 Describe(app)
                 | Query(app=app)
                 | Follow(app=app)
-                | Share(app=app)
+                | AskShare(app=app)
                 | Watch(app=app)
                 | Enlist(app=app)
                 | Stop(app)
@@ -208,35 +204,26 @@ class Answers:
                 raise ElfError("this request is for one agent, not to be routed")
 
     async def _master(self, request: AnyRequest) -> Any:
-        if isinstance(request, Query | Follow | Share | Watch | LoadIntervals | Leap | Ask):
+        if isinstance(request, Query | Follow | AskShare | Watch | LoadIntervals | Leap | Ask):
             self._masters.require_running(request.app)
         match request:
-            case Describe(app) | Query(app=app) | Follow(app=app) if self._sides.holds(app):
-                return await self._sides.result(request)
+            case Query() | Follow() | AskShare() | Watch():
+                return await self._results.answer(request)
+            case Describe(app) if self._sides.holds(app):
+                return await self._sides.describe(app)
             case Describe(app):
                 described = await self._masters.describe(app)
                 return {**described, "application": self._applications.describe(self._masters.job(app))}
             case Ask():
                 return await self._applications.answer(request)
-            case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
-                return parted(self._masters.job(app))
-            case Share(app=app) | LoadIntervals(app=app) if self._results.joins(app):
-                raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
-            case Share():
-                return await share(self._masters, request)
-            case Watch():
-                return await watch(self._masters, request, max(0, min(request.wait_ms, FOLLOW_MS_MAX)))
-            case Query(app, window, key, limit):
-                return await self._results.query(app, window, key, limit)
-            case Follow(app, edition, after_ms, wait_ms):
-                return await self._results.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
             case Enlist(app, instance, agent_id, address):
                 if self._masters.job(app).instance != instance:
                     raise UnavailableError("this is not the job's newest publication")
                 return msgspec.to_builtins(await self._masters.enlist(app, agent_id, address))
             case Retire(app, agent):
                 return await self._masters.retire(app, agent)
-            case LoadIntervals():
+            case LoadIntervals(app=app):
+                self._masters.require_data(app)
                 return await load(self._masters, request)
             case Amend():
                 return await amend(self._masters, request, self._now_ms())

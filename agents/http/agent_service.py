@@ -19,12 +19,11 @@ from elf.agents.publications.retirement import Retiring
 from elf.agents.publications.stop import Stopping
 from elf.agents.publications.whole_jobs import WholeJobs
 from elf.agents.results.explanation import Explaining
-from elf.agents.results.gatherer import parted_job
 from elf.agents.results.inquiry import ASK_MAX
 from elf.agents.results.joined_jobs import look_up
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.application_messages import Ask, packed, unpacked
-from elf.agents.wire.requests import Describe, Query, ViewTree, contact_at
+from elf.agents.wire.requests import Describe, ViewTree, contact_at
 from elf.agents.wire.shares import LoadIntervals
 from elf.overlay.ids import app_id, partition_id
 
@@ -100,14 +99,7 @@ class Service:
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Fetch one result from the job's master, or from those of all its parts."""
         app = app_id(name, creator)
-        job = self._asking.gathering.known(app)
-        if job is None:
-            value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
-            job = parted_job(value)
-            if job is None:
-                return {**value, "hops": hops}
-        result, _ = await self._asking.gathering.result(job, window, key, limit)
-        return result
+        return await self._asking.gathering.result(f"{creator}/{name}", app, window, key, limit)
 
     def feedback(self, creator: str, name: str) -> Told:
         """Return the newest result that has come to this very agent."""

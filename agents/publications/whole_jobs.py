@@ -9,8 +9,8 @@ from elf.agents.errors import ElfError, JobConflictError, JobError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
 from elf.agents.master.results import Json
-from elf.agents.results.gatherer import Answer, Ask
-from elf.agents.results.shares import least_through
+from elf.agents.master.share import least_through
+from elf.agents.results.gatherer import Answered, Ask
 from elf.agents.wire.changes import Leap
 from elf.agents.wire.parts import trees_of
 from elf.agents.wire.requests import Describe
@@ -42,11 +42,11 @@ class WholeJobs:
         self._masters = masters
         self._rows = rows
 
-    async def describe(self, creator: str, name: str) -> Answer:
+    async def describe(self, creator: str, name: str) -> Answered:
         """Describe part 0 of a job; errors as `Locator.ask`."""
         return await self._ask(f"{creator}/{name}", Describe(app_id(name, creator)), ASK_MS)
 
-    async def described(self, creator: str, name: str) -> Answer:
+    async def described(self, creator: str, name: str) -> Answered:
         """Describe a job; of one with several trees it says how far all have come, and what is each one's own."""
         value, hops = await self.describe(creator, name)
         trees = trees_of(value)

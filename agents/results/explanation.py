@@ -17,7 +17,7 @@ from elf.agents.jobs.explanation import explain_plan
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.listing import definition_of
 from elf.agents.master.results import Json
-from elf.agents.results.gatherer import Answer
+from elf.agents.results.gatherer import Answered
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Inspect, encode
 from elf.overlay.errors import OverlayError
@@ -87,7 +87,7 @@ class Explaining:
         self,
         node: OverlayNode,
         sources: Collection[str],
-        described: Callable[[str, str], Awaitable[Answer]],
+        described: Callable[[str, str], Awaitable[Answered]],
         tree: Callable[[str, str], Awaitable[Json]],
         ask_self: Callable[[Inspect], Awaitable[Any]],
     ) -> None:

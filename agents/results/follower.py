@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from elf.agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.http.service import Position, Positioned
 from elf.agents.master.results import Json, Span
+from elf.agents.results.answerer import parted_job
 from elf.agents.results.due import LATEST_MS, Due, reached_by
-from elf.agents.results.gatherer import Answer, Ask, Gathering, parted_job
+from elf.agents.results.gatherer import Answered, Ask, Gathering
 from elf.agents.results.joined_news import Heard, hear_all
 from elf.agents.results.listener import FOLLOW_MS, RETRY_S, Listening, Voice
 from elf.agents.wire.requests import Follow, JobRecord, Query
@@ -115,14 +116,14 @@ class Following:
         if position is not None and isinstance(position[0], tuple) and len(position[0]) == trees:
             due = Due(position[0], position[1])
         else:
-            result, shares = await _insisting(lambda: self._gathering.result(job, "latest", limit=limit), asked)
+            result, shares = await _insisting(lambda: self._gathering.of_parts(job, "latest", limit=limit), asked)
             job, editions = shares[0].job, tuple(each.edition for each in shares)
             due = Due(editions, reached_by(result, LATEST_MS))
             yield result, (editions, due.after_ms)
 
         async def gathered(span: Span | None) -> Json | None:
             try:
-                return (await self._gathering.result(job, span or "latest", limit=limit))[0]
+                return (await self._gathering.of_parts(job, span or "latest", limit=limit))[0]
             except (UnknownJobError, StoppedError):
                 raise
             except JobError:
@@ -139,7 +140,7 @@ class Following:
         if listening.anew is not None:
             yield listening.anew[1]
 
-    def _part(self, job: JobRecord, part: int) -> Callable[[Watch, int], Awaitable[Answer]]:
+    def _part(self, job: JobRecord, part: int) -> Callable[[Watch, int], Awaitable[Answered]]:
         return lambda watch, timeout_ms: self._gathering.ask_part(job, part, watch, timeout_ms)
 
     async def joined(

@@ -1,7 +1,7 @@
-"""Results of jobs with several trees: all parts' masters are asked at once, and their answers put together.
+"""Results of jobs, asked for: the master of a job's one part renders its own share; of several parts all are asked.
 
-Whichever agent is asked does it. A part whose master cannot be reached is named in an error; a result never lacks the
-keys of a part without saying so.
+Whichever agent is asked does it, and puts the shares together. A part whose master cannot be reached is named in an
+error; a result never lacks the keys of a part without saying so.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import Definition, check_definition
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.master.results import Json, Span
-from elf.agents.results.gathered import Gathered, definition_of
+from elf.agents.master.share import Answer, Share
+from elf.agents.results.answerer import parted_job, rendered
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, common_span, part_of_key
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import JobRecord
-from elf.agents.wire.shares import Share
+from elf.agents.wire.requests import JobRecord, Query
+from elf.agents.wire.shares import AskShare
 
-#: Asks the master of a job, or of a part: how people write it, the question, milliseconds.
-Answer = tuple[Any, list[str]]
-Ask = Callable[[str, JobRequest, int], Awaitable[Answer]]
+#: What a master answers, and the agents that the question went through.
+Answered = tuple[Any, list[str]]
+Ask = Callable[[str, JobRequest, int], Awaitable[Answered]]
 T = TypeVar("T")
 ASK_MS = 5_000
 #: Plans of jobs that this agent does not work on, kept for the next question.
@@ -43,22 +44,8 @@ async def all_of(questions: Sequence[Awaitable[T]]) -> list[T]:
     return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
-def parted(job: JobRecord) -> Json:
-    """Answer a question that is not for one master: all parts have to be asked, or the masters of the jobs it reads."""
-    return {"parted": job.encode()}
-
-
-def parted_job(answer: Any) -> JobRecord | None:
-    """Return the job of which an answer says that several masters have to be asked; None if it is another answer."""
-    body = answer.get("parted") if isinstance(answer, dict) else None
-    try:
-        return JobRecord.decode(body) if isinstance(body, bytes) else None
-    except msgspec.DecodeError as error:
-        raise UnavailableError(f"another agent sent something that is no job: {error}") from None
-
-
 class Gathering:
-    """Gathers results for one agent.
+    """Asks for results on behalf of one agent.
 
     Args:
         ask: asks a master.
@@ -75,7 +62,25 @@ class Gathering:
         job = self._catalogue.job(app)
         return None if job is None or job.stopped or job.definition.options.trees == 1 else job
 
-    async def result(
+    async def result(self, name: str, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
+        """Return one result, as the API has it; errors as `of_parts`.
+
+        Args:
+            name: the job as people write it.
+            app: its part 0.
+            window: as people write it.
+            key: only rows whose first group key is this, as people write it.
+            limit: most rows.
+        """
+        job = self.known(app)
+        if job is None:
+            value, hops = await self._ask(name, Query(app, window, key, limit), ASK_MS)
+            job = parted_job(value)
+            if job is None:
+                return {**value, "hops": hops}
+        return (await self.of_parts(job, window, key, limit))[0]
+
+    async def of_parts(
         self, job: JobRecord, window: str | Span, key: str | None = None, limit: int | None = None
     ) -> tuple[Json, list[Shared]]:
         """Return one result, and the shares it is made of.
@@ -92,25 +97,26 @@ class Gathering:
             JobError: there is no such window, or no more.
         """
         shares, hops = await self._agreed(job, window, key, limit)
-        gathered = await self._put_together(shares, limit)
-        return {**gathered.render(), "hops": hops}, shares
+        result = await self._put_together(shares, lambda found: Answer.of(found, limit).result())
+        body = rendered(_name(shares[0].job), result, shares[0].job.master.address)
+        return {**body, "hops": hops}, shares
 
-    async def gathered(self, key: str, app: bytes, span: Span) -> Gathered:
-        """Return what a job, of one or several trees, says of a window; errors as `result`.
+    async def answer(self, name: str, app: bytes, span: Span) -> Answer:
+        """Return what a job, of one or several trees, says of a window; errors as `of_parts`.
 
         Args:
-            key: the job as people write it.
+            name: the job as people write it.
             app: its part 0.
             span: the window.
         """
         job = self.known(app)
         if job is None:
-            share = Share(app, "latest", (span.start_ms, span.end_ms))
-            shared = _shared((await self._ask(key, share, ASK_MS))[0])
+            share = AskShare(app, "latest", (span.start_ms, span.end_ms))
+            shared = _shared((await self._ask(name, share, ASK_MS))[0])
             if shared.job.definition.options.trees == 1:
-                return await self._put_together([shared], None)
+                return await self._put_together([shared], Answer.of)
             job = shared.job
-        return await self._put_together((await self._agreed(job, span, None, None))[0], None)
+        return await self._put_together((await self._agreed(job, span, None, None))[0], Answer.of)
 
     async def _agreed(
         self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
@@ -124,7 +130,7 @@ class Gathering:
             if not alike or newest.definition.options.trees != job.definition.options.trees:
                 job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
                 parts = self._parts_with(job, job.definition, key)
-            elif set(self._parts_with(newest, definition_of(shares[0]), key)) <= set(parts):
+            elif set(self._parts_with(newest, shares[0].definition, key)) <= set(parts):
                 return shares, hops
             else:
                 # The version that counts the window has keys of another type, and these are elsewhere.
@@ -146,9 +152,9 @@ class Gathering:
         span = window if isinstance(window, Span) else None
         text = "latest" if isinstance(window, Span) else window
 
-        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answer]:
+        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answered]:
             bounds = None if span is None else (span.start_ms, span.end_ms)
-            return self.ask_part(job, part, Share(job.definition.app_of(part), text, bounds, key, limit, version))
+            return self.ask_part(job, part, AskShare(job.definition.app_of(part), text, bounds, key, limit, version))
 
         async def again(numbers: Sequence[int], version: int | None = None) -> None:
             answers = await all_of([question(parts[number], common, version) for number in numbers])
@@ -163,7 +169,7 @@ class Gathering:
         await again([number for number, each in enumerate(shares) if each.version != version], version)
         return shares, answers[0][1]
 
-    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answer:
+    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answered:
         """Ask the master of a part; errors name the part."""
         key, trees = _name(job), job.definition.options.trees
         try:
@@ -181,9 +187,14 @@ class Gathering:
         except UnavailableError as error:
             raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
 
-    async def _put_together(self, shares: Sequence[Shared], limit: int | None) -> Gathered:
-        plan = self._plan(shares[0].job, definition_of(shares[0]))
-        return await asyncio.to_thread(Gathered.of, plan, shares, limit)
+    async def _put_together(self, shares: Sequence[Shared], then: Callable[[Sequence[Share]], T]) -> T:
+        """Unpack shares, and put them together, in a thread; UnavailableError where their rows are none of the job."""
+        plan = self._plan(shares[0].job, shares[0].definition)
+
+        def make() -> T:
+            return then([each.share(plan, first=not number) for number, each in enumerate(shares)])
+
+        return await asyncio.to_thread(make)
 
     def _plan(self, job: JobRecord, definition: Definition) -> Plan:
         """Return the plan of a version of a job; it is the same for all its parts."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.results.due import LATEST_MS
-from elf.agents.results.gatherer import Answer, Ask, all_of
+from elf.agents.results.gatherer import Answered, Ask, all_of
 from elf.agents.results.listener import Voice
 from elf.agents.results.shares import Told
 from elf.agents.wire.requests import JobRecord
@@ -68,7 +68,7 @@ async def _hear_read(key: str, job: str, window: tuple[int, int], ask: Ask) -> l
     app = app_id(name, creator)
 
     def voice(part: int) -> Voice:
-        async def asked(watch: Watch, timeout_ms: int) -> Answer:
+        async def asked(watch: Watch, timeout_ms: int) -> Answered:
             return await read_by(key, job, ask(f"{job}#{part}" if part else job, watch, timeout_ms))
 
         return Voice(partition_id(app, part), "", asked, leads=not part, window=window)

@@ -17,7 +17,7 @@ from elf.agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall, Request
-from elf.agents.wire.shares import Adopt, Limit, LoadIntervals, Share, Watch
+from elf.agents.wire.shares import Adopt, AskShare, Limit, LoadIntervals, Watch
 from elf.overlay.contract import NEVER, ControlState
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
@@ -279,7 +279,7 @@ class Locate(Request, frozen=True, tag="locate"):
     """
 
     app: AppId
-    question: Describe | Query | Follow | Share | Watch | None = None
+    question: Describe | Query | Follow | AskShare | Watch | None = None
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
@@ -349,7 +349,7 @@ AnyRequest = (
     | Describe
     | Query
     | Follow
-    | Share
+    | AskShare
     | Watch
     | OfSide
     | Stop

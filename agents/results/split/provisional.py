@@ -28,7 +28,7 @@ from elf.agents.results.split.participation import Partaking
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Describe, Follow, Query, contact_at, encode
+from elf.agents.wire.requests import contact_at, encode
 from elf.agents.wire.split import (
     SIDE_KEY,
     AskStand,
@@ -268,25 +268,19 @@ class ProvisionalMasters:
 
     # ---- answers
 
-    async def answer(self, request: Describe | Query | Follow) -> Json:
-        """Answer for a job as its side knows it.
-
-        Raises:
-            UnknownJobError: this agent is not its provisional master, or no more.
-            JobError: the window is not one of the job's.
-        """
-        held = self._held.get(request.app)
+    def answerer(self, app: bytes) -> Provisional:
+        """Return who answers for a job's side; UnknownJobError if it is not this agent, or no more."""
+        held = self._held.get(app)
         if held is None or not held.is_current:
-            self._end(request.app)
-            raise UnknownJobError(request.app.hex(), ())
-        match request:
-            case Query(window=window, key=key, limit=limit):
-                return await held.query(window, key, limit)
-            case Follow():
-                return await held.follow(request)
-            case Describe():
-                described = await self._masters.describe_copy(held.job, held.master)
-                return {**described, "master": self._node.contact.address}
+            self._end(app)
+            raise UnknownJobError(app.hex(), ())
+        return held
+
+    async def describe(self, app: bytes) -> Json:
+        """Describe a job as its side knows it; errors as `answerer`."""
+        held = self.answerer(app)
+        described = await self._masters.describe_copy(held.job, held.master)
+        return {**described, "master": self._node.contact.address}
 
 
 def _may_be_split(copy: Copy) -> bool:

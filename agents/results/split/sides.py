@@ -10,11 +10,11 @@ from elf.agents.errors import BadRequestError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
 from elf.agents.master.results import Json
+from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.results.split.provisional import ProvisionalMasters
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import Describe, Follow, Query
 from elf.agents.wire.split import AskStand, Partake, Seek, decode_question
 from elf.overlay.contract import Commit, Record, Verdict
 from elf.overlay.ids import ID_BYTES, Contact
@@ -107,6 +107,10 @@ class Sides:
         """Tell whether this agent is a job's provisional master."""
         return app in self.masters
 
-    async def result(self, request: Describe | Query | Follow) -> Json:
-        """Answer for a job as its side knows it."""
-        return await self.masters.answer(request)
+    def answerer(self, app: bytes) -> Provisional:
+        """Return who answers for a job's side here; UnknownJobError if this agent does no more."""
+        return self.masters.answerer(app)
+
+    async def describe(self, app: bytes) -> Json:
+        """Describe a job as its side knows it; errors as `answerer`."""
+        return await self.masters.describe(app)

@@ -18,20 +18,13 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.master import Master
 from elf.agents.master.results import Label, Span
+from elf.agents.master.share import joined_label, least_through
 from elf.agents.master.state import MasterState
-from elf.agents.results.shares import (
-    common_span,
-    joined_label,
-    least_through,
-    pack_rows,
-    part_of_key,
-    shape_of,
-    share,
-    unpack_rows,
-)
+from elf.agents.results.answerer import Mastered
+from elf.agents.results.shares import common_span, pack_rows, part_of_key, shape_of, unpack_rows
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
-from elf.agents.wire.shares import Share
+from elf.agents.wire.shares import AskShare
 from elf.cbt import INTERVAL, split
 from elf.overlay.contract import NEVER, RollupState, RosterEntry
 from tests.agents.plans import COLUMNS, events, plan_of
@@ -173,7 +166,8 @@ async def test_a_part_that_counts_by_another_version_has_no_rows_and_names_whoev
     database = Database(tmp_path / "state.db")
     master = Master(compile_versions(JOB.history), Panes(database), msgspec.msgpack.encode(state))
     masters = MagicMock(job=lambda app: JOB, master=lambda app: master, name_of=str)
-    body = await share(masters, Share(JOB.definition.app_id, "latest", version=version))
+    part = Mastered(masters, JOB.definition.app_id)
+    body = await part.share(AskShare(JOB.definition.app_id, "latest", version=version))
     database.close()
     assert (body["version"], body["label"]["missing"]) == (2, missing)
     assert bool(body["columns"]) != bool(missing)
