@@ -230,4 +230,4 @@ def _nonsense(route: Route) -> Answered:
 
 def is_of(job: JobRecord) -> bool:
     """Tell whether an application belongs to this part of a job; the first part stands for all."""
-    return bool(job.definition.options.application) and not job.definition.part
+    return bool(job.definition.options.application) and job.definition.is_first

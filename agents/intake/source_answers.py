@@ -10,7 +10,6 @@ from elf.agents.intake.source_setup import archive_folder, describe_columns
 from elf.agents.master.results import Json
 from elf.agents.wire.requests import DescribeSource, Inspect
 from elf.agents.worker.sharing.description import sharing_of
-from elf.overlay.ids import partition_id
 
 if TYPE_CHECKING:
     from elf.agents.agent import Agent
@@ -34,7 +33,7 @@ class OwnSources:
         described = await asyncio.to_thread(describe_columns, source, settings, spool, request.names)
         members = {member.agent_id: member.address for member in agent.catalogue.members(source)}
         address = members[agent.agent_id] = agent.node.contact.address
-        parts = [agent.catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
+        parts = [agent.catalogue.job(app) for app in request.apps]
         records = [job.encode() if job else None for job in parts]
         return {**described, "address": address, "members": members, "records": records}
 
@@ -56,7 +55,7 @@ class OwnSources:
         pump = agent.intakes[request.source].pump
         everyone = tuple(pump.workers.values())
         anyway = pump.columns if archive_folder(agent.config) is not None else {}
-        workers = [each for each in everyone if each.plan.definition.app_of(0) == request.app]
+        workers = [each for each in everyone if each.plan.definition.first.app == request.app]
         handed = [agent.attachments.handed[each.tree] for each in workers if each.tree in agent.attachments.handed]
         return {
             "agent": agent.introduce().name,

@@ -78,7 +78,7 @@ class Results:
         definition = self._masters.job(app).definition
         if definition.joined is not None:
             return Joining(self._masters, app, definition.joined, self._gathering)
-        return Mastered(self._masters, app) if definition.options.trees == 1 else Parted(self._masters, app)
+        return Mastered(self._masters, app) if definition.is_alone else Parted(self._masters, app)
 
 
 def _bounded(wait_ms: int) -> int:

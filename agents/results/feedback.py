@@ -70,8 +70,8 @@ class Feedback:
 
     def _look(self) -> None:
         for job in self._masters.jobs:
-            app, is_first = job.definition.app_id, not job.definition.part
-            if is_first and job.definition.options.feedback and app not in self._following:
+            definition, app = job.definition, job.definition.app_id
+            if definition.is_first and definition.options.feedback and app not in self._following:
                 task = self._following[app] = asyncio.create_task(self._follow(app))
                 task.add_done_callback(functools.partial(self._ended, app))
 

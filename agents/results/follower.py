@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.http.service import Position, Positioned
+from elf.agents.jobs.parts import Part
 from elf.agents.master.results import Json, Span
 from elf.agents.results.answerer import parted_job
 from elf.agents.results.due import LATEST_MS, Due, reached_by
@@ -59,7 +60,7 @@ class Following:
             async with contextlib.aclosing(found) as results:
                 async for each in results:
                     if isinstance(each, JobRecord):
-                        several = each.definition.options.trees > 1 or each.definition.joined is not None
+                        several = not each.definition.is_alone or each.definition.joined is not None
                         job = each if several else None
                     else:
                         asked, goes_on = True, False
@@ -112,8 +113,7 @@ class Following:
         self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
         """Follow all parts of a publication; ends with the record of a later one; arguments as of `joined`."""
-        trees = job.definition.options.trees
-        if position is not None and isinstance(position[0], tuple) and len(position[0]) == trees:
+        if position is not None and isinstance(position[0], tuple) and len(position[0]) == len(job.definition.parts):
             due = Due(position[0], position[1])
         else:
             result, shares = await _insisting(lambda: self._gathering.of_parts(job, "latest", limit=limit), asked)
@@ -130,8 +130,8 @@ class Following:
                 return None
 
         voices = [
-            Voice(job.definition.app_of(part), job.publication, self._part(job, part), leads=not part)
-            for part in range(len(due.editions))
+            Voice(part.app, job.publication, self._part(job, part), leads=not part.number)
+            for part in job.definition.parts
         ]
         listening = Listening(voices, due, gathered)
         async with contextlib.aclosing(_until_anew(listening)) as results:
@@ -140,7 +140,7 @@ class Following:
         if listening.anew is not None:
             yield listening.anew[1]
 
-    def _part(self, job: JobRecord, part: int) -> Callable[[Watch, int], Awaitable[Answered]]:
+    def _part(self, job: JobRecord, part: Part) -> Callable[[Watch, int], Awaitable[Answered]]:
         return lambda watch, timeout_ms: self._gathering.ask_part(job, part, watch, timeout_ms)
 
     async def joined(

@@ -14,6 +14,7 @@ import msgspec
 
 from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import Definition, check_definition
+from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.master.results import Json, Span
 from elf.agents.master.share import Answer, Share
@@ -60,21 +61,20 @@ class Gathering:
     def known(self, app: bytes) -> JobRecord | None:
         """Return a running job with several trees, if it is known here."""
         job = self._catalogue.job(app)
-        return None if job is None or job.stopped or job.definition.options.trees == 1 else job
+        return None if job is None or job.stopped or job.definition.is_alone else job
 
-    async def result(self, name: str, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
+    async def result(self, first: Part, window: str, key: str | None, limit: int | None) -> Json:
         """Return one result, as the API has it; errors as `of_parts`.
 
         Args:
-            name: the job as people write it.
-            app: its part 0.
+            first: of the job.
             window: as people write it.
             key: only rows whose first group key is this, as people write it.
             limit: most rows.
         """
-        job = self.known(app)
+        job = self.known(first.app)
         if job is None:
-            value, hops = await self._ask(name, Query(app, window, key, limit), ASK_MS)
+            value, hops = await self._ask(first.key, Query(first.app, window, key, limit), ASK_MS)
             job = parted_job(value)
             if job is None:
                 return {**value, "hops": hops}
@@ -98,24 +98,18 @@ class Gathering:
         """
         shares, hops = await self._agreed(job, window, key, limit)
         result = await self._put_together(shares, lambda found: Answer.of(found, limit).result())
-        body = rendered(_name(shares[0].job), result, shares[0].job.master.address)
+        body = rendered(shares[0].job.definition.first.key, result, shares[0].job.master.address)
         return {**body, "hops": hops}, shares
 
-    async def answer(self, name: str, app: bytes, span: Span) -> Answer:
-        """Return what a job, of one or several trees, says of a window; errors as `of_parts`.
-
-        Args:
-            name: the job as people write it.
-            app: its part 0.
-            span: the window.
-        """
-        job = self.known(app)
+    async def answer(self, first: Part, span: Span) -> Answer:
+        """Return what a job, of one or several parts, says of a window; errors as `of_parts`."""
+        job = self.known(first.app)
         if job is None:
-            share = AskShare(app, "latest", (span.start_ms, span.end_ms))
-            shared = _shared((await self._ask(name, share, ASK_MS))[0])
-            if shared.job.definition.options.trees == 1:
-                return await self._put_together([shared], Answer.of)
+            share = AskShare(first.app, "latest", (span.start_ms, span.end_ms))
+            shared = _shared((await self._ask(first.key, share, ASK_MS))[0])
             job = shared.job
+            if job.definition.is_alone:
+                return await self._put_together([shared], Answer.of)
         return await self._put_together((await self._agreed(job, span, None, None))[0], Answer.of)
 
     async def _agreed(
@@ -127,34 +121,36 @@ class Gathering:
             shares, hops = await self._shares(job, parts, window, key, limit)
             newest = shares[0].job
             alike = all(each.job.publication == newest.publication for each in shares)
-            if not alike or newest.definition.options.trees != job.definition.options.trees:
+            if not alike or newest.definition.parts != job.definition.parts:
                 job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
                 parts = self._parts_with(job, job.definition, key)
             elif set(self._parts_with(newest, shares[0].definition, key)) <= set(parts):
                 return shares, hops
             else:
                 # The version that counts the window has keys of another type, and these are elsewhere.
-                parts = range(job.definition.options.trees)
-        raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
+                parts = job.definition.parts
+        name = job.definition.first.key
+        raise UnavailableError(f"{name} is being published or stopped at this moment; ask again")
 
-    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[int]:
+    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[Part]:
         """Return the parts to ask for a key, which may be there by a version's definition; all for all keys."""
+        parts = definition.parts
         only = None if key is None else part_of_key(self._plan(job, definition), key)
         if only is None:
-            return range(definition.options.trees)
+            return parts
         # Of a job that was changed the first part says by which version a window counts.
-        return sorted({0, only}) if job.versions else [only]
+        return sorted({parts[0], parts[only]}) if job.versions else [parts[only]]
 
     async def _shares(
-        self, job: JobRecord, parts: Sequence[int], window: str | Span, key: str | None, limit: int | None
+        self, job: JobRecord, parts: Sequence[Part], window: str | Span, key: str | None, limit: int | None
     ) -> tuple[list[Shared], list[str]]:
         """Ask parts for the same window; again those that are ahead, or count it by another version than the first."""
         span = window if isinstance(window, Span) else None
         text = "latest" if isinstance(window, Span) else window
 
-        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answered]:
+        def question(part: Part, span: Span | None, version: int | None = None) -> Awaitable[Answered]:
             bounds = None if span is None else (span.start_ms, span.end_ms)
-            return self.ask_part(job, part, AskShare(job.definition.app_of(part), text, bounds, key, limit, version))
+            return self.ask_part(job, part, AskShare(part.app, text, bounds, key, limit, version))
 
         async def again(numbers: Sequence[int], version: int | None = None) -> None:
             answers = await all_of([question(parts[number], common, version) for number in numbers])
@@ -169,23 +165,22 @@ class Gathering:
         await again([number for number, each in enumerate(shares) if each.version != version], version)
         return shares, answers[0][1]
 
-    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answered:
+    async def ask_part(self, job: JobRecord, part: Part, request: JobRequest, timeout_ms: int = ASK_MS) -> Answered:
         """Ask the master of a part; errors name the part."""
-        key, trees = _name(job), job.definition.options.trees
+        of = f"part {part.number} of {len(job.definition.parts)} of {part.job}"
         try:
-            return await self._ask(f"{key}#{part}" if part else key, request, timeout_ms)
+            return await self._ask(part.key, request, timeout_ms)
         except UnknownJobError:
-            if not part:
+            if not part.number:
                 raise
-            raise UnavailableError(f"part {part} of {trees} of {key} has no master that is known") from None
+            raise UnavailableError(f"{of} has no master that is known") from None
         except StoppedError as error:
-            if not part:
+            if not part.number:
                 raise
             # The first part is stopped before all others, and resumed before them.
-            told = f"part {part} of {trees} of {key} has not heard that it was resumed, or {error}"
-            raise UnavailableError(told) from None
+            raise UnavailableError(f"{of} has not heard that it was resumed, or {error}") from None
         except UnavailableError as error:
-            raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
+            raise UnavailableError(f"{of} is not to be had: {error}") from None
 
     async def _put_together(self, shares: Sequence[Shared], then: Callable[[Sequence[Share]], T]) -> T:
         """Unpack shares, and put them together, in a thread; UnavailableError where their rows are none of the job."""
@@ -207,10 +202,6 @@ class Gathering:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = plan
         return plan
-
-
-def _name(job: JobRecord) -> str:
-    return f"{job.definition.creator}/{job.definition.name}"
 
 
 def _shared(value: Any) -> Shared:

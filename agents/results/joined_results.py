@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from elf.agents.errors import JobError
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.key_texts import with_first_column
+from elf.agents.jobs.parts import first_part
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.joins import Joined, Use
 from elf.agents.master.master import Master
@@ -21,7 +22,6 @@ from elf.agents.results.gatherer import Gathering, all_of
 from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.joined_news import read_by
 from elf.agents.wire.requests import Query
-from elf.overlay.ids import app_id
 
 
 class Joining(Parted):
@@ -77,9 +77,8 @@ class Joining(Parted):
         return await all_of([self._ask(use, span) for use in self._joined.uses])
 
     async def _ask(self, use: Use, span: Span) -> Answer:
-        creator, _, name = use.job.partition("/")
-        key = self.job.definition.key
-        return await read_by(key, use.job, self._gathering.answer(use.job, app_id(name, creator), span))
+        answer = self._gathering.answer(first_part(use.job), span)
+        return await read_by(self.job.definition.key, use.job, answer)
 
 
 def _combined(plan: Plan, found: Sequence[Answer], span: Span, key: str | None, limit: int | None) -> Result:

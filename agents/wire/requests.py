@@ -22,7 +22,7 @@ from elf.overlay.contract import NEVER, ControlState
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
 from elf.overlay.group.messages import Place
-from elf.overlay.ids import Contact, parse_address
+from elf.overlay.ids import Contact, parse_address, partition_id
 from elf.overlay.interning import read_interned
 from elf.overlay.placement import SALTS, candidate_key
 
@@ -313,6 +313,11 @@ class DescribeSource(Request, frozen=True, tag="source"):
     names: tuple[str, ...]
     job: AppId
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
+
+    @property
+    def apps(self) -> list[bytes]:
+        """The keys of all parts of the job."""
+        return [partition_id(self.job, number) for number in range(self.trees)]
 
 
 class Inspect(Request, frozen=True, tag="inspect"):

@@ -285,5 +285,5 @@ class ProvisionalMasters:
 
 def _may_be_split(copy: Copy) -> bool:
     """Tell whether each side of a split network is to answer for a job."""
-    options = copy.job.definition.options
-    return options.availability == "partial" and options.trees == 1
+    definition = copy.job.definition
+    return definition.options.availability == "partial" and definition.is_alone

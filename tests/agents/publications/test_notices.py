@@ -36,7 +36,7 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
     changed = replace(FIRST, definition=versions[-1].definition, versions=versions)
     with pytest.raises(UnavailableError, match="away"):
         await telling.tell(changed)
-    apps = [FIRST.definition.app_of(part) for part in (1, 2)]
+    apps = [part.app for part in FIRST.definition.parts[1:3]]
     assert [key for key, _ in asked] == ["shop/job#1", "shop/job#2"]
     assert [(each.app, each.publication, each.versions) for _, each in asked] == [
         (app, "one", versions) for app in apps
