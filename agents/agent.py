@@ -41,9 +41,9 @@ from elf.agents.publications.publisher import Publisher
 from elf.agents.publications.replaced import Replaced
 from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
-from elf.agents.results.answers import Results
 from elf.agents.results.feedback import FEEDBACK_KEY, Feedback
 from elf.agents.results.inquiry import Asking
+from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.checkpoints import Checkpoints
@@ -119,7 +119,7 @@ class Agent:
             self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)
         )
         self._giving_up = GivingUp(self.catalogue, self.asking.ask, lambda: self.introduce().name)
-        results = Results(self.masters, self.sides, self.asking.gathering, self.asking.following)
+        results = OwnResults(self.masters, self.sides, self.asking.gathering, self.asking.following)
         self.feedback = Feedback(self.node, self.masters, results, self.catalogue)
         self.applications = Applications(
             self.introduce, self.node, self.catalogue, self.masters, self.asking, self.now_ms

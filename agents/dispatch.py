@@ -26,7 +26,7 @@ from elf.agents.publications.amendment import amend, leap
 from elf.agents.publications.backfill import load
 from elf.agents.publications.end import end, install
 from elf.agents.replication.holder import Holder
-from elf.agents.results.answers import Results
+from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.catalogue import Catalogue
@@ -94,7 +94,7 @@ class Answers:
         node: OverlayNode,
         catalogue: Catalogue,
         masters: Masters,
-        results: Results,
+        results: OwnResults,
         sides: Sides,
         pages: Pages,
         describe_source: SourceAnswer,

@@ -21,7 +21,7 @@ from elf.agents.failures import FAILURES
 from elf.agents.group.masters import Masters
 from elf.agents.http.service import Json, Told
 from elf.agents.master.stops import stopped_error, why_ended
-from elf.agents.results.answers import Results
+from elf.agents.results.own_results import OwnResults
 from elf.agents.wire.catalogue import Catalogue
 from elf.overlay.contract import Record
 from elf.overlay.messages import RECORD_BYTES_MAX
@@ -46,7 +46,7 @@ class Feedback:
         catalogue: the jobs it knows.
     """
 
-    def __init__(self, node: OverlayNode, masters: Masters, results: Results, catalogue: Catalogue) -> None:
+    def __init__(self, node: OverlayNode, masters: Masters, results: OwnResults, catalogue: Catalogue) -> None:
         self._node = node
         self._masters = masters
         self._results = results

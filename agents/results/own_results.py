@@ -19,7 +19,7 @@ from elf.agents.wire.shares import AskShare, Watch
 FOLLOW_MS_MAX = 20_000
 
 
-class Results:
+class OwnResults:
     """Answers on behalf of one agent.
 
     Args:
