@@ -100,8 +100,7 @@ class Service:
 
     def feedback(self, creator: str, name: str) -> Told:
         """Return the newest result that has come to this very agent."""
-        part = Part(creator, name)
-        return self._agent.feedback.newest(part.app, part.key)
+        return self._agent.feedback.newest(Part(creator, name))
 
     async def route(self, creator: str, name: str, query: Any) -> Any:
         """Have a job's application answer a query."""
@@ -118,8 +117,7 @@ class Service:
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job."""
-        part = Part(creator, name)
-        following = self._asking.following.results(part.app, part.key, position)
+        following = self._asking.following.results(Part(creator, name), position)
         async with contextlib.aclosing(following) as results:
             async for each in results:
                 yield each

@@ -20,6 +20,7 @@ from elf.agents.errors import JobError, UnavailableError, UnknownJobError
 from elf.agents.failures import FAILURES
 from elf.agents.group.masters import Masters
 from elf.agents.http.service import Json, Told
+from elf.agents.jobs.parts import Part
 from elf.agents.master.stops import stopped_error, why_ended
 from elf.agents.results.own_results import OwnResults
 from elf.agents.wire.catalogue import Catalogue
@@ -79,12 +80,8 @@ class Feedback:
         del self._following[app]
         self._as_of = None
 
-    def newest(self, app: bytes, key: str) -> Told:
-        """Return the newest result of a job that has come to this agent.
-
-        Args:
-            app: the job.
-            key: the job as people write it, for messages.
+    def newest(self, first: Part) -> Told:
+        """Return the newest result that has come to this agent of a job, by its first part.
 
         Raises:
             UnknownJobError: this agent does not know the job.
@@ -92,7 +89,7 @@ class Feedback:
             JobError: the job has no feedback.
             UnavailableError: no result has come yet, or this agent takes no part in the job.
         """
-        job = self._catalogue.job(app)
+        job, key = self._catalogue.job(first.app), first.key
         if job is None or job.stopped:
             ended = "" if job is None else why_ended(job.ends_ms)
             raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()], ended)

@@ -39,18 +39,17 @@ class Following:
         self._ask = ask
         self._gathering = gathering
 
-    async def results(self, app: bytes, key: str, position: Position | None) -> AsyncGenerator[Positioned, None]:
+    async def results(self, first: Part, position: Position | None) -> AsyncGenerator[Positioned, None]:
         """Yield results and where to go on after each, until the job is stopped, which is an error.
 
         Args:
-            app: the job.
-            key: the job as people write it.
+            first: of the job.
             position: where an earlier follower stopped; one of another number of masters says nothing.
         """
-        job, asked = self._gathering.known(app), False
+        job, asked = self._gathering.known(first.app), False
         while True:
             if job is None:
-                found = self._one(app, key, position, asked)
+                found = self._one(first, position, asked)
             elif job.definition.joined is not None:
                 found = self.joined(job, position, asked)
             else:
@@ -68,7 +67,7 @@ class Following:
             position = position if goes_on else None
 
     async def _one(
-        self, app: bytes, key: str, position: Position | None, asked: bool
+        self, first: Part, position: Position | None, asked: bool
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
         """Ask a job's master again and again for what is newer; ends with the job's record if others have to be asked.
 
@@ -81,8 +80,8 @@ class Following:
             edition, after_ms = position[0], position[1]
         while True:
             try:
-                follow = Follow(app, edition, after_ms, FOLLOW_MS, side)
-                value, hops = await self._ask(key, follow, FOLLOW_MS + 5_000)
+                follow = Follow(first.app, edition, after_ms, FOLLOW_MS, side)
+                value, hops = await self._ask(first.key, follow, FOLLOW_MS + 5_000)
             except UnavailableError:
                 if not asked:
                     raise

@@ -21,6 +21,7 @@ from elf.agents.master.results import Label, Span
 from elf.agents.master.share import joined_label, least_through
 from elf.agents.master.state import MasterState
 from elf.agents.results.answerer import Mastered
+from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.shares import common_span, pack_rows, part_of_key, shape_of, unpack_rows
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
@@ -65,7 +66,10 @@ def test_the_rows_of_all_parts_are_those_of_one_tree(
         over_the_wire(plan.ranked(part.drop(INTERVAL), window, limit), plan) for part in split(paos, plan.schema, 5)
     ]
     whole = plan.finish(paos.drop(INTERVAL), window)
-    assert plan.join(shares, limit).equals(whole if limit is None else whole.head(limit), null_equal=True)
+    wanted = whole if limit is None else whole.head(limit)
+    assert plan.join(shares, limit).equals(wanted, null_equal=True)
+    for own in (limit, None):
+        assert plan.join([plan.ranked(paos.drop(INTERVAL), window, own)], limit).equals(wanted, null_equal=True)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +127,13 @@ def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_
     label = joined_label([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
     assert (label.void, label.revision) == (4, 3)
     assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
+
+
+def test_a_job_over_others_expects_as_many_agents_as_the_job_that_it_reads_lacks() -> None:
+    known = {"reported": 0, "status": "final_incomplete", "semantics": "exactly-once"}
+    gone = {**known, "expected": 1, "missing": ["a", "b"]}
+    joined = joined_completeness([gone, {**known, "expected": 1, "missing": ["b"]}])
+    assert (joined["expected"], joined["reported"], joined["missing"]) == (2, 0, ["a", "b"])
 
 
 def test_rows_that_are_left_out_add_up_for_parts_have_keys_of_their_own() -> None:
