@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -18,11 +19,10 @@ from elf.agents.jobs.parts import Part
 from elf.agents.master.results import Json, Span
 from elf.agents.results.answerer import parted_job
 from elf.agents.results.due import LATEST_MS, Due, reached_by
-from elf.agents.results.gatherer import Answered, Ask, Gathering
+from elf.agents.results.gatherer import Ask, Gathering
 from elf.agents.results.joined_news import Heard, hear_all
 from elf.agents.results.listener import FOLLOW_MS, RETRY_S, Listening, Voice
 from elf.agents.wire.requests import Follow, JobRecord, Query
-from elf.agents.wire.shares import Watch
 
 T = TypeVar("T")
 
@@ -48,12 +48,7 @@ class Following:
         """
         job, asked = self._gathering.known(first.app), False
         while True:
-            if job is None:
-                found = self._one(first, position, asked)
-            elif job.definition.joined is not None:
-                found = self.joined(job, position, asked)
-            else:
-                found = self.parts(job, position, asked)
+            found = self._one(first, position, asked) if job is None else self.several(job, position, asked)
             # Where the first master only says that there are several, these are asked for what comes after.
             goes_on, job = job is None, None
             async with contextlib.aclosing(found) as results:
@@ -108,10 +103,24 @@ class Following:
                 yield {**result, "hops": hops}, (edition, after_ms)
             edition = value["edition"]
 
-    async def parts(
+    def several(
         self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
-        """Follow all parts of a publication; ends with the record of a later one; arguments as of `joined`."""
+        """Follow a publication whose results several masters make; ends with the record of a later one.
+
+        Args:
+            job: the publication.
+            position: as `results` has it.
+            asked: what cannot be had now is waited for from the beginning on.
+            limit: most rows of each result.
+        """
+        follow = self._parts if job.definition.joined is None else self._joined
+        return follow(job, position, asked, limit)
+
+    async def _parts(
+        self, job: JobRecord, position: Position | None, asked: bool, limit: int | None
+    ) -> AsyncGenerator[Positioned | JobRecord, None]:
+        """Follow all parts of a job."""
         if position is not None and isinstance(position[0], tuple) and len(position[0]) == len(job.definition.parts):
             due = Due(position[0], position[1])
         else:
@@ -129,7 +138,7 @@ class Following:
                 return None
 
         voices = [
-            Voice(part.app, job.publication, self._part(job, part), leads=not part.number)
+            Voice(part.app, job.publication, functools.partial(self._gathering.ask_part, job, part), not part.number)
             for part in job.definition.parts
         ]
         listening = Listening(voices, due, gathered)
@@ -139,20 +148,10 @@ class Following:
         if listening.anew is not None:
             yield listening.anew[1]
 
-    def _part(self, job: JobRecord, part: Part) -> Callable[[Watch, int], Awaitable[Answered]]:
-        return lambda watch, timeout_ms: self._gathering.ask_part(job, part, watch, timeout_ms)
-
-    async def joined(
-        self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
+    async def _joined(
+        self, job: JobRecord, position: Position | None, asked: bool, limit: int | None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
-        """Follow a job that reads others, windows that all have closed; ends with the record of a later publication.
-
-        Args:
-            job: the publication.
-            position: as `results` has it.
-            asked: what cannot be had now is waited for from the beginning on.
-            limit: most rows of each result.
-        """
+        """Follow a job that reads others: windows that all have closed."""
         heard = await _insisting(lambda: hear_all(job, self._ask), asked)
         newest = heard[0][1].job
         if newest.publication != job.publication:

@@ -59,10 +59,7 @@ class OwnResults:
 
     async def followed(self, app: bytes, limit: int) -> AsyncGenerator[Json, None]:
         """Yield the results of a job that `has_others` as they come, until it is published anew; errors as `answer`."""
-        job = self._masters.job(app)
-        follow = self._following.parts if job.definition.joined is None else self._following.joined
-        following = follow(job, limit=limit)
-        async with contextlib.aclosing(following) as results:
+        async with contextlib.aclosing(self._following.several(self._masters.job(app), limit=limit)) as results:
             async for each in results:
                 if not isinstance(each, JobRecord):
                     yield each[0]
