@@ -111,9 +111,7 @@ class Agent:
         self._background = Background()
         self._spawn = self._background.spawn
         self.doubles = Doubles(self.database, self.introduce, self.node, self._reintroduce, self.intakes, self._spawn)
-        self.sides = Sides(
-            self.node, self.copies, self.masters, self.catalogue, self.database, self._spawn, self.now_ms
-        )
+        self.sides = Sides(self.node, self.copies, self.catalogue, self.database, self._spawn, self.now_ms)
         self.replicas = Replicas(self.agent_id, self.node, self.catalogue, self._checkpoints, self._spawn)
         self.asking = Asking(
             self.node, self.catalogue, self.masters, self.sides, lambda key, body: self.answers.answer(key, body)

@@ -210,7 +210,9 @@ class Answers:
             case Query() | Follow() | AskShare() | Watch():
                 return await self._results.answer(request)
             case Describe(app) if self._sides.holds(app):
-                return await self._sides.describe(app)
+                held = self._sides.answerer(app)
+                described = await self._masters.describe_copy(held.job, held.master)
+                return {**described, "master": self._node.contact.address}
             case Describe(app):
                 described = await self._masters.describe(app)
                 return {**described, "application": self._applications.describe(self._masters.job(app))}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 import msgspec
 
 from elf.agents.errors import ExpiredError
 from elf.agents.language.query import Window
+from elf.agents.master.emission import Batch
 from elf.agents.master.master import Master
 from elf.agents.master.results import Json, Result, Span
+from elf.agents.wire.requests import JobRecord
 
 #: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20
@@ -24,22 +25,22 @@ class Rest(msgspec.Struct, frozen=True):
     count: int
 
 
-class Announced(NamedTuple):
-    """News of a master: the edition that they are of, how far that is, windows to be sent, and those that are not.
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is new of one master: windows that closed, changed, or are due while open, and how far it is."""
 
-    `rests`: older windows that changed or closed too, by the word that results have for them.
-    """
-
+    job: JobRecord
     edition: int
     through_ms: int | None
-    spans: list[Span | None]
-    rests: Mapping[str, Rest]
+    spans: list[Span | None] = []
+    #: Older windows that changed or closed too, by the word that results have for them.
+    rests: Mapping[str, Rest] = {}
 
 
-def announced(master: Master, edition: int, after_ms: int, other: Window | None = None) -> Announced:
+def told_of(job: JobRecord, master: Master, edition: int, after_ms: int, other: Window | None = None) -> Told:
     """Return what is new to a follower; called in a thread, for it may wait.
 
     Args:
+        job: as it is.
         master: of the job.
         edition: what the follower knows; see `Master.news`.
         after_ms: up to where it has been sent all windows that closed.
@@ -47,32 +48,31 @@ def announced(master: Master, edition: int, after_ms: int, other: Window | None 
     """
     now, through_ms = master.edition, master.through_ms
     spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX, other)
+    return Told(job=job, edition=now, through_ms=through_ms, spans=spans, rests=_rests(changed, closed))
+
+
+def _rests(changed: Batch, closed: Batch) -> Mapping[str, Rest]:
     named = (("also_revised", changed), ("also_closed", closed))
-    rests = {name: Rest(batch.rest, batch.rest_count) for name, batch in named if batch.rest is not None}
-    return Announced(now, through_ms, spans, rests)
+    return {name: Rest(batch.rest, batch.rest_count) for name, batch in named if batch.rest is not None}
 
 
 def news_with_results(
     master: Master, edition: int, after_ms: int, names: Callable[[str], str], render: Callable[[Result], Json]
 ) -> tuple[int, list[Json]]:
-    """Return the master's edition now, and the results that it brings; see `announced`.
+    """Return the master's edition now, and the results that it brings; see `told_of`.
 
-    Args:
-        master: of the job.
-        edition: what the follower knows.
-        after_ms: up to where it has been sent all windows that closed.
-        names: turns an agent id into a name for people.
-        render: turns a result into what is sent.
+    `names` turns an agent id into a name for people, `render` a result into what is sent.
     """
-    news = announced(master, edition, after_ms)
+    now = master.edition
+    spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
     results: list[Json] = []
-    for span in news.spans:
+    for span in spans:
         # A commit that came since may have made it expire: there is nothing to tell of it any more.
         with contextlib.suppress(ExpiredError):
             results.append(render(master.result(span, None, None, names)))
     if results:
-        results[0] |= rests_told(news.rests)
-    return news.edition, results
+        results[0] |= rests_told(_rests(changed, closed))
+    return now, results
 
 
 def rests_told(rests: Mapping[str, Rest]) -> Json:

@@ -72,7 +72,6 @@ class Found(NamedTuple):
         plan, bounds = self.by.plan, None if span is None else (span.start_ms, span.end_ms)
         return Share(
             plan=plan,
-            version=self.by.version.number,
             edition=self.edition,
             span=span,
             rows=plan.ranked(self.paos, bounds, limit) if rows else None,

@@ -23,7 +23,6 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plan: of the version of the job that the window is counted by.
-        version: its number.
         edition: of the part.
         span: the window; None for a job without.
         rows: as `Plan.ranked` makes them; None where the first part counts the window by another version.
@@ -36,7 +35,6 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     plan: Plan
-    version: int
     edition: int
     span: Span | None
     rows: pl.DataFrame | None

@@ -1,4 +1,4 @@
-"""Whoever answers for a job here, and what is asked of any of them: an answer, a share, news.
+"""Whoever answers for a job here, from the panes that are had here: results, shares and news.
 
 The master of a job of one part has the share that is the whole answer, and renders it; so has the provisional one of a
 side (`elf.agents.results.split`), for as much as its side knows. The master of one of several parts says who has to be
@@ -7,9 +7,10 @@ asked, and that of a job that reads others (`elf.agents.results.joined_results`)
 
 from __future__ import annotations
 
+import abc
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -17,56 +18,66 @@ from msgspec.structs import replace
 from elf.agents.errors import JobError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.language.query import Window
-from elf.agents.master.announcement import Announced, announced, news_with_results
+from elf.agents.master.announcement import Told, news_with_results, told_of
 from elf.agents.master.master import Master
 from elf.agents.master.results import Json, Result, Span
 from elf.agents.master.spans import resolve
-from elf.agents.results.shares import Shared, Told
+from elf.agents.results.shares import Shared
 from elf.agents.wire.requests import Follow, JobRecord, Query
 from elf.agents.wire.shares import AskShare, Watch
 
-
-class _OfWindow(Protocol):
-    """Something of a window, as far as the job has come."""
-
-    @property
-    def through_ms(self) -> int | None: ...
+T = TypeVar("T")
 
 
-Found = TypeVar("Found", bound=_OfWindow)
-
-
-class Answerer(Protocol):
+class Answerer(abc.ABC):
     """Answers for one job. Every use may raise UnknownJobError: another agent does, by now."""
 
+    #: Turns an agent id into a name for people.
+    name_of: Callable[[str], str]
+
     @property
+    @abc.abstractmethod
     def job(self) -> JobRecord:
         """The job, or the part of one."""
-        ...
 
     @property
+    @abc.abstractmethod
     def master(self) -> Master:
         """Has its panes."""
-        ...
 
-    def name_of(self, agent: str) -> str:
-        """Turn an agent id into a name for people."""
-        ...
-
+    @abc.abstractmethod
     def rendered(self, result: Result) -> Json:
-        """Return a result as this one answers it."""
-        ...
+        """Return a result as the API has it, as this one answers it."""
+
+    @abc.abstractmethod
+    async def follow(self, request: Follow, wait_ms: int) -> Json:
+        """Wait for news of the job; return what they bring a follower."""
 
     async def query(self, request: Query) -> Json:
         """Answer one window; raises JobError if it is not one of the job's."""
-        ...
 
-    async def follow(self, request: Follow, wait_ms: int) -> Json:
-        """Wait for news of the job; return what they bring a follower."""
-        ...
+        def find(master: Master, span: Span | None) -> Result:
+            return master.result(span, request.key, request.limit, self.name_of)
+
+        return self.rendered(await self.found(request.window, find))
+
+    async def found(self, window: str | Span, find: Callable[[Master, Span | None], T]) -> T:
+        """Find something of a window, as people write it or in ms, in a thread; errors as `Master.find`."""
+        master = self.master
+        while True:
+            had_begun = master.through_ms is not None
+            span = window if isinstance(window, Span) else resolve(master, window)
+            found = await asyncio.to_thread(find, master, span)
+            if had_begun or master.through_ms is None:
+                return found
+            # The first commit came between: the window that stood for those to come would be a final one of long ago.
+
+    async def news(self, edition: int, after_ms: int) -> tuple[int, list[Json]]:
+        """Return the edition now, and the results that it brings a follower."""
+        return await asyncio.to_thread(news_with_results, self.master, edition, after_ms, self.name_of, self.rendered)
 
 
-class Mastered:
+class Mastered(Answerer):
     """Answers for a part of a job as its master.
 
     Args:
@@ -81,17 +92,27 @@ class Mastered:
 
     @property
     def job(self) -> JobRecord:
-        """The part's record; UnknownJobError if it is not mastered here."""
+        """The part's record."""
         return self._masters.job(self._app)
 
     @property
     def master(self) -> Master:
-        """Its master; UnknownJobError if it is not mastered here."""
+        """Its master."""
         return self._masters.master(self._app)
 
-    async def query(self, request: Query) -> Json:
-        """Answer one window."""
-        return await own_answer(self, request)
+    def rendered(self, result: Result) -> Json:
+        """Return a result as the API has it; of one side only, with who answers, and for which reign of its group."""
+        body = rendered(self.job.definition.key, result, self._masters.address)
+        if body["completeness"]["status"] == "partial":
+            body["completeness"] |= self._masters.side_of(self._app)
+        return body
+
+    async def follow(self, request: Follow, wait_ms: int) -> Json:
+        """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
+        edition, results = request.edition, list[Json]()
+        if await self._masters.changed(self._app, edition, wait_ms) is not None:
+            edition, results = await self.news(edition, request.after_ms)
+        return {"edition": edition, "results": results}
 
     async def share(self, request: AskShare) -> Json:
         """Return the part's share of a window, for an agent that puts those of all parts together."""
@@ -109,28 +130,13 @@ class Mastered:
             return Shared.of(self.job, found.share(span, request.limit, self.name_of, rows=fits))
 
         window = request.window if request.span is None else Span(*request.span)
-        body: Json = msgspec.to_builtins(await found_of(self, window, find))
-        return body
-
-    async def follow(self, request: Follow, wait_ms: int) -> Json:
-        """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
-        if await self._masters.changed(self._app, request.edition, wait_ms) is None:
-            return {"edition": request.edition, "results": []}
-        edition, results = await news(self, request.edition, request.after_ms)
-        return {"edition": edition, "results": results}
-
-    def rendered(self, result: Result) -> Json:
-        """Return a result as the API has it; of one side only, with who answers, and for which reign of its group."""
-        body = rendered(self.job.definition.key, result, self._masters.address)
-        if body["completeness"]["status"] == "partial":
-            body["completeness"] |= self._masters.side_of(self._app)
+        body: Json = msgspec.to_builtins(await self.found(window, find))
         return body
 
     async def watch(self, request: Watch, wait_ms: int) -> Json:
-        """Wait for another edition of the part; return what it brings a follower.
+        """Wait for another edition of the part; return what is new.
 
         Raises:
-            UnknownJobError: it is not mastered here.
             JobError: a job that reads it asks for windows, and it has none.
         """
         if request.window is not None and self.master.plan.window is None:
@@ -139,9 +145,18 @@ class Mastered:
         if master is None:
             told = Told(job=job, edition=request.edition, through_ms=self.master.through_ms)
         else:
-            told = Told(job=job, **(await asyncio.to_thread(_announced, master, request))._asdict())
+            told = await asyncio.to_thread(_told, job, master, request)
         body: Json = msgspec.to_builtins(told)
         return body
+
+
+def _told(job: JobRecord, master: Master, request: Watch) -> Told:
+    other = None if request.window is None else Window(*request.window)
+    while True:
+        told = told_of(job, master, request.edition, request.after_ms, other)
+        # Else what closed with a commit that came between might be passed over.
+        if master.edition == told.edition:
+            return told
 
 
 class Parted(Mastered):
@@ -168,50 +183,6 @@ def parted_job(answer: Any) -> JobRecord | None:
         return JobRecord.decode(body) if isinstance(body, bytes) else None
     except msgspec.DecodeError as error:
         raise UnavailableError(f"another agent sent something that is no job: {error}") from None
-
-
-def _announced(master: Master, request: Watch) -> Announced:
-    other = None if request.window is None else Window(*request.window)
-    while True:
-        found = announced(master, request.edition, request.after_ms, other)
-        # Else what closed with the commit that came between might be passed over.
-        if master.edition == found.edition:
-            return found
-
-
-async def found_of(answerer: Answerer, window: str | Span, find: Callable[[Master, Span | None], Found]) -> Found:
-    """Find something of a window in the panes that are had here, in a thread.
-
-    Args:
-        answerer: of the job.
-        window: as people write it, or in ms.
-        find: does; errors as `Master.find`.
-    """
-    master = answerer.master
-    had_begun = master.through_ms is not None
-    while True:
-        span = window if isinstance(window, Span) else resolve(master, window)
-        found = await asyncio.to_thread(find, master, span)
-        if had_begun or found.through_ms is None:
-            return found
-        # The first commit came between: the window that stood for those to come would be a final one of long ago.
-        had_begun = True
-
-
-async def own_answer(answerer: Answerer, request: Query) -> Json:
-    """Answer one window from the one share that is had here."""
-
-    def find(master: Master, span: Span | None) -> Result:
-        return master.result(span, request.key, request.limit, answerer.name_of)
-
-    return answerer.rendered(await found_of(answerer, request.window, find))
-
-
-async def news(answerer: Answerer, edition: int, after_ms: int) -> tuple[int, list[Json]]:
-    """Return the edition now, and the results that it brings a follower; see `announced`."""
-    return await asyncio.to_thread(
-        news_with_results, answerer.master, edition, after_ms, answerer.name_of, answerer.rendered
-    )
 
 
 def rendered(key: str, result: Result, master: str) -> Json:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elf.agents.master.announcement import Rest
+from elf.agents.master.announcement import Rest, Told
 from elf.agents.master.results import Json, Span
 from elf.agents.master.share import least_through
-from elf.agents.results.shares import Told
 
 #: Windows that wait for a part that is behind; of more, the oldest are only counted.
 WAITING_MAX = 200

@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.parts import Part, first_part
+from elf.agents.master.announcement import Told
 from elf.agents.results.due import LATEST_MS
 from elf.agents.results.gatherer import Answered, Ask, all_of
 from elf.agents.results.listener import Voice
-from elf.agents.results.shares import Told
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Watch
 

@@ -17,7 +17,7 @@ from elf.agents.language.joins import Joined, Use
 from elf.agents.master.master import Master
 from elf.agents.master.results import Json, Result, Span
 from elf.agents.master.share import Answer, least_through
-from elf.agents.results.answerer import Parted, found_of
+from elf.agents.results.answerer import Parted
 from elf.agents.results.gatherer import Gathering, all_of
 from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.joined_news import read_by
@@ -68,7 +68,7 @@ class Joining(Parted):
         def find(master: Master, span: Span | None) -> Answer:
             return Answer.of([master.find(span, None).share(span, 0, self.name_of)])
 
-        own = await found_of(self, window, find)
+        own = await self.found(window, find)
         assert own.span is not None
         return own, own.span
 

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from elf.agents.errors import UnavailableError
 from elf.agents.http.service import Positioned
-from elf.agents.master.announcement import rests_told
+from elf.agents.master.announcement import Told, rests_told
 from elf.agents.master.results import Json, Span
 from elf.agents.results.due import Due, reached_by
 from elf.agents.results.gatherer import Answered
-from elf.agents.results.shares import Told
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Watch
 

@@ -1,4 +1,4 @@
-"""What one part of a job answers when another agent puts the shares of all parts together, and what it tells of news.
+"""What one part of a job answers when another agent puts the shares of all parts together.
 
 Differs from OVERLAY 6.3, where part 0 collects the news of the others: here nobody has to. Whoever is asked, asks all.
 """
@@ -14,7 +14,6 @@ import polars as pl
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.announcement import Rest
 from elf.agents.master.results import Label, Span
 from elf.agents.master.share import Share
 from elf.agents.wire.requests import JobRecord
@@ -48,7 +47,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             span=share.span,
             through_ms=share.through_ms,
             edition=share.edition,
-            version=share.version,
+            version=share.plan.definition.version,
             label=share.label,
             gaps=share.gaps,
             names=share.names,
@@ -59,7 +58,6 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
         """Unpack it; the `first` part has to have rows. Raises UnavailableError where they are none of the plan."""
         return Share(
             plan=plan,
-            version=self.version,
             edition=self.edition,
             span=self.span,
             rows=unpack_rows(self.columns, shape_of(plan)) if first or self.columns else None,
@@ -78,17 +76,6 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
             key = self.job.definition.key
             raise UnavailableError(f"another agent sent a share of a version that {key} never had")
         return definition
-
-
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new of one part: windows that closed, changed, or are due while open, and how far it is."""
-
-    job: JobRecord
-    edition: int
-    through_ms: int | None
-    spans: list[Span | None] = []
-    #: Older windows that changed or closed too, by the word that results have for them.
-    rests: Mapping[str, Rest] = {}
 
 
 def pack_rows(ranked: pl.DataFrame) -> list[list[Any]]:

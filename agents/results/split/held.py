@@ -13,14 +13,14 @@ from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
 from elf.agents.master.master import Master
 from elf.agents.master.results import Json, Result
-from elf.agents.results.answerer import news, own_answer, rendered
+from elf.agents.results.answerer import Answerer, rendered
 from elf.agents.results.split.borrowed import BorrowedPanes
-from elf.agents.wire.requests import Follow, JobRecord, Query
+from elf.agents.wire.requests import Follow, JobRecord
 from elf.overlay.contract import NEVER
 from elf.overlay.ids import Contact
 
 
-class Provisional:
+class Provisional(Answerer):
     """One job's provisional master.
 
     Args:
@@ -45,8 +45,8 @@ class Provisional:
         me: tuple[str, str],
         names: Callable[[str], str],
     ) -> None:
-        self.job = job
-        self.master = master
+        self._job = job
+        self._master = master
         self.store = store
         self.tree = tree
         self.began_with = copy.master.state
@@ -63,6 +63,16 @@ class Provisional:
         self._news = asyncio.Event()
 
     @property
+    def job(self) -> JobRecord:
+        """The job as the copy knows it."""
+        return self._job
+
+    @property
+    def master(self) -> Master:
+        """Answers from the copy's panes, and from those of the side."""
+        return self._master
+
+    @property
     def is_current(self) -> bool:
         """Whether the copy is still what it was; if not, the job has a master again."""
         return self._copy.master.state is self.began_with
@@ -76,10 +86,6 @@ class Provisional:
         news = self._news
         self._news = asyncio.Event()
         news.set()
-
-    async def query(self, request: Query) -> Json:
-        """Answer one window; raises JobError if it is not one of the job's."""
-        return await own_answer(self, request)
 
     async def follow(self, request: Follow, wait_ms: int) -> Json:
         """Wait for news; the answer says by `side` and `base` that it is not the job's own master's.
@@ -99,7 +105,7 @@ class Provisional:
                 return self._told(edition, [])
             if self.ended.is_set():
                 raise UnknownJobError(request.app.hex(), ())
-        return self._told(*(await news(self, edition, after_ms)))
+        return self._told(*(await self.news(edition, after_ms)))
 
     def _told(self, edition: int, results: list[Json]) -> Json:
         return {"edition": edition, "results": results, "side": self.tree.hex(), "base": self._base}

@@ -18,10 +18,8 @@ import msgspec
 
 from elf.agents.errors import ElfError, UnknownJobError
 from elf.agents.group.copies import Copies, Copy
-from elf.agents.group.masters import Masters
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.master import Master
-from elf.agents.master.results import Json
 from elf.agents.results.split.borrowed import BorrowedPanes
 from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
@@ -68,7 +66,6 @@ class ProvisionalMasters:
         agent_id: this agent's name in groups.
         node: the overlay.
         copies: the copies of masters kept here.
-        masters: describes jobs.
         database: where the copies' panes are.
         partaking: this agent's own part in sides.
         learn: told of each side's tree and the job's, so that payloads can be merged here.
@@ -82,7 +79,6 @@ class ProvisionalMasters:
         agent_id: str,
         node: OverlayNode,
         copies: Copies,
-        masters: Masters,
         database: Database,
         partaking: Partaking,
         learn: Callable[[bytes, bytes], None],
@@ -93,7 +89,6 @@ class ProvisionalMasters:
         self._agent_id = agent_id
         self._node = node
         self._copies = copies
-        self._masters = masters
         self._database = database
         self._partaking = partaking
         self._learn = learn
@@ -275,12 +270,6 @@ class ProvisionalMasters:
             self._end(app)
             raise UnknownJobError(app.hex(), ())
         return held
-
-    async def describe(self, app: bytes) -> Json:
-        """Describe a job as its side knows it; errors as `answerer`."""
-        held = self.answerer(app)
-        described = await self._masters.describe_copy(held.job, held.master)
-        return {**described, "master": self._node.contact.address}
 
 
 def _may_be_split(copy: Copy) -> bool:

@@ -8,8 +8,6 @@ import msgspec
 
 from elf.agents.errors import BadRequestError
 from elf.agents.group.copies import Copies
-from elf.agents.group.masters import Masters
-from elf.agents.master.results import Json
 from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.results.split.provisional import ProvisionalMasters
@@ -31,7 +29,6 @@ class Sides:
         self,
         node: OverlayNode,
         copies: Copies,
-        masters: Masters,
         catalogue: Catalogue,
         database: Database,
         spawn: Callable[[Coroutine[None, None, None]], None],
@@ -44,7 +41,7 @@ class Sides:
         agent_id = copies.agent_id
         self.partaking = Partaking(agent_id, node, catalogue, spawn)
         self.masters = ProvisionalMasters(
-            agent_id, node, copies, masters, database, self.partaking, self._learn, catalogue, spawn, now_ms
+            agent_id, node, copies, database, self.partaking, self._learn, catalogue, spawn, now_ms
         )
 
     def _learn(self, side: bytes, tree: bytes) -> None:
@@ -110,7 +107,3 @@ class Sides:
     def answerer(self, app: bytes) -> Provisional:
         """Return who answers for a job's side here; UnknownJobError if this agent does no more."""
         return self.masters.answerer(app)
-
-    async def describe(self, app: bytes) -> Json:
-        """Describe a job as its side knows it; errors as `answerer`."""
-        return await self.masters.describe(app)
