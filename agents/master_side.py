@@ -19,8 +19,8 @@ from elf.agents.publications.publisher import Publisher
 from elf.agents.publications.replaced import Replaced
 from elf.agents.results.feedback import Feedback
 from elf.agents.results.inquiry import AnswerHere, Asking
-from elf.agents.results.joined_results import JobResults
 from elf.agents.results.location import JobRequest
+from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
 from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
@@ -70,10 +70,10 @@ class MasterSide:
         self.groups = RootGroups(node, stores, self.catalogue, others, admits, means.spawn, means.now_ms)
         self.copies = self.groups.copies
         self.masters = self.groups.masters
-        self.sides = Sides(node, self.copies, self.masters, self.catalogue, stores.database, means.spawn, means.now_ms)
+        self.sides = Sides(node, self.copies, self.catalogue, stores.database, means.spawn, means.now_ms)
         self.asking = Asking(node, self.catalogue, self.masters, self.sides, neighbours, answer)
         self._giving_up = GivingUp(self.catalogue, self._ask, lambda: me().name)
-        self.results = JobResults(self.masters, self.asking.gathering, self.asking.following)
+        self.results = OwnResults(self.masters, self.sides, self.asking.gathering, self.asking.following)
         self.feedback = Feedback(node, self.masters, self.results, self.catalogue)
         self.applications = Applications(me, node, self.catalogue, self.masters, self.asking, means.now_ms, means.rng)
         self._replaced = Replaced(self.masters, self.catalogue, self._ask, means.now_ms)

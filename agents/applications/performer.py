@@ -25,6 +25,7 @@ from elf.agents.extensions.application_contract import (
     Subscribe,
 )
 from elf.agents.group.masters import Masters
+from elf.agents.jobs.parts import first_part
 from elf.agents.master.commands import Remember
 from elf.agents.results.feedback import FEEDBACK_KEY, packed
 from elf.agents.results.inquiry import Asking
@@ -36,7 +37,7 @@ from elf.agents.wire.requests import JobRecord, Member, contact_at, encode
 from elf.agents.wire.result import Result
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError
-from elf.overlay.ids import Contact, app_id
+from elf.overlay.ids import Contact
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
@@ -116,11 +117,10 @@ class Performer:
         runner.spawn(self._follow(runner, job))
 
     async def _follow(self, runner: Runner, key: str) -> None:
-        creator, _, name = key.partition("/")
         position: Position | None = None
         while True:
             try:
-                following = self._asking.following.results(app_id(name, creator), key, position)
+                following = self._asking.following.results(first_part(key), position)
                 async with contextlib.aclosing(following) as results:
                     async for told, reached in results:
                         position = reached
@@ -192,9 +192,8 @@ class Performer:
         runner.spawn(self._ask(runner, route))
 
     async def _ask(self, runner: Runner, route: Route) -> None:
-        creator, _, name = route.job.partition("/")
         try:
-            request = Ask(app_id(name, creator), runner.instance.elf.job, route.body)
+            request = Ask(first_part(route.job).app, runner.instance.elf.job, route.body)
             async with asyncio.timeout(ROUTE_MS / 1_000):
                 body, _ = await self._asking.ask(route.job, request, ROUTE_MS)
             answered = Answered(route.number, body) if isinstance(body, bytes) else _nonsense(route)
@@ -230,4 +229,4 @@ def _nonsense(route: Route) -> Answered:
 
 def is_of(job: JobRecord) -> bool:
     """Tell whether an application belongs to this part of a job; the first part stands for all."""
-    return bool(job.definition.options.application) and not job.definition.part
+    return bool(job.definition.options.application) and job.definition.is_first

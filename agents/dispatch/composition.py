@@ -47,5 +47,5 @@ def make_answers(
         own.answer,
         now_ms,
     )
-    of_job = JobAnswers(jobs.masters, jobs.results, jobs.applications, now_ms)
+    of_job = JobAnswers(node, jobs.masters, jobs.sides, jobs.results, jobs.applications, now_ms)
     return Answers(node, jobs.catalogue, jobs.masters, jobs.sides, of_job, of_agent, add_record)

@@ -111,22 +111,15 @@ class Answers:
         app: bytes = request.app
         reads = isinstance(request, Describe | Query | Follow)
         if app in self._masters or (reads and self._sides.holds(app)):
-            return (await self._master(request),)
+            return (await self._of_job.answer(request),)
         job = self._elsewhere(app)
         return None if job is None else (self._sides.root_of(app) if reads else None) or job.master
-
-    async def _master(self, request: AnyRequest) -> Any:
-        if isinstance(request, Describe | Query | Follow) and self._sides.holds(request.app):
-            if not isinstance(request, Describe):
-                self._masters.require_running(request.app)
-            return await self._sides.result(request)
-        return await self._of_job.answer(request)
 
     async def _locate(self, request: Locate) -> tuple[Any] | None:
         """Name a job's master; if that is us, answer the question too."""
         if request.app in self._masters or (self._sides.holds(request.app) and request.question is not None):
             job = self._catalogue.job(request.app) or self._masters.job(request.app)
-            answer = None if request.question is None else await self._master(request.question)
+            answer = None if request.question is None else await self._of_job.answer(request.question)
             return (Located(job=job, answer=answer).plain(),)
         known = self._elsewhere(request.app)
         root = self._sides.root_of(request.app) if request.question is not None else None

@@ -1,4 +1,4 @@
-"""Answers about a job that is mastered here: each request and the part that knows the answer."""
+"""Answers about a job that is mastered here, or for a side of it: each request and the part that knows the answer."""
 
 from __future__ import annotations
 
@@ -7,29 +7,27 @@ from typing import Any
 import msgspec
 
 from elf.agents.applications.applications import Applications
-from elf.agents.errors import JobError, UnavailableError
+from elf.agents.errors import UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.host.clock import Clock
 from elf.agents.publications.adoption import adopt
 from elf.agents.publications.amendment import amend, leap
 from elf.agents.publications.backfill import load
 from elf.agents.publications.end import end
-from elf.agents.results.gatherer import parted
-from elf.agents.results.joined_results import JobResults
-from elf.agents.results.shares import share, watch
+from elf.agents.results.own_results import OwnResults
+from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.requests import AnyRequest, Describe, Enlist, Follow, Query, Retire, Stop
-from elf.agents.wire.shares import Adopt, LoadIntervals, Share, Watch
+from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
+from elf.overlay.node import OverlayNode
 
-#: A follower's request is answered at the latest after this long, news or not.
-FOLLOW_MS_MAX = 20_000
 #: What has no answer while a job is stopped.
-_OF_RUNNING = Query | Follow | Share | Watch | LoadIntervals | Leap | Ask
+_OF_RUNNING = Query | Follow | AskShare | Watch | LoadIntervals | Leap | Ask
 #: What is asked of a job's master, and answered by no other agent; a side's provisional master answers the first three.
 OF_JOB = (
     *(Describe, Query, Follow),
-    *(Share, Watch, Enlist, Stop, Retire, LoadIntervals, Amend, Adopt, Leap, Ask),
+    *(AskShare, Watch, Enlist, Stop, Retire, LoadIntervals, Amend, Adopt, Leap, Ask),
 )
 
 
@@ -37,14 +35,26 @@ class JobAnswers:
     """Answers about the jobs that are mastered at one agent.
 
     Args:
+        node: the overlay.
         masters: these jobs.
-        results: their results.
+        sides: jobs that are answered for one side only.
+        results: results of both.
         applications: those that run beside them.
         now_ms: the agent's clock.
     """
 
-    def __init__(self, masters: Masters, results: JobResults, applications: Applications, now_ms: Clock) -> None:
+    def __init__(
+        self,
+        node: OverlayNode,
+        masters: Masters,
+        sides: Sides,
+        results: OwnResults,
+        applications: Applications,
+        now_ms: Clock,
+    ) -> None:
+        self._node = node
         self._masters = masters
+        self._sides = sides
         self._results = results
         self._applications = applications
         self._now_ms = now_ms
@@ -54,23 +64,17 @@ class JobAnswers:
         if isinstance(request, _OF_RUNNING):
             self._masters.require_running(request.app)
         match request:
+            case Query() | Follow() | AskShare() | Watch():
+                return await self._results.answer(request)
+            case Describe(app) if self._sides.holds(app):
+                held = self._sides.answerer(app)
+                described = await self._masters.describe_copy(held.job, held.master)
+                return {**described, "master": self._node.contact.address}
             case Describe(app):
                 described = await self._masters.describe(app)
                 return {**described, "application": self._applications.describe(self._masters.job(app))}
             case Ask():
                 return await self._applications.answer(request)
-            case Query(app) | Follow(app) if self._masters.job(app).definition.options.trees > 1:
-                return parted(self._masters.job(app))
-            case Share(app=app) | LoadIntervals(app=app) if self._results.joins(app):
-                raise JobError(f"{self._masters.job(app).definition.key} reads other jobs and has no data of its own")
-            case Share():
-                return await share(self._masters, request)
-            case Watch():
-                return await watch(self._masters, request, max(0, min(request.wait_ms, FOLLOW_MS_MAX)))
-            case Query(app, window, key, limit):
-                return await self._results.query(app, window, key, limit)
-            case Follow(app, edition, after_ms, wait_ms):
-                return await self._results.follow(app, edition, after_ms, max(0, min(wait_ms, FOLLOW_MS_MAX)))
             case _:
                 return await self._change(request)
 
@@ -83,7 +87,8 @@ class JobAnswers:
                 return msgspec.to_builtins(await masters.enlist(app, agent_id, address))
             case Retire(app, agent):
                 return await masters.retire(app, agent)
-            case LoadIntervals():
+            case LoadIntervals(app=app):
+                masters.require_data(app)
                 return await load(masters, request)
             case Amend():
                 return await amend(masters, request, self._now_ms())

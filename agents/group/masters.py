@@ -7,7 +7,6 @@ keys (paper, section 2.3; `elf.overlay.placement`). It need not have the job's s
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 from collections.abc import Callable, Mapping
 
@@ -27,12 +26,10 @@ from elf.agents.group.copies import Copies
 from elf.agents.group.holds import Holds
 from elf.agents.group.leadership import JOB_KEY, Reigns
 from elf.agents.jobs.definition import check_definition
-from elf.agents.master.announcement import news_with_results
 from elf.agents.master.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
 from elf.agents.master.description import describe
 from elf.agents.master.listing import identity_of
 from elf.agents.master.master import Master
-from elf.agents.master.spans import resolve
 from elf.agents.master.state import MasterState
 from elf.agents.master.stops import stopped_error
 from elf.agents.wire.catalogue import find_member
@@ -88,6 +85,12 @@ class Masters:
         """Refuse to answer for a stopped job; raises StoppedError, which says how to get it back."""
         if self.rests(app):
             raise stopped_error(self.job(app))
+
+    def require_data(self, app: bytes) -> None:
+        """Refuse to bring or take panes of a job that has none; raises JobError."""
+        definition = self.job(app).definition
+        if definition.joined is not None:
+            raise JobError(f"{definition.key} reads other jobs and has no data of its own")
 
     @property
     def apps(self) -> frozenset[bytes]:
@@ -322,25 +325,6 @@ class Masters:
         # In a thread: a commit or a large answer may keep it waiting.
         return await asyncio.to_thread(describe, job, master, self._names, position, view)
 
-    async def query(self, app: bytes, window: str, key: str | None, limit: int | None) -> Json:
-        """Answer one window."""
-        master = self.master(app)
-        had_begun = master.through_ms is not None
-        result = await asyncio.to_thread(master.result, resolve(master, window), key, limit, self._names)
-        if not had_begun and result.through_ms is not None:
-            # The first commit came between: the window that stood for those to come would be a final one of long ago.
-            result = await asyncio.to_thread(master.result, resolve(master, window), key, limit, self._names)
-        return self._render(app, result)
-
-    async def follow(self, app: bytes, edition: int, after_ms: int, wait_ms: int) -> Json:
-        """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
-        master = await self.changed(app, edition, wait_ms)
-        if master is None:
-            return {"edition": edition, "results": []}
-        render = functools.partial(self._render, app)
-        now, results = await asyncio.to_thread(news_with_results, master, edition, after_ms, self._names, render)
-        return {"edition": now, "results": results}
-
     async def changed(self, app: bytes, edition: int, wait_ms: int) -> Master | None:
         """Wait until a job's edition is another one; None if it is the same after `wait_ms`."""
         master = self.master(app)
@@ -354,13 +338,15 @@ class Masters:
             self.job(app)
         return master
 
-    def _render(self, app: bytes, result: msgspec.Struct) -> Json:
-        body: Json = msgspec.to_builtins(result)
-        job = self.job(app)
-        if body["completeness"]["status"] == "partial":
-            view = self._node.groups.view(job.tree)
-            body["completeness"] |= {"side": self._names(self._copies.agent_id), "term": view.term if view else 0}
-        return {"job": job.definition.key, **body, "master": self._node.contact.address}
+    @property
+    def address(self) -> str:
+        """Where this agent is."""
+        return self._node.contact.address
+
+    def side_of(self, app: bytes) -> Json:
+        """Say who answers for a side of a split job, and for which reign of its root group."""
+        view = self._node.groups.view(self.job(app).tree)
+        return {"side": self.name_of(self._copies.agent_id), "term": view.term if view else 0}
 
     def job(self, app: bytes) -> JobRecord:
         """Return a job mastered here; UnknownJobError if it is not."""

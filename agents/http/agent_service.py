@@ -13,21 +13,20 @@ from elf.agents.errors import BadRequestError, JobError, UnavailableError, Unkno
 from elf.agents.http.metrics import render_metrics
 from elf.agents.http.service import Loaded
 from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.parts import Part
 from elf.agents.master.listing import summary
 from elf.agents.publications.change import Changing, Wanted
 from elf.agents.publications.retirement import Retiring
 from elf.agents.publications.stop import Stopping
 from elf.agents.publications.whole_jobs import WholeJobs
 from elf.agents.results.explanation import Explaining
-from elf.agents.results.gatherer import parted_job
 from elf.agents.results.inquiry import ASK_MAX
 from elf.agents.results.joined_jobs import look_up
-from elf.agents.results.location import JobRequest
 from elf.agents.wire.application_messages import Ask, packed, unpacked
+from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json, Position, Positioned, Told
-from elf.agents.wire.requests import Describe, Query, ViewTree, contact_at
+from elf.agents.wire.requests import Describe, ViewTree, contact_at
 from elf.agents.wire.shares import LoadIntervals
-from elf.overlay.ids import app_id, partition_id
 
 if TYPE_CHECKING:
     from elf.agents.agent import Agent
@@ -50,9 +49,7 @@ class Service:
         self._explaining = Explaining(
             agent.node, agent.config.sources, self._parts.described, self.tree, asking.ask_self
         )
-        self._retiring = Retiring(
-            agent.node, agent.catalogue, self._ask_master, self.jobs, agent.announce, agent.now_ms
-        )
+        self._retiring = Retiring(agent.node, agent.catalogue, asking.ask, self.jobs, agent.announce, agent.now_ms)
 
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
         """Publish a job from the text of its file."""
@@ -88,9 +85,9 @@ class Service:
 
     async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
         """Load intervals into a job, or into one of its parts, at its master."""
-        key, app = f"{creator}/{name}", partition_id(app_id(name, creator), loaded.part)
-        request = LoadIntervals(app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
-        value, _ = await self._asking.ask(f"{key}#{loaded.part}" if loaded.part else key, request, LOAD_MS)
+        part = Part(creator, name, loaded.part)
+        request = LoadIntervals(part.app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
+        value, _ = await self._asking.ask(part.key, request, LOAD_MS)
         answer: Json = value
         return answer
 
@@ -100,19 +97,11 @@ class Service:
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
         """Fetch one result from the job's master, or from those of all its parts."""
-        app = app_id(name, creator)
-        job = self._asking.gathering.known(app)
-        if job is None:
-            value, hops = await self._ask_master(creator, name, Query(app, window, key, limit))
-            job = parted_job(value)
-            if job is None:
-                return {**value, "hops": hops}
-        result, _ = await self._asking.gathering.result(job, window, key, limit)
-        return result
+        return await self._asking.gathering.result(Part(creator, name), window, key, limit)
 
     def feedback(self, creator: str, name: str) -> Told:
         """Return the newest result that has come to this very agent."""
-        return self._agent.feedback.newest(app_id(name, creator), f"{creator}/{name}")
+        return self._agent.feedback.newest(Part(creator, name))
 
     async def route(self, creator: str, name: str, query: Any) -> Any:
         """Have a job's application answer a query."""
@@ -120,7 +109,8 @@ class Service:
             body = packed(query)
         except ValueError as error:
             raise BadRequestError(str(error)) from None
-        answer, _ = await self._ask_master(creator, name, Ask(app_id(name, creator), "", body))
+        part = Part(creator, name)
+        answer, _ = await self._asking.ask(part.key, Ask(part.app, "", body))
         try:
             return unpacked(answer)
         except (TypeError, msgspec.DecodeError):
@@ -128,7 +118,7 @@ class Service:
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
         """Follow a job."""
-        following = self._asking.following.results(app_id(name, creator), f"{creator}/{name}", position)
+        following = self._asking.following.results(Part(creator, name), position)
         async with contextlib.aclosing(following) as results:
             async for each in results:
                 yield each
@@ -136,11 +126,12 @@ class Service:
     async def tree(self, creator: str, name: str, part: int = 0) -> Json:
         """Draw one of a job's reducer trees by asking from its root downwards."""
         described, _ = await self._parts.describe(creator, name)
-        if not part < described["trees"]:
-            raise JobError(f"{creator}/{name} has no tree {part}; it has {described['trees']}, counted from 0")
-        app = partition_id(app_id(name, creator), part)
+        parts = parts_told(Part(creator, name), described)
+        if not part < len(parts):
+            raise JobError(f"{creator}/{name} has no tree {part}; it has {len(parts)}, counted from 0")
+        key, app = parts[part].key, parts[part].app
         if part:
-            described, _ = await self._asking.ask(f"{creator}/{name}#{part}", Describe(app))
+            described, _ = await self._asking.ask(key, Describe(app))
         nodes: list[Json] = []
         level: list[tuple[str, str | None]] = [(described["master"], None)]
         seen: set[str] = set()
@@ -232,8 +223,3 @@ class Service:
     def metrics(self) -> bytes:
         """Render the metrics."""
         return render_metrics(self._agent)
-
-    async def _ask_master(
-        self, creator: str, name: str, request: JobRequest, timeout_ms: int = 5_000
-    ) -> tuple[Any, list[str]]:
-        return await self._asking.ask(f"{creator}/{name}", request, timeout_ms)

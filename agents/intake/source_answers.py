@@ -14,7 +14,6 @@ from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import DescribeSource, Inspect, Member
 from elf.agents.worker.sharing.description import sharing_of
 from elf.agents.worker.snapshot_size import Handed
-from elf.overlay.ids import partition_id
 
 
 class SourceAnswers:
@@ -54,7 +53,7 @@ class SourceAnswers:
         described = await asyncio.to_thread(describe_columns, source, settings, spool, request.names)
         members = {member.agent_id: member.address for member in self._catalogue.members(source)}
         members[me.agent_id] = me.address
-        parts = [self._catalogue.job(partition_id(request.job, part)) for part in range(request.trees)]
+        parts = [self._catalogue.job(app) for app in request.apps]
         records = [job.encode() if job else None for job in parts]
         return {**described, "address": me.address, "members": members, "records": records}
 
@@ -75,7 +74,7 @@ class SourceAnswers:
         pump = self._intakes[request.source].pump
         everyone = tuple(pump.workers.values())
         anyway = pump.columns if archive_folder(self._config) is not None else {}
-        workers = [each for each in everyone if each.plan.definition.app_of(0) == request.app]
+        workers = [each for each in everyone if each.plan.definition.first.app == request.app]
         handed = [self._handed[each.tree] for each in workers if each.tree in self._handed]
         return {
             "agent": self._me().name,

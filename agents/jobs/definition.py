@@ -5,7 +5,6 @@ Owns the job file (TOML, or bare SQL) and its wire form; what the query means is
 
 from __future__ import annotations
 
-import functools
 import pathlib
 import re
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import msgspec
 
 from elf.agents.errors import JobSpecError, did_you_mean, nearest
 from elf.agents.jobs.own_functions_table import Read, read_functions
+from elf.agents.jobs.parts import Part, parts_of
 from elf.agents.language.dialect import QUERY_BYTES_MAX
 from elf.agents.language.durations import DURATION_MS_MAX
 from elf.agents.language.joins import Joined, check_joined, parse_joins, reads_jobs
@@ -23,7 +23,6 @@ from elf.agents.language.places import APPLICATION, Places
 from elf.agents.language.query import parse_query
 from elf.agents.language.types import SqlType
 from elf.agents.toml.text import TomlError, parse_toml
-from elf.overlay.ids import app_id, partition_id
 from elf.overlay.interning import interned, interned_mapping, interned_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -156,28 +155,44 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.query if self.joined is None else self.joined.query
 
     @property
+    def place(self) -> Part:
+        """Which part of the job this is about."""
+        return Part(self.creator, self.name, self.part)
+
+    @property
+    def parts(self) -> list[Part]:
+        """All parts of the job, the first one first."""
+        return parts_of(self.creator, self.name, self.options.trees)
+
+    @property
+    def first(self) -> Part:
+        """The first part of the job."""
+        return Part(self.creator, self.name)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is about the first part, which stands for all; of most jobs there is no other."""
+        return self.part == 0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the job has no other part."""
+        return self.options.trees == 1
+
+    @property
     def app_id(self) -> bytes:
-        """The key of this part in the overlay; of part 0 SHA-1 of name and creator (paper, section 2.3)."""
-        return self.app_of(self.part)
+        """The key of this part in the overlay."""
+        return self.place.app
 
     @property
     def types(self) -> dict[str, SqlType]:
         """The types of `columns`; raises ValueError where one is no type, which `check_definition` rules out."""
         return {name: SqlType.parse(kind) for name, kind in self.columns.items()}
 
-    def app_of(self, part: int) -> bytes:
-        """Return the key of another part of the same job."""
-        return _app_of(self.name, self.creator, part)
-
     @property
     def key(self) -> str:
         """`creator/name`, and `#part` behind it for parts other than the first."""
-        return f"{self.creator}/{self.name}" + (f"#{self.part}" if self.part else "")
-
-
-@functools.lru_cache(maxsize=4_096)
-def _app_of(name: str, creator: str, part: int) -> bytes:
-    return partition_id(app_id(name, creator), part)
+        return self.place.key
 
 
 def load_definition(

@@ -83,7 +83,7 @@ def _facts(plan: Plan) -> Json:
     definition, query, syntax = plan.definition, parse_query(plan.definition.query), syntax_of(plan)
     options, shown = definition.options, query if plan.joined is None else plan.joined.query
     return {
-        "job": f"{definition.creator}/{definition.name}",
+        "job": definition.first.key,
         "source": plan.source,
         "query": definition.text,
         "last_result": None if query.last is None else _last(query, query.last),

@@ -165,8 +165,10 @@ class Plan(msgspec.Struct, frozen=True, eq=False, weakref=True):
     def join(self, parts: Sequence[pl.DataFrame], limit: int | None = None) -> pl.DataFrame:
         """Compute the result from those of parts that have no key in common, as `ranked` makes them.
 
-        Each needs only as many rows as are wanted of the result.
+        Each needs only as many rows as are wanted of the result. Those of one part are sorted as they are.
         """
+        if len(parts) == 1:
+            return self._shown(parts[0] if limit is None else parts[0].head(limit))
         return self._shown(self._sorted(pl.concat(parts).lazy(), limit).collect())
 
     def ranked(self, paos: pl.DataFrame, window: tuple[int, int] | None, limit: int | None = None) -> pl.DataFrame:

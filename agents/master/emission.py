@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from elf.agents.language.query import Window
 from elf.agents.master.results import Span
-from elf.agents.wire.positions import Json
 
 
 class Batch(NamedTuple):
@@ -89,14 +88,6 @@ def still_open(window: Window, through_ms: int) -> Span | None:
 def is_due(every_ms: int | None, before_ms: int | None, through_ms: int) -> bool:
     """Tell whether event time has passed a multiple of `every_ms`; without it, that nothing is due early."""
     return every_ms is not None and (before_ms is None or through_ms // every_ms > before_ms // every_ms)
-
-
-def note_rest(results: Sequence[Json], changed: Batch, closed: Batch) -> None:
-    """Say in the first of a follower's results how many older windows there are, which it is not sent one by one."""
-    for name, batch in (("also_revised", changed), ("also_closed", closed)):
-        if batch.rest is not None:
-            rest = {"start_ms": batch.rest.start_ms, "end_ms": batch.rest.end_ms, "windows": batch.rest_count}
-            results[0][name] = rest
 
 
 def _number(window: Window, at_ms: int) -> int:

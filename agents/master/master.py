@@ -36,7 +36,8 @@ from elf.agents.master.news import News
 from elf.agents.master.overdue import settled
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label, Result, Span, is_awaited, label_of, result_of
+from elf.agents.master.results import Label, Result, Span, is_awaited, label_of
+from elf.agents.master.share import Answer, Share
 from elf.agents.master.state import MasterState, restored, with_enlisted
 from elf.agents.master.version_uptake import begun, taking_part
 from elf.agents.store.panes import Panes
@@ -65,6 +66,22 @@ class Found(NamedTuple):
     awaited: bool
     #: Of a job that reads its last result: whether that is the same.
     converged: bool | None = None
+
+    def share(self, span: Span | None, limit: int | None, names: Callable[[str], str], *, rows: bool = True) -> Share:
+        """Return it with its rows finished, at most `limit`, if any; `names` turns an agent id into one for people."""
+        plan, bounds = self.by.plan, None if span is None else (span.start_ms, span.end_ms)
+        return Share(
+            plan=plan,
+            edition=self.edition,
+            span=span,
+            rows=plan.ranked(self.paos, bounds, limit) if rows else None,
+            label=self.label,
+            gaps=self.gaps,
+            through_ms=self.through_ms,
+            names={agent: names(agent) for agent in self.label.missing},
+            awaited=self.awaited,
+            converged=self.converged,
+        )
 
 
 class Master:
@@ -261,12 +278,7 @@ class Master:
             limit: most rows.
             names: turns an agent id into a name for people.
         """
-        found = self.find(span, key)
-        plan = found.by.plan
-        rows = plan.finish(found.paos, None if span is None else (span.start_ms, span.end_ms))
-        shown = rows if limit is None else rows.head(limit)
-        result = result_of(plan, span, shown, found.label, found.gaps, found.through_ms, names, found.awaited)
-        return result if found.converged is None else replace(result, converged=found.converged)
+        return Answer.of([self.find(span, key).share(span, limit, names)]).result()
 
     def find(self, span: Span | None, key: str | None) -> Found:
         """Return what a window, or the whole job so far for a query without window, is made of.

@@ -155,17 +155,16 @@ def is_awaited(plan: Plan, labels: Sequence[Label], roster: Collection[str]) -> 
     return any(agent in roster for label in labels for agent in label.missing)
 
 
-def result_of(
+def completeness_of(
     plan: Plan,
     span: Span | None,
-    rows: pl.DataFrame,
     label: Label,
     gaps: int,
     through_ms: int | None,
     names: Callable[[str], str],
     awaited: bool = False,
-) -> Result:
-    """Render rows, label and the number of gaps that touch the window as the API's Result; a lost pane is a gap.
+) -> Json:
+    """Render a label, and the number of gaps that touch the window, as the API has them; a lost pane is a gap.
 
     `awaited`: the job wants results of one side only, and this is one: agents that it lacks may still bring their data.
     """
@@ -191,6 +190,11 @@ def result_of(
     }
     if label.backfilled:
         completeness["backfilled"] = label.backfilled
+    return completeness
+
+
+def result_of(plan: Plan, span: Span | None, rows: pl.DataFrame, through_ms: int | None, completeness: Json) -> Result:
+    """Render rows and a label that was rendered as the API's Result."""
     return Result(
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
         through_ms=through_ms,

@@ -10,9 +10,8 @@ from elf.agents.wire.requests import JobRecord
 
 def stopped_error(job: JobRecord) -> StoppedError:
     """Return what answers a question for the results of a job that rests: that it does, and how to get it back."""
-    definition, ends_ms = job.definition, job.ends_ms
+    key, ends_ms = job.definition.first.key, job.ends_ms
     assert ends_ms is not None
-    key = f"{definition.creator}/{definition.name}"
     why = f" ({job.why})" if job.why else ""
     return StoppedError(
         f"job {key} is stopped{why}; until {told_time(ends_ms)} `elf resume {key}` takes it up again with its windows, "

@@ -51,7 +51,7 @@ def next_version(
     new = compile_job(definition, definition.types, admits)
     check_change(old, new)
     same = request.kind != "reset" and has_same_states(old, new)
-    ahead = AHEAD if new.definition.options.trees == 1 else AHEAD_PARTED
+    ahead = AHEAD if new.definition.is_alone else AHEAD_PARTED
     since = max(old.numbering.number(now_ms) + ahead, newest.since)
     since, shift = old.numbering.followed_by(new.interval_ms, since)
     return Version(
@@ -75,7 +75,7 @@ def _check_kind(job: JobRecord, newest: Version, request: Amend) -> None:
     rests = request.kind in ("stop", "resume")
     if job.definition.joined is not None and not rests:
         raise JobError(f"job {key} reads other jobs, and has nothing of its own to {request.kind}: change those")
-    if job.definition.part:
+    if not job.definition.is_first:
         raise JobError(f"{key} is a part of a job, and goes on as the first one does")
     if options.availability != "exact":
         cannot = "it can only be stopped for good" if request.kind == "stop" else "it cannot be changed while it runs"
@@ -120,7 +120,7 @@ def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord 
         ValueError: it is none of this job's.
     """
     newest = job.history[-1]
-    is_next = version.number > newest.number if job.definition.part else version.number == newest.number + 1
+    is_next = version.number == newest.number + 1 if job.definition.is_first else version.number > newest.number
     if not is_next or job.stopped:
         return None
     now, then = numbering_of(newest.definition), numbering_of(version.definition)

@@ -46,7 +46,7 @@ async def adopt(masters: Masters, request: Adopt) -> int:
     app = request.app
     for version in request.versions:
         job = masters.job(app)
-        if job.publication != request.publication or not job.definition.part:
+        if job.publication != request.publication or job.definition.is_first:
             raise UnavailableError(f"{job.definition.key} is of another publication of the job")
         mine = adopted(job, version)
         if mine is not None:

@@ -43,7 +43,7 @@ async def amend(masters: Masters, request: Amend, now_ms: int) -> Json:
         made = next((version.number for version in job.history if version.token == request.token), None)
         if made is not None:
             # Whoever leads the job by then: it is decided.
-            if job.definition.options.trees > 1:
+            if not job.definition.is_alone:
                 await masters.told(app)
             history = describe_history(job, master.versions, master.state.begins)
             return next(row for row in history if row["version"] == made)

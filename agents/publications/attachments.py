@@ -204,7 +204,7 @@ class Attachments:
 
         Whichever part is ready last takes up all of them.
         """
-        if job.definition.options.trees == 1 or self._checkpoints.worker(job.tree) is not None:
+        if job.definition.is_alone or self._checkpoints.worker(job.tree) is not None:
             return [job]
         parts = siblings(job, self._catalogue)
         if any(self._trees.get(each.definition.app_id, each.tree) != each.tree for each in parts):
@@ -224,7 +224,7 @@ class Attachments:
             UnavailableError: for a while, that not all masters have answered.
         """
         source, now_s = jobs[0].definition.source, asyncio.get_running_loop().time()
-        firsts = {each.definition.app_of(0): each for each in self._catalogue.running(source)}
+        firsts = {each.definition.first.app: each for each in self._catalogue.running(source)}
         groups = [self._with_new_parts(each) for each in firsts.values() if each not in jobs]
         others = [each for group in groups for each in group if each not in jobs]
         answers = await asyncio.gather(*(self._answers(each) for each in others))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, UnavailableError
 from elf.agents.jobs.definition import Definition, changed_options, load_definition
 from elf.agents.jobs.intervals import interval_ms_of, numbering_of
+from elf.agents.jobs.parts import Part
 from elf.agents.language.durations import duration
 from elf.agents.language.joins import reads_jobs
 from elf.agents.language.query import columns_read, parse_query
@@ -20,7 +21,6 @@ from elf.agents.master.listing import definition_of
 from elf.agents.wire.changes import Amend, Kind, Number
 from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe
-from elf.overlay.ids import app_id
 
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
 AMEND_MS = 10_000
@@ -88,7 +88,7 @@ class Changing:
             JobSpecError: the new definition cannot run as written, or not from where the job is.
             JobConflictError: it has another newest version than expected, or is paused.
         """
-        app, key = app_id(name, creator), f"{creator}/{name}"
+        app, key = Part(creator, name).app, f"{creator}/{name}"
         for number in range(TRIES):
             token = self._rng.randbytes(8).hex()
             definition, expected, note = None, wanted.expected, ""

@@ -68,7 +68,7 @@ async def install(masters: Masters, request: Install, now_ms: int) -> JobRecord:
 def _is_left_over(masters: Masters, job: JobRecord) -> bool:
     """Tell whether what is mastered here under a job's name goes for it: stopped, or a part of another publication."""
     definition = job.definition
-    if not definition.part:
+    if definition.is_first:
         return masters.rests(definition.app_id)
     # The first part of the new one is there already: it was asked whether the name is free. If it is the old one still,
     # which was resumed, a part that rests has only not heard of that yet.

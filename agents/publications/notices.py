@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.jobs.parts import Part
 from elf.agents.publications.replaced import Publication
 from elf.agents.results.gatherer import Ask, all_of
 from elf.agents.wire.requests import Describe, JobRecord, publication_of
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 ASK_MS = 5_000
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _Described(msgspec.Struct, frozen=True):
     """What the master of a part tells of it."""
 
     version: int
@@ -50,7 +51,7 @@ class Telling:
             ElfError: somebody could not be told; the others are.
         """
         definition = job.definition
-        others = range(1, definition.options.trees) if not definition.part and job.versions and not job.stopped else ()
+        others = definition.parts[1:] if definition.is_first and job.versions and not job.stopped else ()
         questions: list[Awaitable[object]] = [self._spread(job), *(self._tell_part(job, part) for part in others)]
         await all_of(questions)
 
@@ -63,31 +64,30 @@ class Telling:
         Raises:
             ElfError: the master of another part cannot be asked now.
         """
-        if job.definition.part:
-            return await self._described(job, 0) is None
+        definition = job.definition
+        if not definition.is_first:
+            return await self._described(job, definition.first) is None
         newest = job.history[-1].number
-        for part in range(1, job.definition.options.trees):
+        for part in definition.parts[1:]:
             described = await self._described(job, part)
             if described is not None and described.version < newest:
                 return False
         return True
 
-    async def _described(self, job: JobRecord, part: int) -> _Part | None:
+    async def _described(self, job: JobRecord, part: Part) -> _Described | None:
         """Describe a part of a job's publication; None if it is gone, or of another one."""
-        key = f"{job.definition.creator}/{job.definition.name}" + (f"#{part}" if part else "")
         try:
-            answer, _ = await self._ask(key, Describe(job.definition.app_of(part)), ASK_MS)
-            described = msgspec.convert(answer, _Part)
+            answer, _ = await self._ask(part.key, Describe(part.app), ASK_MS)
+            described = msgspec.convert(answer, _Described)
         except UnknownJobError:
             return None
         except msgspec.ValidationError as error:
-            raise UnavailableError(f"the master of {key} describes what is no job: {error}") from None
+            raise UnavailableError(f"the master of {part.key} describes what is no job: {error}") from None
         return described if publication_of(described.backfill.instance) == job.publication else None
 
-    async def _tell_part(self, job: JobRecord, part: int) -> None:
-        key = f"{job.definition.key}#{part}"
+    async def _tell_part(self, job: JobRecord, part: Part) -> None:
         try:
-            await self._ask(key, Adopt(job.definition.app_of(part), job.publication, job.versions), ASK_MS)
+            await self._ask(part.key, Adopt(part.app, job.publication, job.versions), ASK_MS)
         except ElfError as error:
-            log.info("job %s has not heard of version %d yet: %s", key, job.history[-1].number, error)
+            log.info("job %s has not heard of version %d yet: %s", part.key, job.history[-1].number, error)
             raise

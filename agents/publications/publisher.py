@@ -27,6 +27,7 @@ from elf.agents.errors import (
 )
 from elf.agents.extensions.installed_applications import require_application
 from elf.agents.jobs.definition import Definition
+from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.dialect import refused
 from elf.agents.language.own_functions import Admits, bound
@@ -95,7 +96,7 @@ class Publisher:
 
     async def _let_go(self, definition: Definition, known: bool) -> None:
         """Release the candidates at once if it is known what came of a publication; else their holds run out."""
-        apps = [definition.app_of(part) for part in range(definition.options.trees)]
+        apps = [part.app for part in definition.parts]
         if known:
             await asyncio.gather(*(self._candidates.release(app) for app in apps))
         for app in apps:
@@ -119,8 +120,6 @@ class Publisher:
         require_application(definition)
         installer = _Installer(self._node, self._candidates, source["members"], now_ms, self._rng)
         first = await installer.install(definition, known[0], self._rng.randbytes(8).hex())
-        if definition.options.trees == 1:
-            return [first]
         return [first, *await self._publish_parts(installer, first, known)]
 
     async def _publish_parts(
@@ -129,13 +128,13 @@ class Publisher:
         """Install the masters of all parts but the first; if one cannot be, stop again what was begun now."""
         places = asyncio.Semaphore(AT_A_TIME)
 
-        async def install(part: int) -> JobRecord:
+        async def install(part: Part) -> JobRecord:
             async with places:
-                definition = replace(first.definition, part=part)
-                return await installer.install_part(definition, known[part], first.publication)
+                definition = replace(first.definition, part=part.number)
+                return await installer.install_part(definition, known[part.number], first.publication)
 
-        parts = range(1, first.definition.options.trees)
-        found = await asyncio.gather(*(install(part) for part in parts), return_exceptions=True)
+        parts = first.definition.parts
+        found = await asyncio.gather(*(install(part) for part in parts[1:]), return_exceptions=True)
         failed = next((error for error in found if isinstance(error, BaseException)), None)
         jobs = [job for job in found if isinstance(job, JobRecord)]
         if failed is None:
@@ -145,8 +144,8 @@ class Publisher:
                 with contextlib.suppress(OverlayError, ElfError):
                     await installer.stop(job)
         if isinstance(failed, JobConflictError | UnavailableError):
-            part = found.index(failed) + 1
-            raise type(failed)(f"part {part} of {len(parts) + 1} of {first.definition.key}: {failed}") from None
+            number = found.index(failed) + 1
+            raise type(failed)(f"part {number} of {len(parts)} of {first.definition.key}: {failed}") from None
         raise failed
 
     async def typed(self, definition: Definition) -> Definition:
@@ -192,7 +191,7 @@ class Publisher:
     async def _describe_source_once(self, definition: Definition, names: tuple[str, ...]) -> dict[str, Any]:
         source = definition.source
         try:
-            request = DescribeSource(source, names, definition.app_id, definition.options.trees)
+            request = DescribeSource(source, names, definition.app_id, len(definition.parts))
             answer = await self._node.route(source_id(source), encode(request))
         except NotFoundError:
             words = nearest(source, self._known_sources())

@@ -12,12 +12,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from elf.agents.errors import ElfError
 from elf.agents.group.masters import Masters
+from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.jobs.parts import parts_of
 from elf.agents.results.gatherer import Ask
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.requests import Describe, JobRecord
@@ -39,7 +41,7 @@ class Publication(msgspec.Struct, frozen=True):
 class First(msgspec.Struct, frozen=True):
     """What the master of a job's first part tells of it."""
 
-    trees: int
+    trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)]
     published_ms: int
     backfill: Publication
 
@@ -57,8 +59,9 @@ def is_replaced(job: JobRecord, first: First) -> bool:
 
     A part that this job has itself is left to whoever publishes that.
     """
+    definition = job.definition
     later = first.backfill.instance != job.publication and first.published_ms >= job.published_ms
-    return later and first.trees <= job.definition.part
+    return later and definition.place not in parts_of(definition.creator, definition.name, first.trees)
 
 
 class Replaced:
@@ -83,7 +86,7 @@ class Replaced:
         """Look again and again, until cancelled."""
         while True:
             # Those of which the end is decided are the root group's to see to.
-            parts = {job.tree: job for job in self._masters.jobs if job.definition.part and not job.stopped}
+            parts = {job.tree: job for job in self._masters.jobs if not job.definition.is_first and not job.stopped}
             self._asked = {tree: asked for tree, asked in self._asked.items() if tree in parts}
             for job in parts.values():
                 try:
@@ -95,15 +98,14 @@ class Replaced:
 
     async def _is_replaced(self, job: JobRecord) -> bool:
         """Ask the first part's master, if it is time to, or something was heard."""
-        definition, now_s = job.definition, asyncio.get_running_loop().time()
-        app = definition.app_of(0)
-        known = self._catalogue.job(app)
+        part, now_s = job.definition.first, asyncio.get_running_loop().time()
+        known = self._catalogue.job(part.app)
         heard = "" if known is None or known.stopped else known.publication
         next_s, before = self._asked.get(job.tree, (now_s, heard))
         if now_s < next_s and heard == before:
             return False
         self._asked[job.tree] = now_s + RETRY_S, heard
-        described, _ = await self._ask(f"{definition.creator}/{definition.name}", Describe(app), ASK_MS)
+        described, _ = await self._ask(part.key, Describe(part.app), ASK_MS)
         first = first_of(described)
         if first is None:
             return False

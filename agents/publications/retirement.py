@@ -14,20 +14,23 @@ from typing import Any
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownAgentError, UnknownJobError
+from elf.agents.jobs.parts import Part, first_part
 from elf.agents.wire.catalogue import Catalogue, find_member, member_record
-from elf.agents.wire.parts import trees_of
+from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Describe, Member, Retire, Spread, encode
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError
-from elf.overlay.ids import app_id, partition_id, source_id
+from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
 #: Masters asked at a time, and jobs whose rosters are looked at for names like a wrong one.
 ASKED_MAX, DESCRIBED_MAX = 32, 8
+ASK_MS = 5_000
 
-AskMaster = Callable[[str, str, Retire | Describe], Awaitable[tuple[Any, list[str]]]]
+#: Asks a master: how people write its job, the question, milliseconds.
+Ask = Callable[[str, Retire | Describe, int], Awaitable[tuple[Any, list[str]]]]
 
 
 class Retiring:
@@ -36,7 +39,7 @@ class Retiring:
     Args:
         node: the overlay.
         catalogue: jobs and members known here.
-        ask_master: asks the master of a job, by creator and name.
+        ask: asks a master.
         jobs: lists the jobs of all agents we know, rows as `listing.summary` makes them.
         announce: puts a record into the tree of a source that this agent has; False if it has not.
         now_ms: wall clock.
@@ -46,14 +49,14 @@ class Retiring:
         self,
         node: OverlayNode,
         catalogue: Catalogue,
-        ask_master: AskMaster,
+        ask: Ask,
         jobs: Callable[[], Awaitable[Sequence[Json]]],
         announce: Callable[[str, Record], bool],
         now_ms: Callable[[], int],
     ) -> None:
         self._node = node
         self._catalogue = catalogue
-        self._ask_master = ask_master
+        self._ask = ask
         self._jobs = jobs
         self._announce = announce
         self._now_ms = now_ms
@@ -71,19 +74,19 @@ class Retiring:
         """
         rows = [row for row in await self._jobs() if job in (None, f"{row['creator']}/{row['name']}")]
         if job is not None and not rows:
-            creator, _, name = job.partition("/")
-            rows = [{"creator": creator, "name": name, "source": ""}]
+            first = first_part(job)
+            rows = [{"creator": first.creator, "name": first.name, "source": ""}]
             with contextlib.suppress(UnavailableError, UnknownJobError):
-                rows = [(await self._ask_master(creator, name, Describe(app_id(name, creator))))[0]]
-        asked = [(row, part) for row in rows for part in range(trees_of({"trees": 1, **row}))]
+                rows = [(await self._ask(first.key, Describe(first.app), ASK_MS))[0]]
+        asked = [(row, part) for row in rows for part in parts_told(_first(row), {"trees": 1, **row})]
         answers: list[Any] = []
-        for first in range(0, len(asked), ASKED_MAX):
-            some = asked[first : first + ASKED_MAX]
-            answers += await asyncio.gather(*(self._ask(row, part, named) for row, part in some))
+        for since in range(0, len(asked), ASKED_MAX):
+            some = asked[since : since + ASKED_MAX]
+            answers += await asyncio.gather(*(self._retire(part, named) for _, part in some))
         done = [(row, answer) for (row, _), answer in zip(asked, answers, strict=True) if isinstance(answer, dict)]
         unreachable = [
-            {"job": _key(row, part), "why": answer}
-            for (row, part), answer in zip(asked, answers, strict=True)
+            {"job": part.key, "why": answer}
+            for (_, part), answer in zip(asked, answers, strict=True)
             if isinstance(answer, str)
         ]
         member = self._member(named, done)
@@ -96,15 +99,15 @@ class Retiring:
             unreachable += await self._tell_sources(member, sorted(sources))
         return {"agent": member.agent_id, "name": member.name, "jobs": _gaps(done), "unreachable": unreachable}
 
-    async def _ask(self, row: Json, part: int, named: str) -> Json | str | None:
+    async def _retire(self, part: Part, agent: str) -> Json | str | None:
         """Ask one master; returns its answer, None if the agent is not on the roster, or why it cannot be reached."""
-        creator, name = row["creator"], row["name"]
-        app = partition_id(app_id(name, creator), part)
         try:
-            answer, _ = await self._ask_master(creator, f"{name}#{part}" if part else name, Retire(app, named))
-        except (UnavailableError, UnknownJobError) as error:
-            if not part and isinstance(error, UnknownJobError):
+            answer, _ = await self._ask(part.key, Retire(part.app, agent), ASK_MS)
+        except UnknownJobError as error:
+            if part.number == 0:
                 raise
+            return str(error)
+        except UnavailableError as error:
             return str(error)
         return None if answer is None else dict(answer)
 
@@ -120,9 +123,9 @@ class Retiring:
     async def _names(self, rows: Sequence[Json]) -> set[str]:
         names = {member.name for member in self._catalogue.all_members()}
         for row in rows[:DESCRIBED_MAX]:
-            app = app_id(row["name"], row["creator"])
+            part = _first(row)
             try:
-                names.update((await self._ask_master(row["creator"], row["name"], Describe(app)))[0]["roster"])
+                names.update((await self._ask(part.key, Describe(part.app), ASK_MS))[0]["roster"])
             except (UnavailableError, UnknownJobError):
                 continue
         return names
@@ -142,15 +145,15 @@ class Retiring:
         return untold
 
 
-def _key(row: Json, part: int = 0) -> str:
-    return f"{row['creator']}/{row['name']}" + (f"#{part}" if part else "")
+def _first(row: Json) -> Part:
+    return Part(row["creator"], row["name"])
 
 
 def _gaps(done: Sequence[tuple[Json, Json]]) -> list[Json]:
     """Return since when an agent's data is missing from each job: since the first time that a part of it lacks it."""
     since: dict[str, int | None] = {}
     for row, answer in done:
-        key, missing_ms = _key(row), answer["missing_since_ms"]
+        key, missing_ms = _first(row).key, answer["missing_since_ms"]
         known_ms = since.get(key, missing_ms)
         since[key] = None if None in (known_ms, missing_ms) else min(known_ms, missing_ms)
     return [{"job": key, "missing_since_ms": missing_ms} for key, missing_ms in since.items()]

@@ -9,16 +9,17 @@ asked for again.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
+from elf.agents.jobs.parts import Part
 from elf.agents.results.gatherer import Ask, all_of
 from elf.agents.wire.changes import KEEP_MS, Amend
-from elf.agents.wire.parts import trees_of
+from elf.agents.wire.parts import parts_left, parts_told
 from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe, Stop
-from elf.overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 
@@ -61,38 +62,38 @@ class Stopping:
             JobError: it can only be stopped for good.
             UnavailableError: a master cannot be reached; a job that was to end has ended in part.
         """
-        key, app = f"{creator}/{name}", app_id(name, creator)
+        first = Part(creator, name)
         told = {"creator": creator, "name": name}
         try:
-            described, _ = await self._ask(key, Describe(app), ASK_MS)
+            described, _ = await self._ask(first.key, Describe(first.app), ASK_MS)
         except UnknownJobError:
             # Parts without the first one are left of a publication or a stop that was interrupted.
-            left = [trees_of(row) for row in await self._rows() if row["part"] and _key(row) == key]
+            left = parts_left(first, await self._rows())
             if not left:
                 raise
-            await self._end_others(key, app, max(left))
+            await self._end_others(left)
             return {**told, "state": "ended", "ends_ms": None}
-        trees = trees_of(described)
+        others = parts_told(first, described)[1:]
         if keep_ms is None:
             keep_ms = KEEP_MS if _can_rest(described) else 0
         if not keep_ms:
-            await self._end_others(key, app, trees)
-            await self._ask(key, Stop(app), ASK_MS)
+            await self._end_others(others)
+            await self._ask(first.key, Stop(first.app), ASK_MS)
             return {**told, "state": "ended", "ends_ms": None}
-        made = await self._amend(key, Amend(app, "stop", self._rng.randbytes(8).hex(), keep_ms=keep_ms))
+        made = await self._amend(first.key, Amend(first.app, "stop", secrets.token_hex(8), keep_ms=keep_ms))
         return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
 
-    async def _end_others(self, key: str, app: bytes, trees: int) -> None:
+    async def _end_others(self, others: Sequence[Part]) -> None:
         """End all parts but the first; raises UnavailableError unless all of them do."""
         try:
-            await all_of([self._end(key, app, part) for part in range(1, trees)])
+            await all_of([self._end(part) for part in others])
         except ElfError as error:
-            raise UnavailableError(f"{key} is stopped in part only, stop it again: {error}") from None
+            raise UnavailableError(f"{others[0].job} is stopped in part only, stop it again: {error}") from None
 
-    async def _end(self, key: str, app: bytes, part: int) -> None:
+    async def _end(self, part: Part) -> None:
         """End a part for good; one that is not there has ended."""
         try:
-            await self._ask(f"{key}#{part}", Stop(partition_id(app, part)), ASK_MS)
+            await self._ask(part.key, Stop(part.app), ASK_MS)
         except UnknownJobError:
             return
 
@@ -101,7 +102,3 @@ def _can_rest(described: Any) -> bool:
     """Tell whether a job that was described can be stopped for a while; one of one side of a split cannot."""
     options = described.get("options")
     return not isinstance(options, dict) or options.get("availability", "exact") == "exact"
-
-
-def _key(row: Json) -> str:
-    return f"{row['creator']}/{row['name']}"

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from elf.agents.errors import ElfError, JobConflictError, JobError
 from elf.agents.group.copies import Copies
 from elf.agents.group.masters import Masters
-from elf.agents.results.gatherer import Answer, Ask
-from elf.agents.results.shares import least_through
+from elf.agents.jobs.parts import Part
+from elf.agents.master.share import least_through
+from elf.agents.results.gatherer import Answered, Ask
 from elf.agents.wire.changes import Leap
-from elf.agents.wire.parts import trees_of
+from elf.agents.wire.parts import parts_told, whole_jobs
 from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Describe
-from elf.overlay.ids import app_id, partition_id
 
 ASK_MS = 5_000
 #: How often parts that wait for nobody are asked to leap where others do, and the pause between.
@@ -42,18 +42,17 @@ class WholeJobs:
         self._masters = masters
         self._rows = rows
 
-    async def describe(self, creator: str, name: str) -> Answer:
+    async def describe(self, creator: str, name: str) -> Answered:
         """Describe part 0 of a job; errors as `Locator.ask`."""
-        return await self._ask(f"{creator}/{name}", Describe(app_id(name, creator)), ASK_MS)
+        return await self._described(Part(creator, name))
 
-    async def described(self, creator: str, name: str) -> Answer:
-        """Describe a job; of one with several trees it says how far all have come, and what is each one's own."""
+    async def described(self, creator: str, name: str) -> Answered:
+        """Describe a job; of one of several parts it says how far all have come, and what is each one's own."""
         value, hops = await self.describe(creator, name)
-        trees = trees_of(value)
-        if trees == 1:
+        others = parts_told(Part(creator, name), value)[1:]
+        if not others:
             return value, hops
-        others = await asyncio.gather(*(self._described(creator, name, part) for part in range(1, trees)))
-        parts = [{field: value[field] for field in _OWN}, *others]
+        parts = [_own(value), *await asyncio.gather(*(self._own(part) for part in others))]
         oldest, expired = (
             [part[field] for part in parts if part.get(field) is not None] for field in ("oldest_ms", "expired_ms")
         )
@@ -66,21 +65,18 @@ class WholeJobs:
         }
         return {**value, **whole}, hops
 
-    async def _described(self, creator: str, name: str, part: int) -> Json:
-        app = partition_id(app_id(name, creator), part)
+    async def _described(self, part: Part) -> Answered:
+        return await self._ask(part.key, Describe(part.app), ASK_MS)
+
+    async def _own(self, part: Part) -> Json:
         try:
-            value, _ = await self._ask(f"{creator}/{name}#{part}", Describe(app), ASK_MS)
+            return _own((await self._described(part))[0])
         except ElfError as error:
-            return {"part": part, "trouble": str(error)}
-        return {field: value[field] for field in _OWN}
+            return {"part": part.number, "trouble": str(error)}
 
     async def jobs(self) -> list[Json]:
         """List all jobs once; one of which only parts other than the first are left has the state `in part`."""
-        rows = await self._rows()
-        whole = {_key(row): row for row in rows if not row["part"]}
-        for row in rows:
-            whole.setdefault(_key(row), {**row, "state": "in part"})
-        return [whole[key] for key in sorted(whole)]
+        return whole_jobs(await self._rows())
 
     async def leap(self, creator: str, name: str) -> Json:
         """Have all masters of a job wait no longer for stragglers; returns up to when at most, and for whom.
@@ -90,21 +86,17 @@ class WholeJobs:
             JobConflictError: nobody is waited for.
             UnavailableError: a master cannot be reached; others have leapt.
         """
-        key, app = f"{creator}/{name}", app_id(name, creator)
         described, _ = await self.describe(creator, name)
         leapt: list[Json] = []
         nobody: JobConflictError | None = None
-        parts, until_ms = list(range(trees_of(described))), None
+        parts, until_ms = parts_told(Part(creator, name), described), None
         for again in range(LEAPS):
             if again:
                 # Those may just not have come to the interval in which others have leapt.
                 await asyncio.sleep(LEAP_AGAIN_S)
                 until_ms = max(each["through_ms"] for each in leapt)
-            questions = [
-                self._ask(f"{key}#{part}" if part else key, Leap(partition_id(app, part), until_ms), ASK_MS)
-                for part in parts
-            ]
-            waiting: list[int] = []
+            questions = [self._ask(part.key, Leap(part.app, until_ms), ASK_MS) for part in parts]
+            waiting: list[Part] = []
             for part, answer in zip(parts, await asyncio.gather(*questions, return_exceptions=True), strict=True):
                 if isinstance(answer, JobConflictError):
                     nobody = nobody or answer  # that of the first part, whose name people know
@@ -127,9 +119,9 @@ class WholeJobs:
         Raises:
             JobError: there is no such part that this agent keeps a copy of.
         """
-        key, app = f"{creator}/{name}", app_id(name, creator)
+        first = Part(creator, name)
         copies = [copy.job.definition for copy in self._copies.all()]
-        kept = [each for each in copies if (each.creator, each.name) == (creator, name)]
+        kept = [each for each in copies if each.first == first]
         refusals: list[JobError] = []
         for definition in kept:
             try:
@@ -137,10 +129,10 @@ class WholeJobs:
             except JobError as error:
                 refusals.append(error)
         if not kept:
-            await self._masters.force(app, key)
+            await self._masters.force(first.app, first.key)
         elif len(refusals) == len(kept):
             raise refusals[0]
 
 
-def _key(row: Json) -> str:
-    return f"{row['creator']}/{row['name']}"
+def _own(described: Json) -> Json:
+    return {field: described[field] for field in _OWN}

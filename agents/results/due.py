@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from elf.agents.master.announcement import Rest, Told
 from elf.agents.master.results import Span
-from elf.agents.results.shares import Rest, Told, least_through
+from elf.agents.master.share import least_through
 from elf.agents.wire.positions import Json
 
 #: Windows that wait for a part that is behind; of more, the oldest are only counted.

@@ -14,14 +14,15 @@ import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.jobs.explanation import explain_plan
+from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.listing import definition_of
-from elf.agents.results.gatherer import Answer
+from elf.agents.results.gatherer import Answered
 from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import Inspect, encode
 from elf.overlay.errors import OverlayError
-from elf.overlay.ids import app_id, source_id
+from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode
 
 
@@ -87,7 +88,7 @@ class Explaining:
         self,
         node: OverlayNode,
         sources: Collection[str],
-        described: Callable[[str, str], Awaitable[Answer]],
+        described: Callable[[str, str], Awaitable[Answered]],
         tree: Callable[[str, str], Awaitable[Json]],
         ask_self: Callable[[Inspect], Awaitable[Any]],
     ) -> None:
@@ -120,7 +121,7 @@ class Explaining:
         plan = await asyncio.to_thread(compile_job, definition, definition.types)
         explained = explain_plan(plan)
         inspected, drawn = await asyncio.gather(
-            self._inspect(definition.source, app_id(name, creator)), self._tree(creator, name), return_exceptions=True
+            self._inspect(definition.source, Part(creator, name).app), self._tree(creator, name), return_exceptions=True
         )
         for answer in (inspected, drawn):
             if isinstance(answer, BaseException) and not isinstance(answer, ElfError | OverlayError):

@@ -19,8 +19,9 @@ import msgspec
 from elf.agents.errors import JobError, UnavailableError, UnknownJobError
 from elf.agents.failures import FAILURES
 from elf.agents.group.masters import Masters
+from elf.agents.jobs.parts import Part
 from elf.agents.master.stops import stopped_error, why_ended
-from elf.agents.results.joined_results import JobResults
+from elf.agents.results.own_results import OwnResults
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json, Told
 from elf.overlay.contract import Record
@@ -48,7 +49,7 @@ class Feedback:
         catalogue: the jobs it knows.
     """
 
-    def __init__(self, node: OverlayNode, masters: Masters, results: JobResults, catalogue: Catalogue) -> None:
+    def __init__(self, node: OverlayNode, masters: Masters, results: OwnResults, catalogue: Catalogue) -> None:
         self._node = node
         self._masters = masters
         self._results = results
@@ -72,8 +73,8 @@ class Feedback:
 
     def _look(self) -> None:
         for job in self._masters.jobs:
-            app, is_first = job.definition.app_id, not job.definition.part
-            if is_first and job.definition.options.feedback and app not in self._following:
+            definition, app = job.definition, job.definition.app_id
+            if definition.is_first and definition.options.feedback and app not in self._following:
                 task = self._following[app] = asyncio.create_task(self._follow(app))
                 task.add_done_callback(functools.partial(self._ended, app))
 
@@ -81,12 +82,8 @@ class Feedback:
         del self._following[app]
         self._as_of = None
 
-    def newest(self, app: bytes, key: str) -> Told:
-        """Return the newest result of a job that has come to this agent.
-
-        Args:
-            app: the job.
-            key: the job as people write it, for messages.
+    def newest(self, first: Part) -> Told:
+        """Return the newest result that has come to this agent of a job, by its first part.
 
         Raises:
             UnknownJobError: this agent does not know the job.
@@ -94,7 +91,7 @@ class Feedback:
             JobError: the job has no feedback.
             UnavailableError: no result has come yet, or this agent takes no part in the job.
         """
-        job = self._catalogue.job(app)
+        job, key = self._catalogue.job(first.app), first.key
         if job is None or job.stopped:
             ended = "" if job is None else why_ended(job.ends_ms)
             raise UnknownJobError(key, [job.definition.key for job in self._catalogue.running()], ended)

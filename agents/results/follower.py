@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from elf.agents.errors import ExpiredError, JobError, StoppedError, UnavailableError, UnknownJobError
+from elf.agents.jobs.parts import Part
 from elf.agents.master.results import Span
+from elf.agents.results.answerer import parted_job
 from elf.agents.results.due import LATEST_MS, Due, reached_by
-from elf.agents.results.gatherer import Answer, Ask, Gathering, parted_job
+from elf.agents.results.gatherer import Ask, Gathering
 from elf.agents.results.joined_news import Heard, hear_all
 from elf.agents.results.listener import FOLLOW_MS, RETRY_S, Listening, Voice
 from elf.agents.wire.positions import Json, Position, Positioned
 from elf.agents.wire.requests import Follow, JobRecord, Query
-from elf.agents.wire.shares import Watch
 
 T = TypeVar("T")
 
@@ -37,28 +39,22 @@ class Following:
         self._ask = ask
         self._gathering = gathering
 
-    async def results(self, app: bytes, key: str, position: Position | None) -> AsyncGenerator[Positioned, None]:
+    async def results(self, first: Part, position: Position | None) -> AsyncGenerator[Positioned, None]:
         """Yield results and where to go on after each, until the job is stopped, which is an error.
 
         Args:
-            app: the job.
-            key: the job as people write it.
+            first: of the job.
             position: where an earlier follower stopped; one of another number of masters says nothing.
         """
-        job, asked = self._gathering.known(app), False
+        job, asked = self._gathering.known(first.app), False
         while True:
-            if job is None:
-                found = self._one(app, key, position, asked)
-            elif job.definition.joined is not None:
-                found = self.joined(job, position, asked)
-            else:
-                found = self.parts(job, position, asked)
+            found = self._one(first, position, asked) if job is None else self.several(job, position, asked)
             # Where the first master only says that there are several, these are asked for what comes after.
             goes_on, job = job is None, None
             async with contextlib.aclosing(found) as results:
                 async for each in results:
                     if isinstance(each, JobRecord):
-                        several = each.definition.options.trees > 1 or each.definition.joined is not None
+                        several = not each.definition.is_alone or each.definition.joined is not None
                         job = each if several else None
                     else:
                         asked, goes_on = True, False
@@ -66,7 +62,7 @@ class Following:
             position = position if goes_on else None
 
     async def _one(
-        self, app: bytes, key: str, position: Position | None, asked: bool
+        self, first: Part, position: Position | None, asked: bool
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
         """Ask a job's master again and again for what is newer; ends with the job's record if others have to be asked.
 
@@ -79,8 +75,8 @@ class Following:
             edition, after_ms = position[0], position[1]
         while True:
             try:
-                follow = Follow(app, edition, after_ms, FOLLOW_MS, side)
-                value, hops = await self._ask(key, follow, FOLLOW_MS + 5_000)
+                follow = Follow(first.app, edition, after_ms, FOLLOW_MS, side)
+                value, hops = await self._ask(first.key, follow, FOLLOW_MS + 5_000)
             except UnavailableError:
                 if not asked:
                     raise
@@ -107,30 +103,43 @@ class Following:
                 yield {**result, "hops": hops}, (edition, after_ms)
             edition = value["edition"]
 
-    async def parts(
+    def several(
         self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
-        """Follow all parts of a publication; ends with the record of a later one; arguments as of `joined`."""
-        trees = job.definition.options.trees
-        if position is not None and isinstance(position[0], tuple) and len(position[0]) == trees:
+        """Follow a publication whose results several masters make; ends with the record of a later one.
+
+        Args:
+            job: the publication.
+            position: as `results` has it.
+            asked: what cannot be had now is waited for from the beginning on.
+            limit: most rows of each result.
+        """
+        follow = self._parts if job.definition.joined is None else self._joined
+        return follow(job, position, asked, limit)
+
+    async def _parts(
+        self, job: JobRecord, position: Position | None, asked: bool, limit: int | None
+    ) -> AsyncGenerator[Positioned | JobRecord, None]:
+        """Follow all parts of a job."""
+        if position is not None and isinstance(position[0], tuple) and len(position[0]) == len(job.definition.parts):
             due = Due(position[0], position[1])
         else:
-            result, shares = await _insisting(lambda: self._gathering.result(job, "latest", limit=limit), asked)
+            result, shares = await _insisting(lambda: self._gathering.of_parts(job, "latest", limit=limit), asked)
             job, editions = shares[0].job, tuple(each.edition for each in shares)
             due = Due(editions, reached_by(result, LATEST_MS))
             yield result, (editions, due.after_ms)
 
         async def gathered(span: Span | None) -> Json | None:
             try:
-                return (await self._gathering.result(job, span or "latest", limit=limit))[0]
+                return (await self._gathering.of_parts(job, span or "latest", limit=limit))[0]
             except (UnknownJobError, StoppedError):
                 raise
             except JobError:
                 return None
 
         voices = [
-            Voice(job.definition.app_of(part), job.publication, self._part(job, part), leads=not part)
-            for part in range(len(due.editions))
+            Voice(part.app, job.publication, functools.partial(self._gathering.ask_part, job, part), not part.number)
+            for part in job.definition.parts
         ]
         listening = Listening(voices, due, gathered)
         async with contextlib.aclosing(_until_anew(listening)) as results:
@@ -139,20 +148,10 @@ class Following:
         if listening.anew is not None:
             yield listening.anew[1]
 
-    def _part(self, job: JobRecord, part: int) -> Callable[[Watch, int], Awaitable[Answer]]:
-        return lambda watch, timeout_ms: self._gathering.ask_part(job, part, watch, timeout_ms)
-
-    async def joined(
-        self, job: JobRecord, position: Position | None = None, asked: bool = False, limit: int | None = None
+    async def _joined(
+        self, job: JobRecord, position: Position | None, asked: bool, limit: int | None
     ) -> AsyncGenerator[Positioned | JobRecord, None]:
-        """Follow a job that reads others, windows that all have closed; ends with the record of a later publication.
-
-        Args:
-            job: the publication.
-            position: as `results` has it.
-            asked: what cannot be had now is waited for from the beginning on.
-            limit: most rows of each result.
-        """
+        """Follow a job that reads others: windows that all have closed."""
         heard = await _insisting(lambda: hear_all(job, self._ask), asked)
         newest = heard[0][1].job
         if newest.publication != job.publication:

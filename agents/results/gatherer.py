@@ -1,7 +1,7 @@
-"""Results of jobs with several trees: all parts' masters are asked at once, and their answers put together.
+"""Results of jobs, asked for: the master of a job's one part renders its own share; of several parts all are asked.
 
-Whichever agent is asked does it. A part whose master cannot be reached is named in an error; a result never lacks the
-keys of a part without saying so.
+Whichever agent is asked does it, and puts the shares together. A part whose master cannot be reached is named in an
+error; a result never lacks the keys of a part without saying so.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import msgspec
 
 from elf.agents.errors import StoppedError, UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import Definition, check_definition
+from elf.agents.jobs.parts import Part
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.master.results import Span
-from elf.agents.results.gathered import Gathered, definition_of
+from elf.agents.master.share import Answer, Share
+from elf.agents.results.answerer import parted_job, rendered
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, common_span, part_of_key
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord
-from elf.agents.wire.shares import Share
+from elf.agents.wire.requests import JobRecord, Query
+from elf.agents.wire.shares import AskShare
 
-#: Asks the master of a job, or of a part: how people write it, the question, milliseconds.
-Answer = tuple[Any, list[str]]
-Ask = Callable[[str, JobRequest, int], Awaitable[Answer]]
+#: What a master answers, and the agents that the question went through.
+Answered = tuple[Any, list[str]]
+Ask = Callable[[str, JobRequest, int], Awaitable[Answered]]
 T = TypeVar("T")
 ASK_MS = 5_000
 #: Plans of jobs that this agent does not work on, kept for the next question.
@@ -44,22 +46,8 @@ async def all_of(questions: Sequence[Awaitable[T]]) -> list[T]:
     return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
-def parted(job: JobRecord) -> Json:
-    """Answer a question that is not for one master: all parts have to be asked, or the masters of the jobs it reads."""
-    return {"parted": job.encode()}
-
-
-def parted_job(answer: Any) -> JobRecord | None:
-    """Return the job of which an answer says that several masters have to be asked; None if it is another answer."""
-    body = answer.get("parted") if isinstance(answer, dict) else None
-    try:
-        return JobRecord.decode(body) if isinstance(body, bytes) else None
-    except msgspec.DecodeError as error:
-        raise UnavailableError(f"another agent sent something that is no job: {error}") from None
-
-
 class Gathering:
-    """Gathers results for one agent.
+    """Asks for results on behalf of one agent.
 
     Args:
         ask: asks a master.
@@ -74,9 +62,26 @@ class Gathering:
     def known(self, app: bytes) -> JobRecord | None:
         """Return a running job with several trees, if it is known here."""
         job = self._catalogue.job(app)
-        return None if job is None or job.stopped or job.definition.options.trees == 1 else job
+        return None if job is None or job.stopped or job.definition.is_alone else job
 
-    async def result(
+    async def result(self, first: Part, window: str, key: str | None, limit: int | None) -> Json:
+        """Return one result, as the API has it; errors as `of_parts`.
+
+        Args:
+            first: of the job.
+            window: as people write it.
+            key: only rows whose first group key is this, as people write it.
+            limit: most rows.
+        """
+        job = self.known(first.app)
+        if job is None:
+            value, hops = await self._ask(first.key, Query(first.app, window, key, limit), ASK_MS)
+            job = parted_job(value)
+            if job is None:
+                return {**value, "hops": hops}
+        return (await self.of_parts(job, window, key, limit))[0]
+
+    async def of_parts(
         self, job: JobRecord, window: str | Span, key: str | None = None, limit: int | None = None
     ) -> tuple[Json, list[Shared]]:
         """Return one result, and the shares it is made of.
@@ -93,25 +98,20 @@ class Gathering:
             JobError: there is no such window, or no more.
         """
         shares, hops = await self._agreed(job, window, key, limit)
-        gathered = await self._put_together(shares, limit)
-        return {**gathered.render(), "hops": hops}, shares
+        result = await self._put_together(shares, lambda found: Answer.of(found, limit).result())
+        body = rendered(shares[0].job.definition.first.key, result, shares[0].job.master.address)
+        return {**body, "hops": hops}, shares
 
-    async def gathered(self, key: str, app: bytes, span: Span) -> Gathered:
-        """Return what a job, of one or several trees, says of a window; errors as `result`.
-
-        Args:
-            key: the job as people write it.
-            app: its part 0.
-            span: the window.
-        """
-        job = self.known(app)
+    async def answer(self, first: Part, span: Span) -> Answer:
+        """Return what a job, of one or several parts, says of a window; errors as `of_parts`."""
+        job = self.known(first.app)
         if job is None:
-            share = Share(app, "latest", (span.start_ms, span.end_ms))
-            shared = _shared((await self._ask(key, share, ASK_MS))[0])
-            if shared.job.definition.options.trees == 1:
-                return await self._put_together([shared], None)
+            share = AskShare(first.app, "latest", (span.start_ms, span.end_ms))
+            shared = _shared((await self._ask(first.key, share, ASK_MS))[0])
             job = shared.job
-        return await self._put_together((await self._agreed(job, span, None, None))[0], None)
+            if job.definition.is_alone:
+                return await self._put_together([shared], Answer.of)
+        return await self._put_together((await self._agreed(job, span, None, None))[0], Answer.of)
 
     async def _agreed(
         self, job: JobRecord, window: str | Span, key: str | None, limit: int | None
@@ -122,34 +122,36 @@ class Gathering:
             shares, hops = await self._shares(job, parts, window, key, limit)
             newest = shares[0].job
             alike = all(each.job.publication == newest.publication for each in shares)
-            if not alike or newest.definition.options.trees != job.definition.options.trees:
+            if not alike or newest.definition.parts != job.definition.parts:
                 job = max((each.job for each in shares), key=lambda each: each.stamp_ms)
                 parts = self._parts_with(job, job.definition, key)
-            elif set(self._parts_with(newest, definition_of(shares[0]), key)) <= set(parts):
+            elif set(self._parts_with(newest, shares[0].definition, key)) <= set(parts):
                 return shares, hops
             else:
                 # The version that counts the window has keys of another type, and these are elsewhere.
-                parts = range(job.definition.options.trees)
-        raise UnavailableError(f"{_name(job)} is being published or stopped at this moment; ask again")
+                parts = job.definition.parts
+        name = job.definition.first.key
+        raise UnavailableError(f"{name} is being published or stopped at this moment; ask again")
 
-    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[int]:
+    def _parts_with(self, job: JobRecord, definition: Definition, key: str | None) -> Sequence[Part]:
         """Return the parts to ask for a key, which may be there by a version's definition; all for all keys."""
+        parts = definition.parts
         only = None if key is None else part_of_key(self._plan(job, definition), key)
         if only is None:
-            return range(definition.options.trees)
+            return parts
         # Of a job that was changed the first part says by which version a window counts.
-        return sorted({0, only}) if job.versions else [only]
+        return sorted({parts[0], parts[only]}) if job.versions else [parts[only]]
 
     async def _shares(
-        self, job: JobRecord, parts: Sequence[int], window: str | Span, key: str | None, limit: int | None
+        self, job: JobRecord, parts: Sequence[Part], window: str | Span, key: str | None, limit: int | None
     ) -> tuple[list[Shared], list[str]]:
         """Ask parts for the same window; again those that are ahead, or count it by another version than the first."""
         span = window if isinstance(window, Span) else None
         text = "latest" if isinstance(window, Span) else window
 
-        def question(part: int, span: Span | None, version: int | None = None) -> Awaitable[Answer]:
+        def question(part: Part, span: Span | None, version: int | None = None) -> Awaitable[Answered]:
             bounds = None if span is None else (span.start_ms, span.end_ms)
-            return self.ask_part(job, part, Share(job.definition.app_of(part), text, bounds, key, limit, version))
+            return self.ask_part(job, part, AskShare(part.app, text, bounds, key, limit, version))
 
         async def again(numbers: Sequence[int], version: int | None = None) -> None:
             answers = await all_of([question(parts[number], common, version) for number in numbers])
@@ -164,27 +166,31 @@ class Gathering:
         await again([number for number, each in enumerate(shares) if each.version != version], version)
         return shares, answers[0][1]
 
-    async def ask_part(self, job: JobRecord, part: int, request: JobRequest, timeout_ms: int = ASK_MS) -> Answer:
+    async def ask_part(self, job: JobRecord, part: Part, request: JobRequest, timeout_ms: int = ASK_MS) -> Answered:
         """Ask the master of a part; errors name the part."""
-        key, trees = _name(job), job.definition.options.trees
+        of = f"part {part.number} of {len(job.definition.parts)} of {part.job}"
         try:
-            return await self._ask(f"{key}#{part}" if part else key, request, timeout_ms)
+            return await self._ask(part.key, request, timeout_ms)
         except UnknownJobError:
-            if not part:
+            if not part.number:
                 raise
-            raise UnavailableError(f"part {part} of {trees} of {key} has no master that is known") from None
+            raise UnavailableError(f"{of} has no master that is known") from None
         except StoppedError as error:
-            if not part:
+            if not part.number:
                 raise
             # The first part is stopped before all others, and resumed before them.
-            told = f"part {part} of {trees} of {key} has not heard that it was resumed, or {error}"
-            raise UnavailableError(told) from None
+            raise UnavailableError(f"{of} has not heard that it was resumed, or {error}") from None
         except UnavailableError as error:
-            raise UnavailableError(f"part {part} of {trees} of {key} is not to be had: {error}") from None
+            raise UnavailableError(f"{of} is not to be had: {error}") from None
 
-    async def _put_together(self, shares: Sequence[Shared], limit: int | None) -> Gathered:
-        plan = self._plan(shares[0].job, definition_of(shares[0]))
-        return await asyncio.to_thread(Gathered.of, plan, shares, limit)
+    async def _put_together(self, shares: Sequence[Shared], then: Callable[[Sequence[Share]], T]) -> T:
+        """Unpack shares, and put them together, in a thread; UnavailableError where their rows are none of the job."""
+        plan = self._plan(shares[0].job, shares[0].definition)
+
+        def make() -> T:
+            return then([each.share(plan, first=not number) for number, each in enumerate(shares)])
+
+        return await asyncio.to_thread(make)
 
     def _plan(self, job: JobRecord, definition: Definition) -> Plan:
         """Return the plan of a version of a job; it is the same for all its parts."""
@@ -197,10 +203,6 @@ class Gathering:
                 del self._plans[next(iter(self._plans))]
             self._plans[key] = plan
         return plan
-
-
-def _name(job: JobRecord) -> str:
-    return f"{job.definition.creator}/{job.definition.name}"
 
 
 def _shared(value: Any) -> Shared:

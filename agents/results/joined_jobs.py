@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from elf.agents.errors import UnavailableError, UnknownJobError
 from elf.agents.jobs.definition import Definition, Options
+from elf.agents.jobs.parts import first_part
 from elf.agents.language.dialect import refused
 from elf.agents.language.joins import Joined, Read, Use, clock_query, parse_joins
 from elf.agents.results.gatherer import ASK_MS, Ask, all_of
 from elf.agents.wire.requests import Describe
 from elf.agents.wire.result import Column
-from elf.overlay.ids import app_id
 
 #: How much later than those that it reads a job closes its windows: their masters have committed theirs by then.
 BEHIND_MS = 500
@@ -88,9 +88,9 @@ def with_uses(definition: Definition, reads: Sequence[Read], found: Sequence[Loo
 
 
 async def _look(read: Read, ask: Ask) -> Looked:
-    creator, _, name = read.job.partition("/")
+    part = first_part(read.job)
     try:
-        value, _ = await ask(read.job, Describe(app_id(name, creator)), ASK_MS)
+        value, _ = await ask(part.key, Describe(part.app), ASK_MS)
     except UnknownJobError as error:
         raise refused(read.node, str(error)) from None
     try:

@@ -12,13 +12,13 @@ _COUNTS = ("late", "shed", "rejected", "gaps", "void", "revision")
 
 
 def joined_completeness(parts: Sequence[Json]) -> Json:
-    """Join the labels of results of one window, at least one, as `masters.results.result_of` makes them.
+    """Join the labels of results of one window, at least one, as `master.results.completeness_of` makes them.
 
     Agents that any of them lacks are missing. Late events, rows that were left out, rejected lines, and revisions, are
     added up: each job counts its own.
     """
     missing = sorted({name for part in parts for name in part["missing"]})
-    expected = max(part["expected"] for part in parts)
+    expected = max(max(part["expected"], len(part["missing"])) for part in parts)
     joined: Json = {
         "expected": expected,
         "reported": max(0, min(min(part["reported"] for part in parts), expected - len(missing))),

@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from elf.agents.errors import JobError, StoppedError, UnavailableError, UnknownJobError
-from elf.agents.jobs.definition import TREES_MAX
+from elf.agents.jobs.parts import Part, first_part
+from elf.agents.master.announcement import Told
 from elf.agents.results.due import LATEST_MS
-from elf.agents.results.gatherer import Answer, Ask, all_of
+from elf.agents.results.gatherer import Answered, Ask, all_of
 from elf.agents.results.listener import Voice
-from elf.agents.results.shares import Told
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Watch
-from elf.overlay.ids import app_id, partition_id
 
 T = TypeVar("T")
 Heard = tuple[Voice, Told]
@@ -64,20 +63,14 @@ async def hear_all(job: JobRecord, ask: Ask) -> list[Heard]:
 
 
 async def _hear_read(key: str, job: str, window: tuple[int, int], ask: Ask) -> list[Heard]:
-    creator, _, name = job.partition("/")
-    app = app_id(name, creator)
+    def voice(part: Part) -> Voice:
+        async def asked(watch: Watch, timeout_ms: int) -> Answered:
+            return await read_by(key, job, ask(part.key, watch, timeout_ms))
 
-    def voice(part: int) -> Voice:
-        async def asked(watch: Watch, timeout_ms: int) -> Answer:
-            return await read_by(key, job, ask(f"{job}#{part}" if part else job, watch, timeout_ms))
+        return Voice(part.app, "", asked, leads=not part.number, window=window)
 
-        return Voice(partition_id(app, part), "", asked, leads=not part, window=window)
-
-    ((first, told),) = await _hear([voice(0)])
-    trees = told.job.definition.options.trees
-    if not 1 <= trees <= TREES_MAX:
-        raise UnavailableError(f"another agent says that {job} has {trees} trees; there are 1 to {TREES_MAX}")
-    found = [(first, told), *await _hear([voice(part) for part in range(1, trees)])]
+    ((first, told),) = await _hear([voice(first_part(job))])
+    found = [(first, told), *await _hear([voice(part) for part in told.job.definition.parts[1:]])]
     return [(each._replace(publication=told.job.publication), said) for each, said in found]
 
 

@@ -10,10 +10,10 @@ import msgspec
 from msgspec.structs import replace
 
 from elf.agents.errors import UnavailableError
+from elf.agents.master.announcement import Told, rests_told
 from elf.agents.master.results import Span
 from elf.agents.results.due import Due, reached_by
-from elf.agents.results.gatherer import Answer
-from elf.agents.results.shares import Told
+from elf.agents.results.gatherer import Answered
 from elf.agents.wire.positions import Json, Positioned
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Watch
@@ -38,7 +38,7 @@ class Voice(NamedTuple):
 
     app: bytes
     publication: str
-    ask: Callable[[Watch, int], Awaitable[Answer]]
+    ask: Callable[[Watch, int], Awaitable[Answered]]
     leads: bool
     window: tuple[int, int] | None = None
     closes: bool = False
@@ -99,9 +99,7 @@ class Listening:
                 if result is None:
                     continue
                 due.after_ms = reached_by(result, due.after_ms)
-                for name, rest in due.take_rests().items():
-                    run = rest.span
-                    result[name] = {"start_ms": run.start_ms, "end_ms": run.end_ms, "windows": rest.count}
+                result |= rests_told(due.take_rests())
                 # Of several results, all come again to a follower that goes on in their midst.
                 known = told if number == len(spans) else known
                 yield result, (known, due.after_ms)

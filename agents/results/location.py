@@ -38,7 +38,7 @@ from elf.agents.wire.requests import (
     contact_at,
     encode,
 )
-from elf.agents.wire.shares import Adopt, LoadIntervals, Share, Watch
+from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.overlay.errors import NotFoundError, OverlayError
 from elf.overlay.ids import Contact
 from elf.overlay.node import OverlayNode
@@ -46,7 +46,7 @@ from elf.overlay.placement import SALTS, candidate_key
 
 #: What may change something.
 _ONCE = Stop | Retire | LoadIntervals | Amend | Adopt | Leap | Ask
-JobRequest = Describe | Query | Follow | Share | Watch | _ONCE
+JobRequest = Describe | Query | Follow | AskShare | Watch | _ONCE
 #: What is left for later ways when an earlier one took all the time.
 LEFT_MS_MIN = 1_000
 #: The key that led to a job's master before is given this long before the other one is tried too.

@@ -1,34 +1,22 @@
-"""What one part of a job answers, and how the answers of all parts become one result.
-
-The parts of a job have no key in common (`elf.cbt.partitions`), so each master filters, sorts and cuts its own rows,
-and whoever was asked merges sorted rows: of a top ten over a million keys each part sends ten. A part says of itself
-what a job with one tree says of itself; together they are as complete as the least complete of them. DESIGN section 6:
-a label may be pessimistic, never optimistic.
+"""What one part of a job answers when another agent puts the shares of all parts together.
 
 Differs from OVERLAY 6.3, where part 0 collects the news of the others: here nobody has to. Whoever is asked, asks all.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import polars as pl
-from msgspec.structs import replace
 
-from elf.agents.errors import JobError, UnavailableError
-from elf.agents.group.masters import Masters
+from elf.agents.errors import UnavailableError
+from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
-from elf.agents.language.query import Window
-from elf.agents.master.announcement import FOLLOW_WINDOWS_MAX
-from elf.agents.master.master import Found, Master
 from elf.agents.master.results import Label, Span
-from elf.agents.master.spans import resolve
-from elf.agents.wire.positions import Json
+from elf.agents.master.share import Share
 from elf.agents.wire.requests import JobRecord
-from elf.agents.wire.shares import Share, Watch
 from elf.cbt import partitions_of
 
 #: Errors of Polars at values that do not fit.
@@ -51,91 +39,43 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     #: Empty, even of columns, where the first part counts the window by another version.
     columns: list[list[Any]]
 
+    @classmethod
+    def of(cls, job: JobRecord, share: Share) -> Shared:
+        """Pack a share of a job; `job` may have been changed since, but has the version that the share is of."""
+        return cls(
+            job=job,
+            span=share.span,
+            through_ms=share.through_ms,
+            edition=share.edition,
+            version=share.plan.definition.version,
+            label=share.label,
+            gaps=share.gaps,
+            names=share.names,
+            columns=[] if share.rows is None else pack_rows(share.rows),
+        )
 
-class Rest(msgspec.Struct, frozen=True):
-    """A run of windows that a follower is not sent one by one, and how many there are."""
+    def share(self, plan: Plan, *, first: bool) -> Share:
+        """Unpack it; the `first` part has to have rows. Raises UnavailableError where they are none of the plan."""
+        return Share(
+            plan=plan,
+            edition=self.edition,
+            span=self.span,
+            rows=unpack_rows(self.columns, shape_of(plan)) if first or self.columns else None,
+            label=self.label,
+            gaps=self.gaps,
+            through_ms=self.through_ms,
+            names=self.names,
+        )
 
-    span: Span
-    count: int
-
-
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new of one part: windows that closed, changed, or are due while open, and how far it is."""
-
-    job: JobRecord
-    edition: int
-    through_ms: int | None
-    spans: list[Span | None] = []
-    #: Older windows that changed or closed too, by the word that results have for them.
-    rests: Mapping[str, Rest] = {}
-
-
-# ---- the master's side
-
-
-async def share(masters: Masters, request: Share) -> Json:
-    """Answer one window of a part mastered here; errors as `Master.find`."""
-    master = masters.master(request.app)
-    span = Span(*request.span) if request.span is not None else resolve(master, request.window)
-    found, columns = await asyncio.to_thread(_find, master, span, request)
-    shared = Shared(
-        # Now only: it may have been changed since, but it has the version that was found.
-        job=masters.job(request.app),
-        span=span,
-        through_ms=found.through_ms,
-        edition=found.edition,
-        version=found.by.version.number,
-        label=found.label,
-        gaps=found.gaps,
-        names={agent: masters.name_of(agent) for agent in found.label.missing},
-        columns=columns,
-    )
-    body: Json = msgspec.to_builtins(shared)
-    return body
-
-
-def _find(master: Master, span: Span | None, request: Share) -> tuple[Found, list[list[Any]]]:
-    found = master.find(span, request.key)
-    if request.version not in (None, found.by.version.number):
-        rollup = master.state.rollup
-        # Who is expected no more may have brought some of what is left out.
-        everybody = tuple(sorted({*found.label.missing, *rollup.roster, *rollup.retired}))
-        return found._replace(label=replace(found.label, expected=len(everybody), missing=everybody)), []
-    bounds = None if span is None else (span.start_ms, span.end_ms)
-    return found, pack_rows(found.by.plan.ranked(found.paos, bounds, request.limit))
-
-
-async def watch(masters: Masters, request: Watch, wait_ms: int) -> Json:
-    """Wait for another edition of a part mastered here; return what it brings a follower.
-
-    Raises:
-        UnknownJobError: it is not mastered here.
-        JobError: a job that reads it asks for windows, and it has none.
-    """
-    if request.window is not None and masters.master(request.app).plan.window is None:
-        raise JobError(f"{masters.job(request.app).definition.key} has no window now: it was published anew")
-    job, master = masters.job(request.app), await masters.changed(request.app, request.edition, wait_ms)
-    if master is None:
-        known = masters.master(request.app)
-        body: Json = msgspec.to_builtins(Told(job=job, edition=request.edition, through_ms=known.through_ms))
-        return body
-    body = msgspec.to_builtins(await asyncio.to_thread(_told, job, master, request))
-    return body
-
-
-def _told(job: JobRecord, master: Master, request: Watch) -> Told:
-    other = None if request.window is None else Window(*request.window)
-    while True:
-        edition, through_ms = master.edition, master.through_ms
-        spans, changed, closed = master.news(request.edition, request.after_ms, FOLLOW_WINDOWS_MAX, other)
-        if master.edition != edition:
-            continue  # what closed with the commit that came between might be passed over
-        named = (("also_revised", changed), ("also_closed", closed))
-        rests = {name: Rest(batch.rest, batch.rest_count) for name, batch in named if batch.rest is not None}
-        return Told(job=job, edition=edition, through_ms=through_ms, spans=spans, rests=rests)
-
-
-# ---- rows on their way
+    @property
+    def definition(self) -> Definition:
+        """That of the version that counts the window; raises UnavailableError where the job has none such."""
+        found = (each.definition for each in self.job.history if each.number == self.version)
+        definition = next(found, None)
+        if definition is None:
+            key = self.job.definition.key
+            raise UnavailableError(f"another agent sent a share of a version that {key} never had")
+        return definition
 
 
 def pack_rows(ranked: pl.DataFrame) -> list[list[Any]]:
@@ -165,9 +105,6 @@ def shape_of(plan: Plan) -> Mapping[str, pl.DataType]:
     return dict(plan.ranked(empty, None if plan.window is None else (0, 1)).schema)
 
 
-# ---- the asker's side
-
-
 def part_of_key(plan: Plan, key: str) -> int | None:
     """Return the part that has a key; None where several may: only the text of its first column is known."""
     if len(plan.schema.keys) != 1:
@@ -183,38 +120,7 @@ def part_of_key(plan: Plan, key: str) -> int | None:
     return int(partitions_of(frame, plan.schema, plan.definition.options.trees)[0])
 
 
-def least_through(throughs: Sequence[int | None]) -> int | None:
-    """Return the event time that all parts have come to, given that of each; None if one has not begun."""
-    return None if None in throughs else min(through for through in throughs if through is not None)
-
-
 def common_span(shares: Sequence[Shared]) -> Span | None:
     """Return the window that stands for all: of the parts that have begun, that of the one that is furthest behind."""
     begun = [each for each in shares if each.through_ms is not None]
     return min(begun or shares, key=lambda each: each.through_ms or 0).span
-
-
-def joined_label(labels: Sequence[Label]) -> Label:
-    """Join the labels of all parts of one window.
-
-    Every part counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
-    So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where each misses
-    another one, the label says fewer than those that are void in any, but is not final and names them all. Rows left
-    out are each part's own, of its keys. So are revisions: the result has changed whenever one of them has, and who
-    follows it counts on more.
-    """
-    missing = tuple(sorted({agent for label in labels for agent in label.missing}))
-    return replace(
-        labels[0],
-        through=min(label.through for label in labels),
-        expected=max(len(missing), *(label.expected for label in labels)),
-        missing=missing,
-        late=max(label.late for label in labels),
-        shed=sum(label.shed for label in labels),
-        rejected=max(label.rejected for label in labels),
-        revision=sum(label.revision for label in labels),
-        void=max(label.void for label in labels),
-        damaged=sum(label.damaged for label in labels),
-        changed=max(label.changed for label in labels),
-        backfilled=max(label.backfilled for label in labels),
-    )

@@ -17,12 +17,12 @@ from elf.agents.jobs.versions import VERSIONS_MAX, Version, check_versions
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall, Request
-from elf.agents.wire.shares import Adopt, Limit, LoadIntervals, Share, Watch
+from elf.agents.wire.shares import Adopt, AskShare, Limit, LoadIntervals, Watch
 from elf.overlay.contract import NEVER, ControlState
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.fields import ADDRESS_LENGTH_MAX, Address, AgentId, AppId, check_address
 from elf.overlay.group.messages import Place
-from elf.overlay.ids import Contact, parse_address
+from elf.overlay.ids import Contact, parse_address, partition_id
 from elf.overlay.interning import read_interned
 from elf.overlay.placement import SALTS, candidate_key
 
@@ -279,7 +279,7 @@ class Locate(Request, frozen=True, tag="locate"):
     """
 
     app: AppId
-    question: Describe | Query | Follow | Share | Watch | None = None
+    question: Describe | Query | Follow | AskShare | Watch | None = None
 
 
 class Located(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,6 +313,11 @@ class DescribeSource(Request, frozen=True, tag="source"):
     names: tuple[str, ...]
     job: AppId
     trees: Annotated[int, msgspec.Meta(ge=1, le=TREES_MAX)] = 1
+
+    @property
+    def apps(self) -> list[bytes]:
+        """The keys of all parts of the job."""
+        return [partition_id(self.job, number) for number in range(self.trees)]
 
 
 class Inspect(Request, frozen=True, tag="inspect"):
@@ -349,7 +354,7 @@ AnyRequest = (
     | Describe
     | Query
     | Follow
-    | Share
+    | AskShare
     | Watch
     | OfSide
     | Stop

@@ -18,8 +18,8 @@ Length: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=1 << 53)]
 EventTime: TypeAlias = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
 
 
-class Share(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
-    """Answer one window of one part of a job; asked of the part's master. The answer is a `parts.shares.Shared`.
+class AskShare(msgspec.Struct, frozen=True, tag_field="ask", tag="share"):
+    """Answer one window of one part of a job; asked of the part's master. The answer is a `Shared` of `results.shares`.
 
     `span`: the window in ms, where known already; else `window` says which. `limit`: most rows. `version`: that by
     which the first part counts the window; a part that counts it by another one has no rows of it.

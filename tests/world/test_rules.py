@@ -10,7 +10,8 @@ import pytest
 from elf.agents.master import master
 from elf.agents.master.panes.labels import Labels
 from elf.agents.master.results import Label
-from elf.agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
+from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
 from tests.overlay.rollup import test_rules as rollup

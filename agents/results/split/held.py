@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import msgspec
-
 from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
-from elf.agents.master.announcement import news_with_results
 from elf.agents.master.master import Master
-from elf.agents.master.spans import resolve
+from elf.agents.master.results import Result
+from elf.agents.results.answerer import Answerer, rendered
 from elf.agents.results.split.borrowed import BorrowedPanes
 from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Follow, JobRecord
@@ -23,7 +21,7 @@ from elf.overlay.contract import NEVER
 from elf.overlay.ids import Contact
 
 
-class Provisional:
+class Provisional(Answerer):
     """One job's provisional master.
 
     Args:
@@ -48,8 +46,8 @@ class Provisional:
         me: tuple[str, str],
         names: Callable[[str], str],
     ) -> None:
-        self.job = job
-        self.master = master
+        self._job = job
+        self._master = master
         self.store = store
         self.tree = tree
         self.began_with = copy.master.state
@@ -58,12 +56,22 @@ class Provisional:
         self.ended = asyncio.Event()
         self._copy = copy
         self._term = term
-        self._names = names
+        self.name_of = names
         self._name, self._address = me
         #: Where followers go on with the job's own master, and how far that has come as agents of the side know.
         self._base = master.edition, master.through_ms or 0
         self._ahead = NEVER
         self._news = asyncio.Event()
+
+    @property
+    def job(self) -> JobRecord:
+        """The job as the copy knows it."""
+        return self._job
+
+    @property
+    def master(self) -> Master:
+        """Answers from the copy's panes, and from those of the side."""
+        return self._master
 
     @property
     def is_current(self) -> bool:
@@ -80,12 +88,7 @@ class Provisional:
         self._news = asyncio.Event()
         news.set()
 
-    async def query(self, window: str, key: str | None, limit: int | None) -> Json:
-        """Answer one window; raises JobError if it is not one of the job's."""
-        span = resolve(self.master, window)
-        return self._render(await asyncio.to_thread(self.master.result, span, key, limit, self._names))
-
-    async def follow(self, request: Follow) -> Json:
+    async def follow(self, request: Follow, wait_ms: int) -> Json:
         """Wait for news; the answer says by `side` and `base` that it is not the job's own master's.
 
         Raises UnknownJobError when there is a master again.
@@ -97,24 +100,24 @@ class Provisional:
             (_, edition, after_ms), known = request.side, True
         if known and master.edition == edition:
             try:
-                async with asyncio.timeout(request.wait_ms / 1000):
+                async with asyncio.timeout(wait_ms / 1000):
                     await self._news.wait()
             except TimeoutError:
                 return self._told(edition, [])
             if self.ended.is_set():
                 raise UnknownJobError(request.app.hex(), ())
-        told = await asyncio.to_thread(news_with_results, master, edition, after_ms, self._names, self._render)
-        return self._told(*told)
+        return self._told(*(await self.news(edition, after_ms)))
 
     def _told(self, edition: int, results: list[Json]) -> Json:
         return {"edition": edition, "results": results, "side": self.tree.hex(), "base": self._base}
 
-    def _render(self, result: msgspec.Struct) -> Json:
-        body: Json = msgspec.to_builtins(result)
+    def rendered(self, result: Result) -> Json:
+        """Return a result as the API has it: one side's, and who answers for it."""
+        body = rendered(self.job.definition.key, result, self._address)
         known = body["completeness"]
         known |= {"status": "partial", "side": self._name, "term": self._term}
         known["gaps"] += self._lacks(body["window"])
-        return {"job": self.job.definition.key, **body, "master": self._address}
+        return body
 
     def _lacks(self, window: Json | None) -> bool:
         """Whether the job's own master has counted for a window what nobody here has any more, the copy not yet."""

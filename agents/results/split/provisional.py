@@ -18,7 +18,6 @@ import msgspec
 
 from elf.agents.errors import ElfError, UnknownJobError
 from elf.agents.group.copies import Copies, Copy
-from elf.agents.group.masters import Masters
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.master import Master
 from elf.agents.results.split.borrowed import BorrowedPanes
@@ -26,9 +25,8 @@ from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Describe, Follow, Query, contact_at, encode
+from elf.agents.wire.requests import contact_at, encode
 from elf.agents.wire.split import (
     SIDE_KEY,
     AskStand,
@@ -68,7 +66,6 @@ class ProvisionalMasters:
         agent_id: this agent's name in groups.
         node: the overlay.
         copies: the copies of masters kept here.
-        masters: describes jobs.
         database: where the copies' panes are.
         partaking: this agent's own part in sides.
         learn: told of each side's tree and the job's, so that payloads can be merged here.
@@ -82,7 +79,6 @@ class ProvisionalMasters:
         agent_id: str,
         node: OverlayNode,
         copies: Copies,
-        masters: Masters,
         database: Database,
         partaking: Partaking,
         learn: Callable[[bytes, bytes], None],
@@ -93,7 +89,6 @@ class ProvisionalMasters:
         self._agent_id = agent_id
         self._node = node
         self._copies = copies
-        self._masters = masters
         self._database = database
         self._partaking = partaking
         self._learn = learn
@@ -268,28 +263,16 @@ class ProvisionalMasters:
 
     # ---- answers
 
-    async def answer(self, request: Describe | Query | Follow) -> Json:
-        """Answer for a job as its side knows it.
-
-        Raises:
-            UnknownJobError: this agent is not its provisional master, or no more.
-            JobError: the window is not one of the job's.
-        """
-        held = self._held.get(request.app)
+    def answerer(self, app: bytes) -> Provisional:
+        """Return who answers for a job's side; UnknownJobError if it is not this agent, or no more."""
+        held = self._held.get(app)
         if held is None or not held.is_current:
-            self._end(request.app)
-            raise UnknownJobError(request.app.hex(), ())
-        match request:
-            case Query(window=window, key=key, limit=limit):
-                return await held.query(window, key, limit)
-            case Follow():
-                return await held.follow(request)
-            case Describe():
-                described = await self._masters.describe_copy(held.job, held.master)
-                return {**described, "master": self._node.contact.address}
+            self._end(app)
+            raise UnknownJobError(app.hex(), ())
+        return held
 
 
 def _may_be_split(copy: Copy) -> bool:
     """Tell whether each side of a split network is to answer for a job."""
-    options = copy.job.definition.options
-    return options.availability == "partial" and options.trees == 1
+    definition = copy.job.definition
+    return definition.options.availability == "partial" and definition.is_alone

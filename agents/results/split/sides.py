@@ -8,13 +8,11 @@ import msgspec
 
 from elf.agents.errors import BadRequestError
 from elf.agents.group.copies import Copies
-from elf.agents.group.masters import Masters
+from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.results.split.provisional import ProvisionalMasters
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Describe, Follow, Query
 from elf.agents.wire.split import AskStand, Partake, Seek, decode_question
 from elf.overlay.contract import Commit, Record, Verdict
 from elf.overlay.ids import ID_BYTES, Contact
@@ -31,7 +29,6 @@ class Sides:
         self,
         node: OverlayNode,
         copies: Copies,
-        masters: Masters,
         catalogue: Catalogue,
         database: Database,
         spawn: Callable[[Coroutine[None, None, None]], None],
@@ -44,7 +41,7 @@ class Sides:
         agent_id = copies.agent_id
         self.partaking = Partaking(agent_id, node, catalogue, spawn)
         self.masters = ProvisionalMasters(
-            agent_id, node, copies, masters, database, self.partaking, self._learn, catalogue, spawn, now_ms
+            agent_id, node, copies, database, self.partaking, self._learn, catalogue, spawn, now_ms
         )
 
     def _learn(self, side: bytes, tree: bytes) -> None:
@@ -107,6 +104,6 @@ class Sides:
         """Tell whether this agent is a job's provisional master."""
         return app in self.masters
 
-    async def result(self, request: Describe | Query | Follow) -> Json:
-        """Answer for a job as its side knows it."""
-        return await self.masters.answer(request)
+    def answerer(self, app: bytes) -> Provisional:
+        """Return who answers for a job's side here; UnknownJobError if this agent does no more."""
+        return self.masters.answerer(app)

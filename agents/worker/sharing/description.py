@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.types import SqlType
 from elf.agents.worker.sharing.mapping import mapped_as
@@ -31,8 +30,7 @@ def sharing_of(plan: Plan, workers: Sequence[Worker], anyway: Mapping[str, SqlTy
         moment): each `{"jobs" (names), "count"}`; and `own_columns`, which are parsed for it alone. Jobs that are
         paused, or stopped, share nothing.
     """
-    name = name_of(plan.definition)
-    own = [each for each in workers if name_of(each.plan.definition) == name]
+    own = [each for each in workers if each.plan.definition.first == plan.definition.first]
     others = [each for each in workers if each not in own and not each.versions.newest.version.is_paused]
     held = {tree for worker in own for tree in worker.open.trees()}
     ways = parsings(anyway, [*(each for worker in workers for each in worker.plans), plan])
@@ -49,11 +47,6 @@ def sharing_of(plan: Plan, workers: Sequence[Worker], anyway: Mapping[str, SqlTy
     }
 
 
-def name_of(definition: Definition) -> str:
-    """Return a job's name for people, the same for all of its parts."""
-    return f"{definition.creator}/{definition.name}"
-
-
 def _listed(workers: Iterable[Worker]) -> Json:
-    names = sorted({name_of(each.plan.definition) for each in workers})
+    names = sorted({each.plan.definition.first.key for each in workers})
     return {"jobs": names[:JOBS_MAX], "count": len(names)}

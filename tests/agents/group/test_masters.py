@@ -1,4 +1,4 @@
-"""Waiting for a master's news, and what it answers while it begins."""
+"""Waiting for a master's news."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from elf.agents.group.masters import Masters
-from elf.agents.master.results import Result, Span
 
 APP = b"a" * 20
 
@@ -50,26 +49,3 @@ async def test_news_are_waited_for_no_longer_than_asked() -> None:
     await asyncio.sleep(0)
     masters.news.set()
     assert await waiting is masters
-
-
-class Beginning(Waited):
-    """Masters with one job, whose first commit comes while the first question is answered."""
-
-    through_ms: int | None = None
-
-    def latest(self) -> Span:
-        return Span(-1_000, 0) if self.through_ms is None else Span(self.through_ms - 1_000, self.through_ms)
-
-    def result(self, span: Span, *_: object) -> Result:
-        self.through_ms = 60_000
-        return Result({"start_ms": span.start_ms}, self.through_ms, [], [], {"status": "final"}, 1)
-
-    def _names(self, agent: str) -> str:
-        return agent
-
-    def _render(self, app: bytes, result: Any) -> Any:
-        return result.window
-
-
-async def test_the_latest_window_is_none_of_before_the_job_when_its_first_commit_comes_just_then() -> None:
-    assert await Beginning().query(APP, "latest", None, None) == {"start_ms": 59_000}

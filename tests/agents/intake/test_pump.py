@@ -24,8 +24,9 @@ from elf.agents.sources.format import make_format
 from elf.agents.sources.readers import Reader
 from elf.agents.sources.rejected import RejectedLines
 from elf.agents.sources.tail import Tail
-from elf.agents.store.checkpoints import Checkpoints, Progress
+from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
+from elf.agents.worker.state import Progress
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL
 from elf.overlay.contract import NEVER, Verdict

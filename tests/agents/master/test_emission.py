@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elf.agents.errors import JobSpecError
+from elf.agents.jobs.parts import Part
 from elf.agents.language.query import Window
 from elf.agents.master.emission import closed, is_due, revised, still_open
 from elf.agents.master.results import Span
@@ -130,7 +131,7 @@ class Follower:
         asyncio.run(self._read(at_most))
 
     async def _read(self, at_most: int) -> None:
-        stream: AsyncIterator[Any] = self.followed.following.results(b"app", "c/n", self.position)
+        stream: AsyncIterator[Any] = self.followed.following.results(Part("c", "n"), self.position)
         try:
             for _ in range(at_most):
                 result, self.position = await anext(stream)

@@ -16,6 +16,7 @@ from elf.agents.agent import Agent
 from elf.agents.errors import JobError, JobSpecError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.http.agent_service import Service
+from elf.agents.jobs.parts import Part
 from elf.agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versions
 from elf.agents.master.commands import Turn
 from elf.agents.master.version_decision import next_version, with_version
@@ -180,8 +181,8 @@ async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
 ) -> None:
     tell, deaf = Telling._tell_part, True
 
-    async def tells(self: Telling, job: JobRecord, part: int) -> None:
-        if deaf and part == 1:
+    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+        if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
 from elf.agents.publications.notices import Telling
-from elf.agents.results.gatherer import Answer
+from elf.agents.results.gatherer import Answered
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.requests import Describe, JobRecord
 from elf.overlay.contract import NEVER
@@ -20,7 +20,7 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
     asked: list[tuple[str, Any]] = []
     spread: list[JobRecord] = []
 
-    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answered:
         asked.append((key, request))
         if key.endswith("#1"):
             raise UnavailableError("away")
@@ -36,7 +36,7 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
     changed = replace(FIRST, definition=versions[-1].definition, versions=versions)
     with pytest.raises(UnavailableError, match="away"):
         await telling.tell(changed)
-    apps = [FIRST.definition.app_of(part) for part in (1, 2)]
+    apps = [part.app for part in FIRST.definition.parts[1:3]]
     assert [key for key, _ in asked] == ["shop/job#1", "shop/job#2"]
     assert [(each.app, each.publication, each.versions) for _, each in asked] == [
         (app, "one", versions) for app in apps
@@ -92,7 +92,7 @@ async def test_the_first_part_ends_once_all_others_know_that_it_is_stopped(answe
 async def _is_over(job: JobRecord, answers: dict[str, tuple[JobRecord, Any]]) -> bool | None:
     """Ask whether a job is over, of which its parts, by their keys, answer so; None if one cannot be asked."""
 
-    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answered:
         asked, answer = answers[key]
         assert request == Describe(asked.definition.app_id)
         if isinstance(answer, ElfError):

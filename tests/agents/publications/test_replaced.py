@@ -15,6 +15,7 @@ from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError
 from elf.agents.group import leadership
 from elf.agents.http.agent_service import Service
+from elf.agents.jobs.parts import Part
 from elf.agents.publications import replaced
 from elf.agents.publications.end import _is_left_over
 from elf.agents.publications.notices import Telling
@@ -105,7 +106,7 @@ async def test_without_another_publication_all_parts_rest(
 async def test_a_part_that_never_heard_of_the_stop_is_freed_too(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, trees: int
 ) -> None:
-    async def tells(self: Telling, job: JobRecord, part: int) -> None:
+    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
         raise UnavailableError("it hears nothing")
 
     monkeypatch.setattr(Telling, "_tell_part", tells)
@@ -130,8 +131,8 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_is_kept_when_t
 ) -> None:
     tell, deaf = Telling._tell_part, False
 
-    async def tells(self: Telling, job: JobRecord, part: int) -> None:
-        if deaf and part == 1:
+    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+        if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
@@ -156,8 +157,8 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_w
     tell, deaf, asked = Telling._tell_part, False, 0
     is_over = Telling.is_over
 
-    async def tells(self: Telling, job: JobRecord, part: int) -> None:
-        if deaf and part == 1:
+    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+        if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
@@ -192,8 +193,8 @@ async def test_a_stop_that_a_part_hears_of_only_after_the_job_was_kept_for_long_
 ) -> None:
     tell, is_over, deaf, answers = Telling._tell_part, Telling.is_over, True, list[bool]()
 
-    async def tells(self: Telling, job: JobRecord, part: int) -> None:
-        if deaf and part == 1:
+    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+        if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from elf.agents.master.announcement import Rest, Told
 from elf.agents.master.results import Label, Span
-from elf.agents.results.shares import Rest, Shared, Told
+from elf.agents.results.shares import Shared
 from elf.agents.wire.requests import JobRecord
 from tests.agents.plans import plan_of
 

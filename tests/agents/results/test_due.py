@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.master.announcement import Rest
 from elf.agents.master.results import Span
 from elf.agents.results.due import WAITING_MAX, Due
-from elf.agents.results.shares import Rest
 from tests.agents.results.shares import told
 
 

@@ -13,12 +13,12 @@ from elf.agents.errors import StoppedError, UnavailableError
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Version
 from elf.agents.master.results import Label, Span
-from elf.agents.results.gatherer import Answer, Gathering
+from elf.agents.results.gatherer import Answered, Gathering
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, pack_rows, part_of_key
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.requests import JobRecord
-from elf.agents.wire.shares import Share
+from elf.agents.wire.shares import AskShare
 from tests.agents.plans import COLUMNS, plan_of
 from tests.agents.results.shares import record
 
@@ -47,8 +47,8 @@ class Masters:
         self.counts_by, self.job_of = counts_by, job_of
         self.asked: list[tuple[int, int | None]] = []
 
-    async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Answer:
-        assert isinstance(request, Share)
+    async def ask(self, key: str, request: JobRequest, timeout_ms: int) -> Answered:
+        assert isinstance(request, AskShare)
         part = int(key.partition("#")[2] or 0)
         self.asked.append((part, request.version))
         job, version = self.job_of(part), self.counts_by.get(part, 1)
@@ -63,7 +63,7 @@ class Masters:
 
 
 async def asked_for(masters: Masters, key: str | None) -> dict[str, Any]:
-    result, _ = await Gathering(masters.ask, Catalogue()).result(masters.job_of(0), SPAN, key)
+    result, _ = await Gathering(masters.ask, Catalogue()).of_parts(masters.job_of(0), SPAN, key)
     return result
 
 
@@ -105,12 +105,12 @@ async def test_a_first_part_without_columns_is_no_share() -> None:
     masters = Masters({})
     ask = masters.ask
 
-    async def asks(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+    async def asks(key: str, request: JobRequest, timeout_ms: int) -> Answered:
         body, hops = await ask(key, request, timeout_ms)
         return {**body, "columns": []}, hops
 
     with pytest.raises(UnavailableError, match="rows that are none of this job"):
-        await Gathering(asks, Catalogue()).result(changed(0), SPAN)
+        await Gathering(asks, Catalogue()).of_parts(changed(0), SPAN)
 
 
 @pytest.mark.parametrize("first", [1, 2])
@@ -129,7 +129,7 @@ async def test_a_job_is_stopped_once_its_first_part_is_and_none_of_the_others_sa
     masters = Masters({})
     answers = masters.ask
 
-    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answer:
+    async def ask(key: str, request: JobRequest, timeout_ms: int) -> Answered:
         if int(key.partition("#")[2] or 0) in stopped:
             raise StoppedError(f"job {key} is stopped")
         return await answers(key, request, timeout_ms)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import JobError, UnavailableError, UnknownJobError
 from elf.agents.results import location
-from elf.agents.results.gatherer import parted, parted_job
+from elf.agents.results.answerer import parted, parted_job
 from elf.agents.results.location import Found, Locator
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.replies import Reply, encode_reply, reply_of_error

@@ -18,20 +18,14 @@ from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.master import Master
 from elf.agents.master.results import Label, Span
+from elf.agents.master.share import joined_label, least_through
 from elf.agents.master.state import MasterState
-from elf.agents.results.shares import (
-    common_span,
-    joined_label,
-    least_through,
-    pack_rows,
-    part_of_key,
-    shape_of,
-    share,
-    unpack_rows,
-)
+from elf.agents.results.answerer import Mastered
+from elf.agents.results.joined_label import joined_completeness
+from elf.agents.results.shares import common_span, pack_rows, part_of_key, shape_of, unpack_rows
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
-from elf.agents.wire.shares import Share
+from elf.agents.wire.shares import AskShare
 from elf.cbt import INTERVAL, split
 from elf.overlay.contract import NEVER, RollupState, RosterEntry
 from tests.agents.plans import COLUMNS, events, plan_of
@@ -72,7 +66,10 @@ def test_the_rows_of_all_parts_are_those_of_one_tree(
         over_the_wire(plan.ranked(part.drop(INTERVAL), window, limit), plan) for part in split(paos, plan.schema, 5)
     ]
     whole = plan.finish(paos.drop(INTERVAL), window)
-    assert plan.join(shares, limit).equals(whole if limit is None else whole.head(limit), null_equal=True)
+    wanted = whole if limit is None else whole.head(limit)
+    assert plan.join(shares, limit).equals(wanted, null_equal=True)
+    for own in (limit, None):
+        assert plan.join([plan.ranked(paos.drop(INTERVAL), window, own)], limit).equals(wanted, null_equal=True)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +129,13 @@ def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_
     assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
 
 
+def test_a_job_over_others_expects_as_many_agents_as_the_job_that_it_reads_lacks() -> None:
+    known = {"reported": 0, "status": "final_incomplete", "semantics": "exactly-once"}
+    gone = {**known, "expected": 1, "missing": ["a", "b"]}
+    joined = joined_completeness([gone, {**known, "expected": 1, "missing": ["b"]}])
+    assert (joined["expected"], joined["reported"], joined["missing"]) == (2, 0, ["a", "b"])
+
+
 def test_rows_that_are_left_out_add_up_for_parts_have_keys_of_their_own() -> None:
     assert joined_label([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
 
@@ -173,7 +177,8 @@ async def test_a_part_that_counts_by_another_version_has_no_rows_and_names_whoev
     database = Database(tmp_path / "state.db")
     master = Master(compile_versions(JOB.history), Panes(database), msgspec.msgpack.encode(state))
     masters = MagicMock(job=lambda app: JOB, master=lambda app: master, name_of=str)
-    body = await share(masters, Share(JOB.definition.app_id, "latest", version=version))
+    part = Mastered(masters, JOB.definition.app_id)
+    body = await part.share(AskShare(JOB.definition.app_id, "latest", version=version))
     database.close()
     assert (body["version"], body["label"]["missing"]) == (2, missing)
     assert bool(body["columns"]) != bool(missing)

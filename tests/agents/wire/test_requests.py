@@ -26,7 +26,7 @@ from elf.agents.wire.requests import (
     decode_request,
     encode,
 )
-from elf.agents.wire.shares import Share
+from elf.agents.wire.shares import AskShare
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import prefix_bits
 from elf.overlay.placement import candidate_key
@@ -147,8 +147,8 @@ def test_names_that_no_message_of_the_tree_may_hold_come_on_no_roster(request_: 
     [
         Describe(b"a" * 19),
         Locate(b"a" * 20, Query(b"", "latest")),
-        Share(APP, "latest", (0, 1 << 63)),
-        Share(APP, "latest", limit=-1),
+        AskShare(APP, "latest", (0, 1 << 63)),
+        AskShare(APP, "latest", limit=-1),
         Query(APP, "latest", limit=1 << 63),
         DescribeSource("clicks", (), b"a" * 21),
         Spread("", "job/x/y", 1, b""),

@@ -10,7 +10,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.master.results import Label, result_of
+from elf.agents.master.results import Label, completeness_of, result_of
 from elf.agents.wire.result import Column, Completeness, Result, json_value, read_number
 from tests.agents.plans import plan_of
 
@@ -43,5 +43,5 @@ def test_frames_have_the_numbers() -> None:
 def test_an_agent_says_what_a_number_is() -> None:
     plan = plan_of("SELECT product, exp(1000.0D * count(*)) AS x FROM clicks GROUP BY product")
     rows = pl.DataFrame({"product": ["a", "b", "c"], "x": [math.inf, math.nan, None]})
-    told = result_of(plan, None, rows, Label(0, 1, 1), 0, 1_000, str)
+    told = result_of(plan, None, rows, 1_000, completeness_of(plan, None, Label(0, 1, 1), 0, 1_000, str))
     assert [row["x"] for row in told.rows] == ["Infinity", "NaN", None]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.query import parse_query
-from elf.agents.master.results import Label, result_of
+from elf.agents.master.results import Label, completeness_of, result_of
 from elf.offline.aggregates import apart
 from elf.offline.verify.compare import GUESSED, compare
 from elf.offline.verify.report import Difference
@@ -52,7 +52,7 @@ def verified(table: DataFrame, query: str, change: dict[str, Any] | None = None)
     paos = plan.schema.merge([plan.reduce(piece) for piece in frame().iter_slices(7)])
     rows = plan.finish(plan.schema.merge_window([paos]), None)
     label = Label(previous=0, through=1, expected=1)
-    result = msgspec.to_builtins(result_of(plan, None, rows, label, 0, 1, str))
+    result = msgspec.to_builtins(result_of(plan, None, rows, 1, completeness_of(plan, None, label, 0, 1, str)))
     published = [row | (change or {}) for row in result["rows"]]
     return compare([column["name"] for column in result["columns"]], published, RowsPlan(query).run(table, None))
 

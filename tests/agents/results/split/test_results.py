@@ -1,13 +1,12 @@
 """Which results of a job's own master are one side's: those that lack what an agent of the other may still bring."""
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.errors import IncompleteError
 from elf.agents.http.stream import identity_of
-from elf.agents.master.results import Label, Span, is_awaited, require_complete, result_of
+from elf.agents.master.results import Label, Span, completeness_of, is_awaited, require_complete
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
 AGENTS = ["a", "b", "c"]
@@ -43,13 +42,13 @@ def test_a_result_that_awaits_data_is_partial_once_its_window_has_closed(
     plan = plan_of(query, options=PARTIAL)
     span = None if plan.window is None else Span(0, 4_000)
     label = Label(previous=-1, through=1, expected=3, missing=("b",))
-    result = result_of(plan, span, pl.DataFrame(), label, 0, through_ms, str.upper, awaited)
+    completeness = completeness_of(plan, span, label, 0, through_ms, str.upper, awaited)
     closed = span is not None and through_ms >= span.end_ms
     expected = "partial" if awaited and (closed or span is None) else "final_incomplete" if closed else "open"
-    assert result.completeness["status"] == expected
-    assert result.completeness["missing"] == ["B"]
+    assert completeness["status"] == expected
+    assert completeness["missing"] == ["B"]
     with pytest.raises(IncompleteError, match="one side's" if expected == "partial" else "its window"):
-        require_complete("shop/job", result.completeness)
+        require_complete("shop/job", completeness)
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.sampled_from(["final", "revised", "final_incomplete"]))

@@ -18,7 +18,7 @@ from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.master.results import Label, Span, result_of
+from elf.agents.master.results import Label, Span, completeness_of, result_of
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify
@@ -116,7 +116,8 @@ class Master:
             )
         lacks = self.begins is not None and end - SIZE_MS // STEP_MS < self.begins
         label = Label(0, 0, 2, ("web-0", "web-1") if lacks else ())
-        result = result_of(PLAN, Span(start_ms, end_ms), rows, label, 0, end_ms, str)
+        span = Span(start_ms, end_ms)
+        result = result_of(PLAN, span, rows, end_ms, completeness_of(PLAN, span, label, 0, end_ms, str))
         return {"job": "me/graph", **msgspec.to_builtins(result)}
 
 

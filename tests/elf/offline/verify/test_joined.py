@@ -13,7 +13,7 @@ from elf.agents.extensions.signed.signatures import sign
 from elf.agents.language.combination import compile_joined
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.master.results import Label, Span, result_of
+from elf.agents.master.results import Label, Span, completeness_of, result_of
 from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
@@ -101,7 +101,8 @@ class Masters:
         rows = combining.combine([clicked, rated], (start_ms, end_ms))
         plan = msgspec.structs.replace(plan, output=combining.output)
         label, span = Label(0, 0, 2), Span(start_ms, end_ms)
-        result: dict[str, Any] = msgspec.to_builtins(result_of(plan, span, rows, label, 0, end_ms, str))
+        completeness = completeness_of(plan, span, label, 0, end_ms, str)
+        result: dict[str, Any] = msgspec.to_builtins(result_of(plan, span, rows, end_ms, completeness))
         return {"job": "shop/both", **result}
 
 
