@@ -32,7 +32,6 @@ CROSSED = {
     ("elf.agents.results.listener", "elf.agents.http.service"),
     ("elf.agents.sources.privacy.redaction", "elf.agents.settings.config"),
     ("elf.agents.store.checkpoints", "elf.agents.worker.payload"),
-    ("elf.agents.store.checkpoints", "elf.agents.worker.runs"),
 }
 #: Decisions: state in, effects out. They never see a clock, a socket, a file or a thread. Beside those whose docstring
 #: says so ("Pure"), these are; most are of packages that are so as a whole.

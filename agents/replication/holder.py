@@ -18,7 +18,7 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from elf.agents.store.checkpoints import FOREVER
+from elf.agents.completeness.runs import FOREVER
 from elf.agents.store.held import HeldCheckpoint, HeldCopies
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import Keep, KeepCheckpoint

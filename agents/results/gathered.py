@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import polars as pl
 
+from elf.agents.completeness.label import Label, join_trees
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.results import Json, Label, Span, result_of
-from elf.agents.results.shares import Shared, joined_label, least_through, shape_of, unpack_rows
+from elf.agents.master.results import Json, Span, result_of
+from elf.agents.results.shares import Shared, least_through, shape_of, unpack_rows
 
 
 class Gathered(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
             plan=plan,
             span=shares[0].span,
             rows=plan.join([unpack_rows(each.columns, shape) for each in having], limit),
-            label=joined_label([each.label for each in shares]),
+            label=join_trees([each.label for each in shares]),
             gaps=max(each.gaps for each in shares),
             through_ms=least_through([each.through_ms for each in shares]),
             names={agent: name for each in shares for agent, name in each.names.items()},

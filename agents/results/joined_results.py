@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 import polars as pl
 
+from elf.agents.completeness.statement import joined
 from elf.agents.errors import JobError
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.key_texts import with_first_column
@@ -21,7 +22,6 @@ from elf.agents.master.results import Json, Span, result_of
 from elf.agents.results.follower import Following
 from elf.agents.results.gathered import Gathered
 from elf.agents.results.gatherer import Gathering, all_of, parted
-from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.joined_news import read_by
 from elf.agents.results.shares import least_through
 from elf.agents.wire.requests import JobRecord
@@ -118,9 +118,9 @@ class JobResults:
         rows = rows if limit is None else rows.head(limit)
         through_ms = least_through([each.through_ms for each in found])
         result = result_of(plan, span, rows, found[0].label, 0, through_ms, str)
-        joined: Json = msgspec.to_builtins(result)
-        completeness = joined_completeness([each.completeness() for each in found])
-        return {**base, **joined, "completeness": completeness}
+        body: Json = msgspec.to_builtins(result)
+        completeness = joined([each.completeness() for each in found])
+        return {**base, **body, "completeness": completeness}
 
 
 def _combine(plan: Plan, found: Sequence[Gathered], span: Span) -> pl.DataFrame:

@@ -18,13 +18,14 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
 from elf.agents.errors import JobError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.query import Window
 from elf.agents.master.announcement import FOLLOW_WINDOWS_MAX
 from elf.agents.master.master import Found, Master
-from elf.agents.master.results import Json, Label, Span
+from elf.agents.master.results import Json, Span
 from elf.agents.master.spans import resolve
 from elf.agents.wire.requests import JobRecord
 from elf.agents.wire.shares import Share, Watch
@@ -191,29 +192,3 @@ def common_span(shares: Sequence[Shared]) -> Span | None:
     """Return the window that stands for all: of the parts that have begun, that of the one that is furthest behind."""
     begun = [each for each in shares if each.through_ms is not None]
     return min(begun or shares, key=lambda each: each.through_ms or 0).span
-
-
-def joined_label(labels: Sequence[Label]) -> Label:
-    """Join the labels of all parts of one window.
-
-    Every part counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
-    So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where each misses
-    another one, the label says fewer than those that are void in any, but is not final and names them all. Rows left
-    out are each part's own, of its keys. So are revisions: the result has changed whenever one of them has, and who
-    follows it counts on more.
-    """
-    missing = tuple(sorted({agent for label in labels for agent in label.missing}))
-    return replace(
-        labels[0],
-        through=min(label.through for label in labels),
-        expected=max(len(missing), *(label.expected for label in labels)),
-        missing=missing,
-        late=max(label.late for label in labels),
-        shed=sum(label.shed for label in labels),
-        rejected=max(label.rejected for label in labels),
-        revision=sum(label.revision for label in labels),
-        void=max(label.void for label in labels),
-        damaged=sum(label.damaged for label in labels),
-        changed=max(label.changed for label in labels),
-        backfilled=max(label.backfilled for label in labels),
-    )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom
 from elf.agents.store.checksums import verified
 from elf.agents.worker.payload import Count
-from elf.agents.worker.runs import RunsAfter, RunsFrom
 from elf.overlay.contract import NEVER
 from elf.overlay.fields import Interval
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:  # a worker needs the records below, and no SQLite
 
     from elf.agents.host.disk_damage import Damages
     from elf.agents.store.database import Database
-
-#: Later than any interval.
-FOREVER = (1 << 62) - 1
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from elf.agents.master.results import Label
+from elf.agents.completeness.label import Label
 from elf.overlay.contract import NEVER
 
 

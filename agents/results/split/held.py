@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from elf.agents.completeness.statement import of_side
 from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
 from elf.agents.master.announcement import news_with_results
@@ -111,9 +112,7 @@ class Provisional:
 
     def _render(self, result: msgspec.Struct) -> Json:
         body: Json = msgspec.to_builtins(result)
-        known = body["completeness"]
-        known |= {"status": "partial", "side": self._name, "term": self._term}
-        known["gaps"] += self._lacks(body["window"])
+        body["completeness"] = of_side(body["completeness"], self._lacks(body["window"]), self._name, self._term)
         return {"job": self.job.definition.key, **body, "master": self._address}
 
     def _lacks(self, window: Json | None) -> bool:

@@ -7,11 +7,11 @@ import pathlib
 import polars as pl
 import pytest
 
+from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.worker.payload import Notes
-from elf.agents.worker.runs import RunsAfter
 from elf.agents.worker.snapshot_size import Fitted, fit
 from tests.agents.labelled import LabelWorld
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from elf.agents.master.results import Label, Span
+from elf.agents.completeness.label import Label
+from elf.agents.master.results import Span
 from elf.agents.results.shares import Rest, Shared, Told
 from elf.agents.wire.requests import JobRecord
 from tests.agents.plans import plan_of

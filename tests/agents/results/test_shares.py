@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label, join_trees
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.master import Master
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.master.state import MasterState
 from elf.agents.results.shares import (
     common_span,
-    joined_label,
     least_through,
     pack_rows,
     part_of_key,
@@ -117,7 +117,7 @@ labels = st.builds(
 
 @given(st.lists(labels, min_size=1, max_size=5))
 def test_a_joined_label_is_as_complete_as_the_least_complete(parts: list[Label]) -> None:
-    label = joined_label(parts)
+    label = join_trees(parts)
     assert all(set(each.missing) <= set(label.missing) for each in parts)
     assert label.expected - len(label.missing) >= 0
     for each in parts:
@@ -127,13 +127,13 @@ def test_a_joined_label_is_as_complete_as_the_least_complete(parts: list[Label])
 
 
 def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_a_revision() -> None:
-    label = joined_label([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
+    label = join_trees([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
     assert (label.void, label.revision) == (4, 3)
-    assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
+    assert join_trees([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
 
 
 def test_rows_that_are_left_out_add_up_for_parts_have_keys_of_their_own() -> None:
-    assert joined_label([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
+    assert join_trees([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
 
 
 def test_all_answer_for_the_window_of_the_part_that_is_furthest_behind() -> None:

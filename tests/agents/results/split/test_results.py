@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import IncompleteError
 from elf.agents.http.stream import identity_of
-from elf.agents.master.results import Label, Span, is_awaited, require_complete, result_of
+from elf.agents.master.results import Span, is_awaited, result_of
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
 AGENTS = ["a", "b", "c"]
