@@ -10,10 +10,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
+
+import msgspec
+from msgspec.structs import replace
 
 from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom, bounded, minus, union, within
 from elf.overlay.contract import NEVER
+from elf.overlay.fields import Interval
 
 #: Runs remembered of one agent and cause, and gaps; of more, the oldest become one that spans them.
 RUNS_MAX = 256
@@ -29,15 +33,16 @@ class Cause(enum.Enum):
     VERSION = "version"
     #: A crash of it may have lost the data.
     CRASH = "crash"
-    #: A commit went without it.
+    #: A commit went without it; the data may come yet.
     MISSED = "missed"
     #: Lines of somebody may have vanished unread.
     GAP = "gap"
 
-    @property
-    def is_archived(self) -> bool:
-        """Whether the events are in the agent's archive: it has read them, only not for the job."""
-        return self in (Cause.BEGAN, Cause.VERSION)
+
+#: What an agent has read, only not for the job: it is in its archive.
+ARCHIVED = (Cause.BEGAN, Cause.VERSION)
+#: What is gone for good, and known to be so only some time after.
+GONE = (Cause.CRASH,)
 
 
 class Lack(NamedTuple):
@@ -47,11 +52,6 @@ class Lack(NamedTuple):
     first: int
     last: int
     cause: Cause
-
-    @property
-    def may_come(self) -> bool:
-        """Whether the agent has the data still, and brings it by itself."""
-        return self.cause is Cause.MISSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Lacks:
 
     def __sub__(self, come: Lacks) -> Lacks:
         """Return what is lacking still when something has come, each agent's for the same cause. Gaps stay."""
-        return self._changed(lambda runs, cause, agent: minus(runs, come.runs(cause, agent))) if come else self
+        return self._changed(lambda runs, cause, agent: minus(runs, come.runs(cause, agent)))
 
     def only(self, *causes: Cause) -> Lacks:
         """Return what is lacking of named agents for some causes."""
@@ -131,11 +131,7 @@ class Lacks:
 
     def filled(self, known: RunsAfter) -> Lacks:
         """Return what is lacking still when the archives have been asked for some intervals."""
-        return self._changed(lambda runs, cause, _: minus(runs, known) if cause.is_archived else runs)
-
-    def expired(self, oldest: int) -> Lacks:
-        """Forget what concerns only intervals up to one, of which nobody can be told any more."""
-        return self.within(oldest + 1) if oldest > NEVER else self
+        return self._changed(lambda runs, cause, _: minus(runs, known) if cause in ARCHIVED else runs)
 
     def bounded(self) -> Lacks:
         """Return lacks of a bounded size, which say as much and perhaps more."""
@@ -149,3 +145,34 @@ class Lacks:
             if left:
                 named[cause] = left
         return Lacks(named, self.gaps)
+
+
+class LacksRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What messages and disks have of lacks, in fields that agents of all releases know.
+
+    Read by `lacks`, which is what is computed with, and written by `with_lacks`.
+    """
+
+    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
+    gaps: RunsFrom = ()
+    #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
+    partial_before: Mapping[str, Interval] = {}
+    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
+    lost: Mapping[str, RunsAfter] = {}
+
+    @property
+    def missed(self) -> Mapping[str, RunsAfter]:
+        """Of records that say so: agent id -> runs of commits, (after, through], that went without it."""
+        return {}
+
+    @property
+    def lacks(self) -> Lacks:
+        """What is lacking, as far as the record says. O(agents)."""
+        began = {agent: ((NEVER, first - 1),) for agent, first in self.partial_before.items()}
+        return Lacks.told({Cause.BEGAN: began, Cause.CRASH: self.lost, Cause.MISSED: self.missed}, self.gaps)
+
+    def with_lacks(self, lacks: Lacks, **changes: Any) -> Self:
+        """Return the record with other lacks, and further changes. O(agents)."""
+        began = {agent: runs[-1][1] + 1 for agent, runs in lacks.named.get(Cause.BEGAN, {}).items()}
+        lost = lacks.named.get(Cause.CRASH, {})
+        return replace(self, gaps=lacks.gaps, partial_before=began, lost=lost, **changes)

@@ -16,7 +16,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label
-from elf.agents.completeness.lacks import Cause
+from elf.agents.completeness.lacks import ARCHIVED
 from elf.agents.completeness.runs import RunsAfter, holds, union
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
@@ -59,7 +59,7 @@ def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
         return None
     newest = committed if state.newest == NEVER else state.newest
     first = max(state.expired + 1, versions.retained(newest, plan), versions.number(0), version.begins)
-    lacking = [*state.lacks.only(Cause.BEGAN).by(state.rollup.roster)]
+    lacking = [*state.lacks.only(*ARCHIVED).by(state.rollup.roster)]
     # Agents that heard of a version too late, and have said since when they count by it.
     uptakes = begun(state.since, dict.fromkeys(state.rollup.roster, NEVER_YET), versions, first, committed)
     lacking += [lack for lack in uptakes if lack.last < NEVER_YET - 1]

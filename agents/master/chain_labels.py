@@ -13,7 +13,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label, join
-from elf.agents.completeness.lacks import Cause
+from elf.agents.completeness.lacks import GONE
 from elf.agents.completeness.runs import RunsFrom
 from elf.agents.master.chain import BASE, Chain
 from elf.agents.master.panes.labels import Labels
@@ -67,7 +67,7 @@ def advance(
     if old is not None and old.begins == begins:
         base = replace(base, label=old.label, lacks=old.lacks + missed)
     parts = [change.labels.get(key) or labels[key] for key in change.expired if key >= begins]
-    lost = state.lacks.only(Cause.CRASH).within(begins, horizon)
+    lost = state.lacks.only(*GONE).within(begins, horizon)
     if lost:
         parts.append(Label(horizon, horizon, 0).lacking(lost))
     if parts:

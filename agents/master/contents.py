@@ -8,7 +8,7 @@ from __future__ import annotations
 import polars as pl
 from msgspec.structs import replace
 
-from elf.agents.completeness.lacks import Cause, Lack, Lacks
+from elf.agents.completeness.lacks import ARCHIVED, GONE, Cause, Lack, Lacks
 from elf.agents.completeness.runs import holds, within
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
@@ -19,7 +19,7 @@ from elf.agents.master.version_uptake import with_since
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, unpack
 from elf.cbt import INTERVAL
-from elf.overlay.contract import Commit
+from elf.overlay.contract import NEVER, Commit
 
 
 def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None]:
@@ -60,10 +60,12 @@ def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
     for key in change.expired:
         change.labels.pop(key, None)
         change.frames.pop(key, None)
+    if oldest == NEVER:
+        return state
     # A result that follows from all before it lacks what these lacked.
-    kept = state.lacks.only(Cause.BEGAN) if state.base is not None else Lacks()
+    kept = state.lacks.only(*ARCHIVED) if state.base is not None else Lacks()
     backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
-    return state.with_lacks(state.lacks.expired(oldest) | kept, expired=oldest, backfilled=backfilled)
+    return state.with_lacks(state.lacks.within(oldest + 1) | kept, expired=oldest, backfilled=backfilled)
 
 
 def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Versions) -> MasterState:
@@ -93,6 +95,8 @@ def settled(labels: Labels, notes: Notes, change: Change, state: MasterState, to
         state: the master's.
         total: key of the only pane of a job without a window; None: it has one.
     """
+    if not notes.settles:
+        return state
     lacks, enlisted = state.lacks, state.enlisted
     for agent, runs in notes.settles.items():
         at = enlisted[agent].address if agent in enlisted else ""
@@ -108,7 +112,7 @@ def settled(labels: Labels, notes: Notes, change: Change, state: MasterState, to
                     owed = within(lacks.runs(Cause.MISSED, name), label.previous, label.through)
                     if name in names and not owed:
                         change.labels[key] = label = label.found(name)
-    return state.with_lacks(lacks) if notes.settles else state
+    return state.with_lacks(lacks)
 
 
 def known_only_now(notes: Notes, before: MasterState, state: MasterState) -> list[tuple[int, int]]:
@@ -119,7 +123,7 @@ def known_only_now(notes: Notes, before: MasterState, state: MasterState) -> lis
         before: the master's state before the commit.
         state: after it.
     """
-    base, told = before.base, notes.lacks.only(Cause.CRASH) - before.lacks
+    base, told = before.base, notes.lacks.only(*GONE) - before.lacks
     runs = [*notes.gaps, *((lack.first, lack.last) for lack in told)]
     if base is not None and not base.lacks and state.too_late > before.too_late:
         # All results that are retained should rest on what came too late, and were called complete.

@@ -19,7 +19,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label, join
-from elf.agents.completeness.lacks import Cause, Lack, Lacks
+from elf.agents.completeness.lacks import ARCHIVED, GONE, Cause, Lack, Lacks
 from elf.agents.completeness.runs import FOREVER, ends, length, union, within
 from elf.agents.errors import JobError
 from elf.agents.jobs.key_texts import with_first_key
@@ -387,10 +387,10 @@ class Master:
         known = within(self.state.archived, version.begins - 1, FOREVER)
         whole = within(with_pauses(known, self.versions), version.begins - 1, FOREVER)
         lacks = self.state.lacks
-        began = lacks.only(Cause.BEGAN) if also_gone else lacks.only(Cause.BEGAN).by(roster)
+        began = lacks.only(*ARCHIVED) if also_gone else lacks.only(*ARCHIVED).by(roster)
         through = self.state.rollup.committed if last is None else last
         began |= Lacks.of(begun(self.state.since, self._taking_part(), self.versions, first, through))
-        lost = lacks.only(Cause.CRASH).within(NEVER if last is None else first, until)
+        lost = lacks.only(*GONE).within(NEVER if last is None else first, until)
         label = join(labels) if labels else Label(first - 1, first, len(roster))
         label = label.lacking(began.within(first, until).filled(whole) | lost)
         backfilled = 0 if last is None else length(within(known, first - 1, last))

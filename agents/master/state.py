@@ -9,8 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label
-from elf.agents.completeness.lacks import Cause, Lacks
-from elf.agents.completeness.record import LacksRecord
+from elf.agents.completeness.lacks import Cause, Lacks, LacksRecord
 from elf.agents.completeness.runs import RunsAfter, RunsFrom, after
 from elf.agents.master.commands import Enlisted
 from elf.overlay.contract import NEVER, RollupState, RosterEntry

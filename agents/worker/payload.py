@@ -11,8 +11,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 import polars as pl
 
-from elf.agents.completeness.lacks import Cause, Lacks
-from elf.agents.completeness.record import LacksRecord
+from elf.agents.completeness.lacks import Cause, Lacks, LacksRecord
 from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions

@@ -74,12 +74,12 @@ def test_within_bounds_is_what_touches_them(known: Lacks, other: Lacks, first: i
 def test_whoever_asks_of_what_is_retained_notices_no_expiry(
     known: Lacks, other: Lacks, oldest: int, first: int, last: int
 ) -> None:
-    left = known.expired(oldest)
+    left = known.within(oldest + 1)
     begin = max(first, oldest + 1)
     assert left.within(begin, last) == known.within(begin, last)
-    assert all(each.last > oldest for each in left) and left.expired(oldest) == left
-    assert (known | other).expired(oldest) == left | other.expired(oldest)
-    assert known.expired(NEVER) == known
+    assert all(each.last > oldest for each in left) and left.within(oldest + 1) == left
+    assert (known | other).within(oldest + 1) == left | other.within(oldest + 1)
+    assert known.within(NEVER) == known
 
 
 @given(lacks, bounds, bounds)
@@ -109,10 +109,6 @@ def test_archives_fill_in_only_what_was_read(known: Lacks, filled: RunsAfter) ->
     inside = {at for after, through in filled for at in range(after + 1, through + 1)}
     lost = {point for point in points(known) if point[1] in (Cause.CRASH, Cause.MISSED) or point[2] not in inside}
     assert points(known.filled(filled)) == lost and known.filled(filled).gaps == known.gaps
-
-
-def test_only_what_was_missed_comes_by_itself() -> None:
-    assert {cause for cause in Cause if Lack("a", 1, 2, cause).may_come} == {Cause.MISSED}
 
 
 def test_runs_of_an_agent_that_touch_are_one_and_bounds_are_generous() -> None:
