@@ -19,14 +19,14 @@ import polars as pl
 from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label, join
-from elf.agents.completeness.lacks import ARCHIVED, GONE, Cause, Lack, Lacks
-from elf.agents.completeness.runs import FOREVER, ends, length, union, within
+from elf.agents.completeness.lacks import Cause, Lack, Lacks
+from elf.agents.completeness.runs import ends, length, union, within
 from elf.agents.errors import JobError
 from elf.agents.jobs.key_texts import with_first_key
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.query import Window
-from elf.agents.master.backfill import check_load, spliced, with_pauses
+from elf.agents.master.backfill import check_load, spliced
 from elf.agents.master.beginning import first_interval
 from elf.agents.master.chain import Chain
 from elf.agents.master.chain_labels import advance, in_chain
@@ -40,7 +40,7 @@ from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
 from elf.agents.master.results import Result, Span, is_awaited, result_of
 from elf.agents.master.state import MasterState, restored, with_enlisted
-from elf.agents.master.version_uptake import begun, taking_part
+from elf.agents.master.window_lacks import archived, lacks_of_window
 from elf.agents.store.panes import Panes
 from elf.agents.store.shared_transactions import Steps
 from elf.agents.worker.paos import Paos, extent
@@ -349,13 +349,6 @@ class Master:
             first = self._counted_by(span).version.begins
         return len(self.state.lacks.within(first, last).gaps)
 
-    def _taking_part(self) -> dict[str, int]:
-        """Return the agents whose data may be in windows, each with the last interval that may have any."""
-        rollup, enlisted = self.state.rollup, self.state.enlisted.values()
-        retired = {agent: entry.until for agent, entry in rollup.retired.items()}
-        lost = {old: entry.counted for entry in enlisted if entry.counted is not None for old in entry.of}
-        return taking_part(rollup.roster, retired, lost)
-
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, chain = self._history, self._chain
         version, plan = self._counted_by(span)
@@ -382,17 +375,9 @@ class Master:
         roster = self.state.rollup.roster
         if last is None:
             first = max(first, version.begins)
-        until = FOREVER if last is None else last
-        # What was loaded into a former version's windows is in none of this one's.
-        known = within(self.state.archived, version.begins - 1, FOREVER)
-        whole = within(with_pauses(known, self.versions), version.begins - 1, FOREVER)
-        lacks = self.state.lacks
-        began = lacks.only(*ARCHIVED) if also_gone else lacks.only(*ARCHIVED).by(roster)
-        through = self.state.rollup.committed if last is None else last
-        began |= Lacks.of(begun(self.state.since, self._taking_part(), self.versions, first, through))
-        lost = lacks.only(*GONE).within(NEVER if last is None else first, until)
         label = join(labels) if labels else Label(first - 1, first, len(roster))
-        label = label.lacking(began.within(first, until).filled(whole) | lost)
+        label = label.lacking(lacks_of_window(self.state, self.versions, version, first, last, also_gone=also_gone))
+        known = archived(self.state, version)
         backfilled = 0 if last is None else length(within(known, first - 1, last))
         return replace(label, previous=first - 1, backfilled=backfilled)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from elf.agents.completeness.lacks import Cause, Lacks
 from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom
 from elf.agents.store.checksums import verified
 from elf.agents.worker.payload import Count
@@ -56,6 +57,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     late: Count = 0
     rejected: Count = 0
     gaps: RunsFrom = ()
+
+    def lacks(self, agent: str) -> Lacks:
+        """Return what labels are to hear of the agent that this is the progress of."""
+        began = () if self.partial_before is None else ((NEVER, self.partial_before - 1),)
+        return Lacks.told({Cause.BEGAN: {agent: began}, Cause.CRASH: {agent: self.lost}}, self.gaps)
+
+    def without_gone(self) -> Progress:
+        """Forget what is gone for good: the master knows."""
+        return msgspec.structs.replace(self, lost=())
 
 
 class Snapshot(msgspec.Struct, frozen=True):

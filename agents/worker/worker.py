@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import polars as pl
 from msgspec.structs import replace
 
-from elf.agents.completeness.lacks import RUNS_MAX
+from elf.agents.completeness.lacks import GONE, RUNS_MAX
 from elf.agents.completeness.runs import bounded, holds, union
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
@@ -291,7 +291,7 @@ class Worker:
     def _has_news(self, floor: int) -> bool:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
         progress = self.progress
-        told = progress.gaps or progress.owed or progress.lost or progress.since or progress.partial_before is not None
+        told = progress.owed or progress.since or progress.lacks(self.agent_id)
         return bool(told) or any(interval <= floor for interval in self.open)
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
@@ -388,17 +388,17 @@ class Worker:
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
         due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
         rows = self.open.take(due, copies)
-        partial = {} if progress.partial_before is None else {agent: progress.partial_before}
-        lost = {agent: progress.lost} if progress.lost else {}
         since = {agent: progress.since} if progress.since else {}
-        notes = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
-        notes = replace(notes, partial_before=partial, lost=lost, since=since)
+        lacks = progress.lacks(agent)
+        notes = Notes(late=progress.late, rejected=progress.rejected, since=since).with_lacks(lacks)
         sealed_now = int((rows.intervals > floor).sum()) if due else 0
         fitted = fit(notes, agent, progress.owed, rows, sealed_now)
         self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True
-        self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
+        self._told = (
+            self._told if self._told is not None or not lacks.only(*GONE) or through <= self._doubtful else through
+        )
         self._told_since = through if self._told_since is None and since else self._told_since
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
