@@ -396,9 +396,8 @@ class Worker:
         self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True
-        self._told = (
-            self._told if self._told is not None or not lacks.only(*GONE) or through <= self._doubtful else through
-        )
+        if self._told is None and through > self._doubtful and lacks.only(*GONE):
+            self._told = through
         self._told_since = through if self._told_since is None and since else self._told_since
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:
