@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.completeness import lacks as module
-from elf.agents.completeness.lacks import GAPS_MAX, RUNS_MAX, Cause, Lack, Lacks
+from elf.agents.completeness.lacks import ARCHIVED, GAPS_MAX, RUNS_MAX, Cause, Lack, Lacks
 from elf.agents.completeness.runs import RunsAfter, union
 from elf.overlay.contract import NEVER
 from tests.agents.completeness.examples import AGENTS, MOST, lacks, runs, some
@@ -107,7 +107,7 @@ def test_parts_are_of_whom_and_why_they_are_asked_for(known: Lacks, agents: set[
 @given(lacks, st.lists(runs.map(lambda run: (run[0] - 1, run[1]))).map(lambda told: union(tuple(told))))
 def test_archives_fill_in_only_what_was_read(known: Lacks, filled: RunsAfter) -> None:
     inside = {at for after, through in filled for at in range(after + 1, through + 1)}
-    lost = {point for point in points(known) if point[1] in (Cause.CRASH, Cause.MISSED) or point[2] not in inside}
+    lost = {point for point in points(known) if point[1] not in ARCHIVED or point[2] not in inside}
     assert points(known.filled(filled)) == lost and known.filled(filled).gaps == known.gaps
 
 

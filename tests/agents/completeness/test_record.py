@@ -10,6 +10,11 @@ from elf.overlay.contract import NEVER
 from tests.agents.completeness.examples import lacks
 
 
+#: Of the others the master knows by other records: of versions, and of what is brought.
+STATED = [cause for cause in Cause if cause is not Cause.VERSION]
+NOTED = [cause for cause in STATED if cause is not Cause.MISSED]
+
+
 def begun(known: Lacks) -> Lacks:
     """What began late lacks all of before."""
     began = {agent: ((NEVER, runs[-1][1]),) for agent, runs in known.named.get(Cause.BEGAN, {}).items()}
@@ -18,7 +23,7 @@ def begun(known: Lacks) -> Lacks:
 
 @given(lacks)
 def test_a_state_holds_what_it_was_given(known: Lacks) -> None:
-    known = begun(known.only(Cause.BEGAN, Cause.CRASH, Cause.MISSED) | Lacks(gaps=known.gaps))
+    known = begun(known.only(*STATED) | Lacks(gaps=known.gaps))
     state = MasterState(edition=4).with_lacks(known, edition=5)
     assert (state.lacks, state.edition) == (known, 5)
     assert restored(msgspec.msgpack.encode(state)).lacks == known
@@ -26,7 +31,7 @@ def test_a_state_holds_what_it_was_given(known: Lacks) -> None:
 
 @given(lacks, lacks)
 def test_notes_are_merged_as_their_lacks_are_in_either_order(one: Lacks, two: Lacks) -> None:
-    one, two = (begun(each.only(Cause.BEGAN, Cause.CRASH) | Lacks(gaps=each.gaps)) for each in (one, two))
+    one, two = (begun(each.only(*NOTED) | Lacks(gaps=each.gaps)) for each in (one, two))
     first, second = Notes(late=1).with_lacks(one), Notes(rejected=2).with_lacks(two)
     assert (first + second).lacks == one | two
     assert first + second == second + first
