@@ -9,7 +9,6 @@ from elf.agents.worker.payload import Notes
 from elf.overlay.contract import NEVER
 from tests.agents.completeness.examples import lacks
 
-
 #: Of the others the master knows by other records: of versions, and of what is brought.
 STATED = [cause for cause in Cause if cause is not Cause.VERSION]
 NOTED = [cause for cause in STATED if cause is not Cause.MISSED]
