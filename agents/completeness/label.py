@@ -6,9 +6,7 @@ or counted in the result's label. DESIGN section 6, last line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -74,34 +72,15 @@ class Label(msgspec.Struct, frozen=True):
         return replace(self, missing=tuple(sorted(lacks.agents.union(self.missing))))
 
 
-def _none(_: Iterable[int]) -> int:
-    return 0
-
-
-class _Fold(NamedTuple):
-    """How a count is joined: along panes that follow each other, and across the trees of a job in one window."""
-
-    along: Callable[[Iterable[int]], int]
-    across: Callable[[Iterable[int]], int]
-
-
+#: What is added up of panes that follow each other.
+_SUMS_ALONG = ("late", "shed", "revision", "void", "damaged", "rejected")
+#: Of trees: rows left out are each tree's own, of its keys. So are revisions: the result has changed whenever one of
+#: them has, and who follows it counts on more.
+_SUMS_ACROSS = ("shed", "revision", "damaged")
 #: Every tree counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
 #: So it is with void intervals: all trees pause together, and miss an agent that is lost together. Where each misses
-#: another one, the label says fewer than those that are void in any, but is not final and names them all. Rows left out
-#: are each tree's own, of its keys. So are revisions: the result has changed whenever one of them has, and who follows
-#: it counts on more.
-_COUNTS = {
-    "late": _Fold(sum, max),
-    "shed": _Fold(sum, sum),
-    "revision": _Fold(sum, sum),
-    "void": _Fold(sum, max),
-    "damaged": _Fold(sum, sum),
-    "changed": _Fold(_none, max),
-    "backfilled": _Fold(_none, max),
-    "rejected": _Fold(sum, max),
-}
-_ALONG = [(name, fold.along, attrgetter(name)) for name, fold in _COUNTS.items()]
-_ACROSS = [(name, fold.across, attrgetter(name)) for name, fold in _COUNTS.items()]
+#: another one, the label says fewer than those that are void in any, but is not final and names them all.
+_MOST_ACROSS = ("late", "rejected", "void", "changed", "backfilled")
 
 
 def join(labels: Sequence[Label]) -> Label:
@@ -111,7 +90,7 @@ def join(labels: Sequence[Label]) -> Label:
         through=labels[-1].through,
         expected=max(label.expected for label in labels),
         missing=_missing(labels),
-        **{name: fold(map(get, labels)) for name, fold, get in _ALONG},
+        **{name: sum(getattr(label, name) for label in labels) for name in _SUMS_ALONG},
     )
 
 
@@ -123,7 +102,8 @@ def join_trees(labels: Sequence[Label]) -> Label:
         through=min(label.through for label in labels),
         expected=max(len(missing), *(label.expected for label in labels)),
         missing=missing,
-        **{name: fold(map(get, labels)) for name, fold, get in _ACROSS},
+        **{name: sum(getattr(label, name) for label in labels) for name in _SUMS_ACROSS},
+        **{name: max(getattr(label, name) for label in labels) for name in _MOST_ACROSS},
     )
 
 
