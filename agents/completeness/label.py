@@ -7,6 +7,7 @@ or counted in the result's label. DESIGN section 6, last line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -90,7 +91,7 @@ def join(labels: Sequence[Label]) -> Label:
         through=labels[-1].through,
         expected=max(label.expected for label in labels),
         missing=_missing(labels),
-        **{name: sum(getattr(label, name) for label in labels) for name in _SUMS_ALONG},
+        **{name: sum(map(attrgetter(name), labels)) for name in _SUMS_ALONG},
     )
 
 
@@ -102,8 +103,8 @@ def join_trees(labels: Sequence[Label]) -> Label:
         through=min(label.through for label in labels),
         expected=max(len(missing), *(label.expected for label in labels)),
         missing=missing,
-        **{name: sum(getattr(label, name) for label in labels) for name in _SUMS_ACROSS},
-        **{name: max(getattr(label, name) for label in labels) for name in _MOST_ACROSS},
+        **{name: sum(map(attrgetter(name), labels)) for name in _SUMS_ACROSS},
+        **{name: max(map(attrgetter(name), labels)) for name in _MOST_ACROSS},
     )
 
 

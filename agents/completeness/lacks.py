@@ -147,6 +147,10 @@ class Lacks:
         return Lacks(named, self.gaps)
 
 
+#: Mostly, that is all there is to say.
+NOTHING = Lacks()
+
+
 class LacksRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What messages and disks have of lacks, in fields that agents of all releases know.
 
@@ -168,8 +172,16 @@ class LacksRecord(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lacks(self) -> Lacks:
         """What is lacking, as far as the record says. O(agents)."""
+        if not (self.gaps or self.partial_before or self.lost or self.missed):
+            return NOTHING
         began = {agent: ((NEVER, first - 1),) for agent, first in self.partial_before.items()}
         return Lacks.told({Cause.BEGAN: began, Cause.CRASH: self.lost, Cause.MISSED: self.missed}, self.gaps)
+
+    def has_past(self, oldest: int) -> bool:
+        """Whether anything of it concerns only intervals up to one. O(agents), without a look at `lacks`."""
+        runs = [run for agents in (self.lost, self.missed) for each in agents.values() for run in each]
+        began = any(first <= oldest + 1 for first in self.partial_before.values())
+        return began or any(end <= oldest for _, end in (*self.gaps, *runs))
 
     def with_lacks(self, lacks: Lacks, **changes: Any) -> Self:
         """Return the record with other lacks, and further changes. O(agents)."""

@@ -33,6 +33,8 @@ def ends(runs: RunsAfter) -> RunsFrom:
 
 def union(*sets: RunsAfter) -> RunsAfter:
     """Return the intervals that are in any set, of runs in whatever order. O(runs log runs)."""
+    if len(sets) == 1 and len(sets[0]) == 1 and sets[0][0][0] < sets[0][0][1]:
+        return sets[0]  # nearly all there are
     found: list[tuple[int, int]] = []
     for after, through in sorted(run for runs in sets for run in runs if run[0] < run[1]):
         if found and after <= found[-1][1]:
@@ -52,8 +54,9 @@ def minus(runs: RunsAfter, others: RunsAfter) -> RunsAfter:
 
 def within(runs: RunsAfter, after: int, through: int) -> RunsAfter:
     """Return the intervals of a set that lie in (after, through]."""
-    clipped = ((max(first, after), min(last, through)) for first, last in runs)
-    return tuple(run for run in clipped if run[0] < run[1])
+    if after >= through:
+        return ()
+    return tuple([(max(first, after), min(last, through)) for first, last in runs if first < through and last > after])
 
 
 def holds(runs: RunsAfter, interval: int) -> bool:

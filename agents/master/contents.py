@@ -19,7 +19,7 @@ from elf.agents.master.version_uptake import with_since
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, unpack
 from elf.cbt import INTERVAL
-from elf.overlay.contract import NEVER, Commit
+from elf.overlay.contract import Commit
 
 
 def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None]:
@@ -60,12 +60,13 @@ def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
     for key in change.expired:
         change.labels.pop(key, None)
         change.frames.pop(key, None)
-    if oldest == NEVER:
+    backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
+    state = replace(state, expired=oldest, backfilled=backfilled)
+    if not state.has_past(oldest):
         return state
     # A result that follows from all before it lacks what these lacked.
     kept = state.lacks.only(*ARCHIVED) if state.base is not None else Lacks()
-    backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
-    return state.with_lacks(state.lacks.within(oldest + 1) | kept, expired=oldest, backfilled=backfilled)
+    return state.with_lacks(state.lacks.within(oldest + 1) | kept)
 
 
 def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Versions) -> MasterState:

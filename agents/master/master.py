@@ -347,7 +347,7 @@ class Master:
         first, last = self.versions.within(span.start_ms, span.end_ms)
         if self._chain is not None:
             first = self._counted_by(span).version.begins
-        return len(self.state.lacks.within(first, last).gaps)
+        return len(Lacks(gaps=self.state.gaps).within(first, last).gaps)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, chain = self._history, self._chain

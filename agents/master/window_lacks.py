@@ -8,7 +8,6 @@ from elf.agents.jobs.versions import Version, Versions
 from elf.agents.master.backfill import with_pauses
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import begun, taking_part
-from elf.overlay.contract import NEVER
 
 
 def archived(state: MasterState, version: Version) -> RunsAfter:
@@ -34,15 +33,14 @@ def lacks_of_window(
     """
     roster, retired, enlisted = state.rollup.roster, state.rollup.retired, state.enlisted.values()
     until = FOREVER if last is None else last
-    began = state.lacks.only(*ARCHIVED)
-    if not also_gone:
-        began = began.by(roster)
+    known = state.lacks
+    inside = known.within(first, until)
+    began = inside.only(*ARCHIVED) if also_gone else inside.only(*ARCHIVED).by(roster)
     lost = {old: entry.counted for entry in enlisted if entry.counted is not None for old in entry.of}
     agents = taking_part(roster, {agent: entry.until for agent, entry in retired.items()}, lost)
     through = state.rollup.committed if last is None else last
-    began |= Lacks.of(begun(state.since, agents, versions, first, through))
+    began |= Lacks.of(begun(state.since, agents, versions, first, through)).within(first, until)
     # Of pauses nobody lacks anything.
     whole = within(with_pauses(archived(state, version), versions), version.begins - 1, FOREVER)
-    return began.within(first, until).filled(whole) | state.lacks.only(*GONE).within(
-        NEVER if last is None else first, until
-    )
+    # What a job without a window has lost in whatever version, it is told of.
+    return began.filled(whole) | (known if last is None else inside).only(*GONE)

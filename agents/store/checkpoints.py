@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from elf.agents.completeness.lacks import Cause, Lacks
+from elf.agents.completeness.lacks import NOTHING, Cause, Lacks
 from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom
 from elf.agents.store.checksums import verified
 from elf.agents.worker.payload import Count
@@ -60,6 +60,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     def lacks(self, agent: str) -> Lacks:
         """Return what labels are to hear of the agent that this is the progress of."""
+        if not (self.gaps or self.lost) and self.partial_before is None:
+            return NOTHING
         began = () if self.partial_before is None else ((NEVER, self.partial_before - 1),)
         return Lacks.told({Cause.BEGAN: {agent: began}, Cause.CRASH: {agent: self.lost}}, self.gaps)
 

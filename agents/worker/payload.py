@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 import polars as pl
 
-from elf.agents.completeness.lacks import Cause, Lacks, LacksRecord
+from elf.agents.completeness.lacks import NOTHING, Cause, Lacks, LacksRecord
 from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
@@ -46,7 +46,7 @@ class Notes(LacksRecord, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     @property
     def brings(self) -> Lacks:
         """What had been missed and comes."""
-        return Lacks.told({Cause.MISSED: self.settles})
+        return Lacks.told({Cause.MISSED: self.settles}) if self.settles else NOTHING
 
     def __add__(self, other: Notes) -> Notes:
         # An agent tells all that it has to tell each time: of two that are merged in either order the later has more.

@@ -390,7 +390,8 @@ class Worker:
         rows = self.open.take(due, copies)
         since = {agent: progress.since} if progress.since else {}
         lacks = progress.lacks(agent)
-        notes = Notes(late=progress.late, rejected=progress.rejected, since=since).with_lacks(lacks)
+        notes = Notes(late=progress.late, rejected=progress.rejected, since=since)
+        notes = notes.with_lacks(lacks) if lacks else notes
         sealed_now = int((rows.intervals > floor).sum()) if due else 0
         fitted = fit(notes, agent, progress.owed, rows, sealed_now)
         self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
