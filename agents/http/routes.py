@@ -14,12 +14,12 @@ from typing import Any, get_args
 import msgspec
 from aiohttp import web
 
+from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, UnavailableError
 from elf.agents.http.bodies import read_body, require_type
 from elf.agents.http.service import AgentService, Loaded
 from elf.agents.http.stream import send_results
 from elf.agents.language.durations import parse_duration_ms
-from elf.agents.master.results import require_complete
 from elf.agents.master.windows import parse_window
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.changes import KEEP_MS_MAX, Kind

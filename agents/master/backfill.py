@@ -9,24 +9,25 @@ ones are made of other PAOs. docs/OFFLINE.md has the reasons. Pure but for panes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.lacks import ARCHIVED
+from elf.agents.completeness.runs import RunsAfter, holds, union
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Versions
 from elf.agents.master.commands import Load
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import NEVER_YET, begun, paused
 from elf.agents.wire.positions import Json
 from elf.agents.worker.paos import between, by_interval
-from elf.agents.worker.runs import RunsFrom, in_runs_from
 from elf.cbt import PaoSchema
 from elf.overlay.contract import NEVER
 from elf.overlay.rollup.succession import counted_through
@@ -58,11 +59,12 @@ def reach_of(job: Plan | Versions, state: MasterState) -> Reach | None:
         return None
     newest = committed if state.newest == NEVER else state.newest
     first = max(state.expired + 1, versions.retained(newest, plan), versions.number(0), version.begins)
-    lacking = [since for agent, since in state.partial_before.items() if agent in state.rollup.roster]
+    lacking = [*state.lacks.only(*ARCHIVED).by(state.rollup.roster)]
     # Agents that heard of a version too late, and have said since when they count by it.
     uptakes = begun(state.since, dict.fromkeys(state.rollup.roster, NEVER_YET), versions, first, committed)
-    lacking += [since for _, since in uptakes if since != NEVER_YET]
-    return Reach(first, max(first, min(max(lacking, default=first), committed + 1)))
+    lacking += [lack for lack in uptakes if lack.last < NEVER_YET - 1]
+    until = max((lack.last + 1 for lack in lacking), default=first)
+    return Reach(first, max(first, min(until, committed + 1)))
 
 
 def _counted(state: MasterState) -> dict[str, int | None]:
@@ -98,7 +100,7 @@ def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
         )
     if paused(Versions.of(job), load.first - 1, load.last):
         raise JobError(f"{wanted}: the job was paused in some of them, and counts nothing of these")
-    if len(with_run(state.backfilled, load.first, load.last)) > RUNS_MAX:
+    if len(union(state.archived, ((load.first - 1, load.last),))) > RUNS_MAX:
         raise JobError(f"a job has at most {RUNS_MAX} backfilled runs that do not touch: load neighbours first")
 
 
@@ -117,35 +119,16 @@ def describe(job: Plan | Versions, state: MasterState, instance: str, names: Cal
     }
 
 
-# ---- runs of intervals, both ends included, ascending and apart
-
-
-def with_run(runs: RunsFrom, first: int, last: int) -> RunsFrom:
-    """Add a run to others; those that touch become one."""
-    apart = [run for run in runs if run[1] < first - 1 or run[0] > last + 1]
-    joined = [run for run in runs if run not in apart]
-    run = min([first, *(each[0] for each in joined)]), max([last, *(each[1] for each in joined)])
-    return tuple(sorted([*apart, run]))
-
-
-def since_interval(runs: RunsFrom, first: int) -> RunsFrom:
-    """Return what of some runs lies in an interval or after it."""
-    return tuple((max(begin, first), last) for begin, last in runs if last >= first)
-
-
-def with_pauses(runs: RunsFrom, versions: Versions) -> RunsFrom:
-    """Add the runs of intervals in which a job was paused: of these nobody lacks anything."""
-    for reign in versions.reigns():
-        if reign.version.is_paused:
-            runs = with_run(runs, reign.first, reign.last)
-    return runs
+def with_pauses(known: RunsAfter, versions: Versions) -> RunsAfter:
+    """Add the intervals in which a job was paused: of these nobody lacks anything."""
+    return union(known, tuple((each.first - 1, each.last) for each in versions.pauses))
 
 
 # ---- panes
 
 
 def spliced(
-    history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: RunsFrom
+    history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: RunsAfter
 ) -> Change:
     """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
 
@@ -174,7 +157,7 @@ def spliced(
             panes[label.through] = replace(label, previous=load.last), between(rest, load.last + 1, None)
     for key, (label, frame) in panes.items():
         was = before.get(key)
-        again = was is not None and in_runs_from(known, key) and load.first <= key <= load.last
+        again = was is not None and holds(known, key) and load.first <= key <= load.last
         if again and was is not None:
             label = replace(label, revision=was.revision)
             if replace(was, previous=label.previous, changed=label.changed) != label or not history.pane(key).equals(
@@ -201,27 +184,3 @@ def _panes(schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label) -> I
         previous = interval
     if previous < load.last:
         yield replace(fresh, previous=previous, through=load.last), empty
-
-
-def lacking(known: RunsFrom, partial_before: Sequence[tuple[str, int]], first: int, last: int | None) -> list[str]:
-    """Return the agents that lack events of [first, last] which no archive has brought.
-
-    Args:
-        known: what is backfilled.
-        partial_before: agents, and the first interval that they have all events of.
-        first: first interval.
-        last: last one; None: all there are.
-    """
-    bounds = ((agent, since - 1 if last is None else min(since - 1, last)) for agent, since in partial_before)
-    return [
-        agent
-        for agent, until in bounds
-        if first <= until and not any(begin <= first and until <= end for begin, end in known)
-    ]
-
-
-def count_in(known: RunsFrom, first: int, last: int | None) -> int:
-    """Return how many backfilled intervals a window has."""
-    if last is None:
-        return 0
-    return sum(max(0, min(end, last) - max(begin, first) + 1) for begin, end in known)

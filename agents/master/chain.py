@@ -17,6 +17,7 @@ import numpy.typing as npt
 import polars as pl
 from sortedcontainers import SortedDict
 
+from elf.agents.completeness.label import Label
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
@@ -26,7 +27,7 @@ from elf.agents.language.iteration import check_size
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.labels import Labels
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.master.state import Base
 from elf.agents.store.checksums import DamagedError
 from elf.agents.store.panes import Kind, Panes, Place

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label, join
+from elf.agents.completeness.lacks import GONE
+from elf.agents.completeness.runs import RunsFrom
 from elf.agents.master.chain import BASE, Chain
 from elf.agents.master.panes.labels import Labels
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label, join
 from elf.agents.master.state import Base, MasterState
-from elf.agents.worker.runs import RunsFrom
 from elf.overlay.contract import NEVER
 
 
@@ -66,9 +67,9 @@ def advance(
     if old is not None and old.begins == begins:
         base = replace(base, label=old.label, lacks=old.lacks + missed)
     parts = [change.labels.get(key) or labels[key] for key in change.expired if key >= begins]
-    lost = _lost(state, horizon, begins)
+    lost = state.lacks.only(*GONE).within(begins, horizon)
     if lost:
-        parts.append(Label(horizon, horizon, 0, lost))
+        parts.append(Label(horizon, horizon, 0).lacking(lost))
     if parts:
         base = replace(base, label=join([*([base.label] if base.label is not None else []), *parts]))
     forgotten = sum(1 for _, until in gone if until >= begins)
@@ -76,13 +77,6 @@ def advance(
     if old is None or (end_ms, begins) != (old.end_ms, old.begins):
         change.made[BASE] = chain.packed(outcome)
     return Advanced(base, outcome)
-
-
-def _lost(state: MasterState, horizon: int, begins: int) -> tuple[str, ...]:
-    """Return the agents of which is forgotten now that they lost something."""
-    return tuple(
-        sorted(agent for agent, runs in state.lost.items() if any(begins <= run[1] <= horizon for run in runs))
-    )
 
 
 def in_chain(own: Label, whole: Label, base: Base | None, begins: int) -> Label:

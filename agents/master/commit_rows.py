@@ -12,15 +12,15 @@ import operator
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.runs import holds
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import paused
 from elf.agents.worker.paos import Paos, by_interval
 from elf.agents.worker.payload import Notes
-from elf.agents.worker.runs import in_runs_from
 from elf.cbt import PaoSchema
 from elf.overlay.contract import NEVER, Commit
 
@@ -130,7 +130,7 @@ class Filling:
             label = change.labels.get(key) or self._history.labels[key]
             if label.void:
                 continue  # also what comes late
-            if in_runs_from(state.backfilled, interval):
+            if holds(state.archived, interval):
                 # The archive had it already, or has it now: whether it is in the pane nobody knows.
                 change.labels[key] = replace(label, shed=label.shed + _keys_in(part, schema)).revised()
                 continue

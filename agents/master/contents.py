@@ -5,25 +5,21 @@ A payload is what peers have sent; that it is one of this job's, `elf.agents.wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.lacks import ARCHIVED, GONE, Cause, Lack, Lacks
+from elf.agents.completeness.runs import holds, within
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
-from elf.agents.master.overdue import without_expired
+from elf.agents.master.panes.labels import Labels
 from elf.agents.master.panes.past import Change
 from elf.agents.master.state import MasterState, with_interned_roster
 from elf.agents.master.version_uptake import with_since
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, unpack
-from elf.agents.worker.runs import RunsAfter, RunsFrom
 from elf.cbt import INTERVAL
-from elf.overlay.contract import NEVER, Commit
-
-#: Gaps remembered one by one.
-GAPS_MAX = 1_000
+from elf.overlay.contract import Commit
 
 
 def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None]:
@@ -43,17 +39,14 @@ def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None
         return Notes(), None
     versions = Versions.of(job)
     notes, paos = unpack(commit.payload, versions)
-    if not {*notes.partial_before, *notes.lost, *notes.since}.issubset(commit.reported):
-        partial = {agent: first for agent, first in notes.partial_before.items() if agent in commit.reported}
-        lost = {agent: runs for agent, runs in notes.lost.items() if agent in commit.reported}
-        since = {agent: told for agent, told in notes.since.items() if agent in commit.reported}
-        notes = replace(notes, partial_before=partial, lost=lost, since=since)
+    since = {agent: told for agent, told in notes.since.items() if agent in commit.reported}
+    lacks, gaps = notes.lacks.by(commit.reported), Lacks()
     closed = paos.between(None, commit.through)
     if closed.height < paos.height:
-        notes = replace(notes, gaps=(*notes.gaps, (commit.through, commit.through)))
+        gaps = Lacks.of([Lack(None, commit.through, commit.through, Cause.GAP)])
     if len(versions.all) > 1:
         closed = Paos((states, _counted(states, frame, versions)) for states, frame in closed.parts)
-    return replace(notes, gaps=bounded(notes.gaps)), closed
+    return notes.with_lacks((lacks | gaps).bounded(), since=since), closed
 
 
 def _counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
@@ -62,51 +55,65 @@ def _counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFra
     return frame.filter(pl.col(INTERVAL).is_in(wanted))
 
 
-def bounded(gaps: RunsFrom) -> RunsFrom:
-    """Keep at most `GAPS_MAX` gaps: the oldest become one that spans them all, which is pessimistic, not wrong."""
-    extra = len(gaps) - GAPS_MAX
-    if extra <= 0:
-        return gaps
-    joined = gaps[: extra + 1]
-    return ((min(since for since, _ in joined), max(until for _, until in joined)), *gaps[extra + 1 :])
-
-
 def expired(change: Change, state: MasterState, oldest: int) -> MasterState:
     """Forget what concerns only intervals up to `oldest`, and what a commit changes of panes that expire with it."""
     for key in change.expired:
         change.labels.pop(key, None)
         change.frames.pop(key, None)
-    lost = {agent: tuple(run for run in runs if run[1] > oldest) for agent, runs in state.lost.items()}
+    backfilled = tuple(run for run in state.backfilled if run[1] > oldest)
+    state = replace(state, expired=oldest, backfilled=backfilled)
+    if not state.has_past(oldest):
+        return state
     # A result that follows from all before it lacks what these lacked.
-    is_past = oldest + 1 if state.base is None else NEVER
-    return replace(
-        state,
-        expired=oldest,
-        gaps=tuple(gap for gap in state.gaps if gap[1] > oldest),
-        partial_before={agent: first for agent, first in state.partial_before.items() if first > is_past},
-        lost={agent: runs for agent, runs in lost.items() if runs},
-        backfilled=tuple(run for run in state.backfilled if run[1] > oldest),
-        owing=without_expired(state.owing, oldest),
-    )
+    kept = state.lacks.only(*ARCHIVED) if state.base is not None else Lacks()
+    return state.with_lacks(state.lacks.within(oldest + 1) | kept)
 
 
 def with_commit(state: MasterState, commit: Commit, notes: Notes, versions: Versions) -> MasterState:
-    """Return a master's state with what a commit says, but for its rows."""
-    return replace(
+    """Return a master's state with what a commit says, but for its rows, and for what it brings."""
+    missed = (Lack(agent, commit.previous + 1, commit.through, Cause.MISSED) for agent in commit.missing)
+    lacks = notes.lacks | Lacks.of(missed)
+    state = replace(
         state,
         edition=state.edition + 1,
         rollup=with_interned_roster(commit.state),
         retiring={agent: last for agent, last in state.retiring.items() if commit.through <= last},
-        partial_before={**state.partial_before, **notes.partial_before},
-        gaps=bounded((*state.gaps, *notes.gaps)),
-        lost=with_lost(state.lost, notes.lost),
         since=with_since(state.since, notes.since, versions),
     )
+    return state.with_lacks((state.lacks | lacks).bounded()) if lacks else state
 
 
-def with_lost(known: Mapping[str, RunsAfter], told: Mapping[str, RunsAfter]) -> Mapping[str, RunsAfter]:
-    """Add the runs that agents tell of, several times each; bounded like gaps."""
-    return {**known, **{agent: bounded(tuple(sorted({*known.get(agent, ()), *runs}))) for agent, runs in told.items()}}
+def settled(labels: Labels, notes: Notes, change: Change, state: MasterState, total: int | None) -> MasterState:
+    """Strike agents, and lost ones whose logs are theirs now, off the names of commits whose data comes with this one.
+
+    A pane may span several commits: all of a job without a window, or a run of empty ones. An agent that missed two of
+    them may bring the data of the later one first, so its name stays until it has brought all that it missed of a pane.
+
+    Args:
+        labels: of the panes before this commit.
+        notes: the commit's, which say what comes.
+        change: takes the labels that change.
+        state: the master's.
+        total: key of the only pane of a job without a window; None: it has one.
+    """
+    if not notes.settles:
+        return state
+    lacks, enlisted = state.lacks, state.enlisted
+    for agent, runs in notes.settles.items():
+        at = enlisted[agent].address if agent in enlisted else ""
+        names = [agent, *(old for old, known in enlisted.items() if known.lost and known.address == at)]
+        lacks -= Lacks.told({Cause.MISSED: dict.fromkeys(names, runs)})
+        for after, through in runs:
+            for key in list(labels.holding(after + 1, through)) if total is None else labels.between(total, total):
+                # The rows of agents count in neither of these.
+                if key in change.extended or holds(state.archived, key):
+                    continue
+                label = change.labels.get(key) or labels[key]
+                for name in label.missing:
+                    owed = within(lacks.runs(Cause.MISSED, name), label.previous, label.through)
+                    if name in names and not owed:
+                        change.labels[key] = label = label.found(name)
+    return state.with_lacks(lacks)
 
 
 def known_only_now(notes: Notes, before: MasterState, state: MasterState) -> list[tuple[int, int]]:
@@ -117,9 +124,9 @@ def known_only_now(notes: Notes, before: MasterState, state: MasterState) -> lis
         before: the master's state before the commit.
         state: after it.
     """
-    base = before.base
+    base, told = before.base, notes.lacks.only(*GONE) - before.lacks
+    runs = [*notes.gaps, *((lack.first, lack.last) for lack in told)]
     if base is not None and not base.lacks and state.too_late > before.too_late:
         # All results that are retained should rest on what came too late, and were called complete.
-        notes = replace(notes, gaps=(*notes.gaps, (state.expired + 1, state.expired + 1)))
-    lost = [run for agent, runs in notes.lost.items() for run in runs if run not in before.lost.get(agent, ())]
-    return [*notes.gaps, *((after + 1, through) for after, through in lost)]
+        runs.append((state.expired + 1, state.expired + 1))
+    return runs

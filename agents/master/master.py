@@ -18,28 +18,30 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label, join
+from elf.agents.completeness.lacks import Cause, Lack, Lacks
+from elf.agents.completeness.runs import ends, length, union, within
 from elf.agents.errors import JobError
 from elf.agents.jobs.key_texts import with_first_key
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.language.query import Window
-from elf.agents.master.backfill import check_load, count_in, lacking, since_interval, spliced, with_pauses, with_run
+from elf.agents.master.backfill import check_load, spliced
 from elf.agents.master.beginning import first_interval
 from elf.agents.master.chain import Chain
 from elf.agents.master.chain_labels import advance, in_chain
 from elf.agents.master.commands import Enlisted, Load
 from elf.agents.master.commit_rows import TOTAL, Filling
-from elf.agents.master.contents import bounded, content_of, expired, known_only_now, with_commit
+from elf.agents.master.contents import content_of, expired, known_only_now, settled, with_commit
 from elf.agents.master.emission import Batch
 from elf.agents.master.epochs import Epoch, check_retained, check_whole, epochs, latest
 from elf.agents.master.news import News
-from elf.agents.master.overdue import settled
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label, Result, Span, is_awaited, label_of
+from elf.agents.master.results import Result, Span, is_awaited
 from elf.agents.master.share import Answer, Share
 from elf.agents.master.state import MasterState, restored, with_enlisted
-from elf.agents.master.version_uptake import begun, taking_part
+from elf.agents.master.window_lacks import archived, lacks_of_window
 from elf.agents.store.panes import Panes
 from elf.agents.store.shared_transactions import Steps
 from elf.agents.worker.paos import Paos, extent
@@ -174,7 +176,7 @@ class Master:
         filling.open()
         change = filling.change
         total = TOTAL if self.plan.window is None else None
-        state = settled(self._history.labels, notes, change, state, commit, total)
+        state = settled(self._history.labels, notes, change, state, total)
         if rows is not None:
             try:
                 state = filling.add(rows, state)
@@ -216,14 +218,14 @@ class Master:
             rows = decode(load.block, schema)
             if rows.height and not rows[INTERVAL].is_between(load.first, load.last).all():
                 raise PaoDecodeError(f"there are rows of other intervals than {load.first} to {load.last}")
-            edition, known = before.edition + 1, with_run(before.backfilled, load.first, load.last)
+            edition, known = before.edition + 1, union(before.archived, ((load.first - 1, load.last),))
             fresh = Label(0, 0, len(before.rollup.roster), tuple(sorted(load.missing)), changed=edition)
             try:
-                change = spliced(self._history, schema, load, rows, fresh, before.backfilled)
+                change = spliced(self._history, schema, load, rows, fresh, before.archived)
             except (ArithmeticError, ValueError) as error:
                 raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
             newest = max([before.newest, *rows[INTERVAL].unique()])
-            state = replace(before, applied=place, edition=edition, newest=newest, backfilled=known)
+            state = replace(before, applied=place, edition=edition, newest=newest, backfilled=ends(known))
             self._history.write(msgspec.msgpack.encode(state), change)
             self.state = state
             self._news.loaded(change, edition)
@@ -240,7 +242,8 @@ class Master:
         with self._lock:
             gap = (max(self.state.expired + 1, 0), self.versions.number(until_ms))
             if gap not in self.state.gaps:
-                self._history.finish(self._keeping(replace(self.state, gaps=bounded((*self.state.gaps, gap)))))
+                lacks = self.state.lacks | Lacks.of([Lack(None, *gap, Cause.GAP)])
+                self._history.finish(self._keeping(self.state.with_lacks(lacks.bounded())))
 
     def noting(
         self, place: Place, seats: tuple[Seat, ...] | None = None, *, ended: bool = False, kept: bytes | None = None
@@ -356,14 +359,7 @@ class Master:
         first, last = self.versions.within(span.start_ms, span.end_ms)
         if self._chain is not None:
             first = self._counted_by(span).version.begins
-        return sum(1 for since, until in self.state.gaps if since <= last and until >= first)
-
-    def _taking_part(self) -> dict[str, int]:
-        """Return the agents whose data may be in windows, each with the last interval that may have any."""
-        rollup, enlisted = self.state.rollup, self.state.enlisted.values()
-        retired = {agent: entry.until for agent, entry in rollup.retired.items()}
-        lost = {old: entry.counted for entry in enlisted if entry.counted is not None for old in entry.of}
-        return taking_part(rollup.roster, retired, lost)
+        return len(Lacks(gaps=self.state.gaps).within(first, last).gaps)
 
     def _merge(self, span: Span | None) -> tuple[pl.DataFrame, Label, bool]:
         history, chain = self._history, self._chain
@@ -389,16 +385,11 @@ class Master:
         roster = self.state.rollup.roster
         if last is None:
             first = max(first, version.begins)
-        # What was loaded into a former version's windows is in none of this one's.
-        known = since_interval(self.state.backfilled, version.begins)
-        whole = since_interval(with_pauses(known, self.versions), version.begins)
-        # A window of which an agent had not all is no more whole once that agent has left; a total expects it no more.
-        since = self.state.partial_before.items()
-        partial = [(agent, at) for agent, at in since if last is not None or agent in roster]
-        through = self.state.rollup.committed if last is None else last
-        partial += begun(self.state.since, self._taking_part(), self.versions, first, through)
-        label = label_of(labels, roster, lacking(whole, partial, first, last), self.state.lost, first, last)
-        return replace(label, backfilled=count_in(known, first, last))
+        label = join(labels) if labels else Label(first - 1, first, len(roster))
+        label = label.lacking(lacks_of_window(self.state, self.versions, version, first, last))
+        known = archived(self.state, version)
+        backfilled = 0 if last is None else length(within(known, first - 1, last))
+        return replace(label, previous=first - 1, backfilled=backfilled)
 
     def _horizon(self, newest: int) -> int | None:
         """Return the last interval whose panes need not be retained; None where all are."""

@@ -14,8 +14,9 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label, join_trees
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.results import Label, Result, Span, completeness_of, result_of
+from elf.agents.master.results import Result, Span, completeness_of, result_of
 from elf.agents.wire.positions import Json
 
 
@@ -70,7 +71,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, shares: Sequence[Share], limit: int | None = None) -> Answer:
         """Put the shares of one window together; the first one has rows, and says by which version they are counted."""
         first = shares[0]
-        label = first.label if len(shares) == 1 else joined_label([each.label for each in shares])
+        label = first.label if len(shares) == 1 else join_trees([each.label for each in shares])
         names = {agent: name for each in shares for agent, name in each.names.items()}
         through_ms = least_through([each.through_ms for each in shares])
         gaps = max(each.gaps for each in shares)
@@ -94,29 +95,3 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 def least_through(throughs: Sequence[int | None]) -> int | None:
     """Return the event time that all parts have come to, given that of each; None if one has not begun."""
     return None if None in throughs else min(through for through in throughs if through is not None)
-
-
-def joined_label(labels: Sequence[Label]) -> Label:
-    """Join the labels of all parts of one window.
-
-    Every part counts late events of all keys, and rejected lines, so the most that one counts are those that there are.
-    So it is with void intervals: all parts pause together, and miss an agent that is lost together. Where each misses
-    another one, the label says fewer than those that are void in any, but is not final and names them all. Rows left
-    out are each part's own, of its keys. So are revisions: the result has changed whenever one of them has, and who
-    follows it counts on more.
-    """
-    missing = tuple(sorted({agent for label in labels for agent in label.missing}))
-    return replace(
-        labels[0],
-        through=min(label.through for label in labels),
-        expected=max(len(missing), *(label.expected for label in labels)),
-        missing=missing,
-        late=max(label.late for label in labels),
-        shed=sum(label.shed for label in labels),
-        rejected=max(label.rejected for label in labels),
-        revision=sum(label.revision for label in labels),
-        void=max(label.void for label in labels),
-        damaged=sum(label.damaged for label in labels),
-        changed=max(label.changed for label in labels),
-        backfilled=max(label.backfilled for label in labels),
-    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.lacks import Cause, Lacks, LacksRecord
+from elf.agents.completeness.runs import RunsAfter, RunsFrom, after
 from elf.agents.master.commands import Enlisted
-from elf.agents.master.results import Label
-from elf.agents.master.version_uptake import Since
-from elf.agents.worker.runs import RunsAfter, RunsFrom
 from elf.overlay.contract import NEVER, RollupState, RosterEntry
 from elf.overlay.group.messages import Place, Seat
 from elf.overlay.interning import TEXT_CHARS_MAX, interned, interned_text, share_nothing
@@ -38,23 +39,17 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, lacks=self.lacks + count)
 
 
-class MasterState(msgspec.Struct, frozen=True, kw_only=True):
+class MasterState(LacksRecord, frozen=True, kw_only=True):
     """What a master must remember besides its panes."""
 
     rollup: RollupState = RollupState()
     enlisted: Mapping[str, Enlisted] = {}
     #: Agents being retired -> last interval whose commit still has them on its roster.
     retiring: Mapping[str, int] = {}
-    #: agent id -> first interval it has all events of.
-    partial_before: Mapping[str, int] = {}
     #: Since when agents count by which version of the job.
-    since: Since = {}
-    #: agent id -> runs of intervals, (after, through], whose data a crash of it may have lost.
-    lost: Mapping[str, RunsAfter] = {}
+    since: Mapping[int, Mapping[str, int]] = {}
     #: agent id -> runs of commits, (after, through], that name it as missing and whose data it has not brought.
     owing: Mapping[str, RunsAfter] = {}
-    #: Runs of intervals, both ends included, in which lines of some agent may have vanished unread.
-    gaps: RunsFrom = ()
     #: Late rows (keys, not events) whose pane is no longer retained: they are in no result.
     too_late: int = 0
     #: Newest interval that has rows; what is retained is counted back from here, so old logs can be read in, too.
@@ -78,6 +73,20 @@ class MasterState(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         share_nothing(self, "enlisted", "retiring", "partial_before", "since", "lost", "owing")
+
+    @property
+    def archived(self) -> RunsAfter:
+        """The intervals that were computed from the agents' archives; see `backfilled`."""
+        return after(self.backfilled)
+
+    @property
+    def missed(self) -> Mapping[str, RunsAfter]:
+        """What each agent was missing from and has not brought; see `owing`."""
+        return self.owing
+
+    def with_lacks(self, lacks: Lacks, **changes: Any) -> MasterState:
+        """Return the state with other lacks, and further changes. O(agents)."""
+        return super().with_lacks(lacks, owing=lacks.named.get(Cause.MISSED, {}), **changes)
 
 
 def restored(state: bytes | None) -> MasterState:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from elf.agents.completeness.lacks import Cause, Lack
+from elf.agents.completeness.runs import FOREVER
 from elf.agents.jobs.versions import Versions
 
 #: Version -> agent id -> first interval of which the agent counts all its events by it.
 Since = Mapping[int, Mapping[str, int]]
 #: After every interval: of an agent that has not said yet since when it counts by a version.
-NEVER_YET = 1 << 62
+NEVER_YET = FOREVER
 
 
 def with_since(known: Since, told: Mapping[str, Mapping[int, int]], versions: Versions) -> Since:
@@ -38,8 +40,8 @@ def taking_part(roster: Iterable[str], retired: Mapping[str, int | None], lost: 
     return {**lost, **gone, **dict.fromkeys(roster, NEVER_YET)}
 
 
-def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> list[tuple[str, int]]:
-    """Return agents of which a window has not all events, each with an interval that it has all from.
+def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> list[Lack]:
+    """Return what is lacking of a window as agents do not count all of it by its version.
 
     Args:
         since: what agents have told.
@@ -58,7 +60,8 @@ def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: in
             found += [
                 (agent, at) for agent, until in agents.items() if until >= due < (at := told.get(agent, NEVER_YET))
             ]
-    return found
+    # It has all from there on; what it has of before is not known.
+    return [Lack(agent, first, at - 1, Cause.VERSION) for agent, at in found]
 
 
 def paused(versions: Versions, after: int, through: int) -> int:

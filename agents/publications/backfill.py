@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+from elf.agents.completeness.runs import holds
 from elf.agents.errors import BadRequestError, JobError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.master.backfill import check_load
 from elf.agents.master.commands import Load
 from elf.agents.wire.positions import Json
 from elf.agents.wire.shares import LoadIntervals
-from elf.agents.worker.runs import in_runs_from
 from elf.cbt import PaoDecodeError, decode
 
 
@@ -33,7 +33,7 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
         raise BadRequestError(f"the intervals cannot be read: {error}") from None
     before = master.edition
     await masters.decide(app, wanted)
-    known = master.state.backfilled
-    if master.edition == before or not (in_runs_from(known, wanted.first) and in_runs_from(known, wanted.last)):
+    known = master.state.archived
+    if master.edition == before or not (holds(known, wanted.first) and holds(known, wanted.last)):
         raise UnavailableError("the intervals were not loaded; the log of the job's master says why")
     return {"first": wanted.first, "last": wanted.last, "edition": master.edition}

@@ -18,11 +18,11 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
+from elf.agents.completeness.runs import FOREVER
 from elf.agents.store.held import HeldCheckpoint, HeldCopies
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import Keep, KeepCheckpoint
 from elf.agents.wire.requests import Introduce, contact_at, encode
-from elf.agents.worker.state import FOREVER
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 

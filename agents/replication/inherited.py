@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from elf.agents.completeness.runs import union
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.commands import Enlisted
@@ -40,7 +41,7 @@ def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> Wor
             notes, paos = unpack(snapshot.payload, versions)
             parts += paos.parts
             late, gaps = late + notes.late, (*gaps, *notes.gaps)
-            owed = (*owed, *(run for runs in notes.settles.values() for run in runs)) if whole else owed
+            owed = union(owed, *notes.settles.values()) if whole else owed
     rows = Paos(parts)
     if not whole:
         doubtful = rows.between(None, min(counted, sealed)).intervals
@@ -48,7 +49,7 @@ def taken_over(state: WorkerState, entry: Enlisted, job: Plan | Versions) -> Wor
             gaps = (*gaps, (int(doubtful.min()), int(doubtful.max())))  # type: ignore[arg-type]  # whole numbers
         rows = rows.between(counted + 1, None)
     if entry.missed is not None:
-        owed = (*owed, (counted, entry.missed))
+        owed = union(owed, ((counted, entry.missed),))
     own = None if counted == NEVER else counted
     begins = Progress(
         counted=progress.counted if whole else own,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from elf.agents.completeness.statement import joined
 from elf.agents.errors import JobError
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.key_texts import with_first_column
@@ -19,7 +20,6 @@ from elf.agents.master.results import Result, Span
 from elf.agents.master.share import Answer, least_through
 from elf.agents.results.answerer import Parted
 from elf.agents.results.gatherer import Gathering, all_of
-from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.joined_news import read_by
 from elf.agents.wire.positions import Json
 from elf.agents.wire.requests import Query
@@ -96,11 +96,11 @@ def _combined(plan: Plan, found: Sequence[Answer], span: Span, key: str | None, 
     rows = plan.joined.combine([each.rows for each in found], (span.start_ms, span.end_ms))
     if key is not None:
         rows = with_first_column(plan, rows, key)
-    joined = Answer(
+    answer = Answer(
         plan=plan,
         span=span,
         rows=rows if limit is None else rows.head(limit),
         through_ms=least_through([each.through_ms for each in found]),
-        completeness=joined_completeness([each.completeness for each in found]),
+        completeness=joined([each.completeness for each in found]),
     )
-    return joined.result()
+    return answer.result()

@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from elf.agents.completeness.label import Label
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.master.share import Share
 from elf.agents.wire.requests import JobRecord
 from elf.cbt import partitions_of

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from elf.agents.completeness.runs import FOREVER
 from elf.agents.store.checksums import verified
-from elf.agents.worker.state import FOREVER, Progress, Snapshot, SourceState, Whole, WorkerState
+from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
 
 if TYPE_CHECKING:  # a worker needs the records below, and no SQLite

@@ -11,10 +11,11 @@ from typing import Annotated, TypeAlias
 import msgspec
 import polars as pl
 
+from elf.agents.completeness.lacks import NOTHING, Cause, Lacks, LacksRecord
+from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.paos import Blocks, Paos, check_blocks, decoded
-from elf.agents.worker.runs import RunsAfter, RunsFrom
 from elf.cbt import PaoDecodeError, PaoSchema, decode, encode
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.fields import Interval
@@ -25,21 +26,15 @@ COUNT_MAX = 1 << 40
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=COUNT_MAX)]
 
 
-class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Notes(LacksRecord, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Facts about a snapshot that end up in the completeness label; they merge like PAOs."""
 
     #: Events that came after their interval was sealed; they ride in this snapshot.
     late: Count = 0
     #: Lines that were no events.
     rejected: Count = 0
-    #: Runs of intervals, both ends included, in which lines may have vanished unread (copytruncate).
-    gaps: RunsFrom = ()
-    #: agent id -> first interval the agent has all events of; agents that read from the beginning are not listed.
-    partial_before: Mapping[str, Interval] = {}
     #: agent id -> runs of commits, (after, through], that went without the agent and whose data this payload brings.
     settles: Mapping[str, RunsAfter] = {}
-    #: agent id -> runs of intervals, (after, through], whose data a crash may have lost.
-    lost: Mapping[str, RunsAfter] = {}
     #: agent id -> version of the job -> first interval of which the agent counts all its events by it; of the first
     #: version nobody tells.
     since: Mapping[str, Mapping[int, Interval]] = {}
@@ -48,22 +43,22 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         told = self.gaps or self.partial_before or self.settles or self.lost or self.since
         return bool(self.late or self.rejected or told)
 
+    @property
+    def brings(self) -> Lacks:
+        """What had been missed and comes."""
+        return Lacks.told({Cause.MISSED: self.settles}) if self.settles else NOTHING
+
     def __add__(self, other: Notes) -> Notes:
-        settles = dict(self.settles)
-        for agent, runs in other.settles.items():
-            settles[agent] = (*settles.get(agent, ()), *runs)
         # An agent tells all that it has to tell each time: of two that are merged in either order the later has more.
         since = {
             agent: {**self.since.get(agent, {}), **other.since.get(agent, {})}
             for agent in {**self.since, **other.since}
         }
-        return Notes(
+        return self.with_lacks(
+            self.lacks | other.lacks,
             late=min(self.late + other.late, COUNT_MAX),
             rejected=min(self.rejected + other.rejected, COUNT_MAX),
-            gaps=(*self.gaps, *other.gaps),
-            partial_before={**self.partial_before, **other.partial_before},
-            settles=settles,
-            lost={**self.lost, **other.lost},
+            settles=(self.brings | other.brings).named.get(Cause.MISSED, {}),
             since=since,
         )
 

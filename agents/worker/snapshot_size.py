@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from elf.agents.completeness.runs import FOREVER, RunsAfter, RunsFrom, within
 from elf.agents.worker.paos import Paos
 from elf.agents.worker.payload import Notes, pack
-from elf.agents.worker.runs import RunsAfter, RunsFrom
-from elf.overlay.contract import PAYLOAD_BYTES_MAX
+from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
 
 #: A snapshot goes into one message, and with a few words around it to a neighbour.
 SNAPSHOT_BYTES_MAX = PAYLOAD_BYTES_MAX - (64 << 10)
@@ -56,7 +56,8 @@ def fit(notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int) 
     intervals = rows.intervals
     while True:
         waiting = intervals[count:].unique().sort().to_list() if count < rows.height else []
-        settled, left = _parted(owed, waiting[0] - 1) if waiting else (owed, ())
+        until = waiting[0] - 1 if waiting else FOREVER
+        settled, left = within(owed, NEVER, until), within(owed, until, FOREVER)
         both = intervals[count] if 0 < count < rows.height and intervals[count - 1] == intervals[count] else None
         now = set(intervals[count:sealed_now].to_list())
         gaps = tuple((each, each) for each in waiting if each == both or each in now)
@@ -69,14 +70,6 @@ def fit(notes: Notes, agent: str, owed: RunsAfter, rows: Paos, sealed_now: int) 
         count = min(count - 1, count * SNAPSHOT_BYTES_MAX // len(payload) * 15 // 16)
         begin = (intervals == intervals[count]).arg_max()
         count = begin if begin is not None and begin > sealed_now else count
-
-
-def _parted(runs: RunsAfter, at: int) -> tuple[RunsAfter, RunsAfter]:
-    """Cut runs, (after, through], after an interval: what lies up to it, and what behind."""
-    return (
-        tuple((after, min(through, at)) for after, through in runs if after < at),
-        tuple((max(after, at), through) for after, through in runs if through > at),
-    )
 
 
 class Handed(NamedTuple):

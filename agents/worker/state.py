@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from elf.agents.completeness.lacks import NOTHING, Cause, Lacks
+from elf.agents.completeness.runs import RunsAfter, RunsFrom
 from elf.agents.worker.payload import Count
-from elf.agents.worker.runs import RunsAfter, RunsFrom
+from elf.overlay.contract import NEVER
 from elf.overlay.fields import Interval
 
 #: Later than any interval.
@@ -49,6 +51,17 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     late: Count = 0
     rejected: Count = 0
     gaps: RunsFrom = ()
+
+    def lacks(self, agent: str) -> Lacks:
+        """Return what labels are to hear of the agent that this is the progress of."""
+        if not (self.gaps or self.lost) and self.partial_before is None:
+            return NOTHING
+        began = () if self.partial_before is None else ((NEVER, self.partial_before - 1),)
+        return Lacks.told({Cause.BEGAN: {agent: began}, Cause.CRASH: {agent: self.lost}}, self.gaps)
+
+    def without_gone(self) -> Progress:
+        """Forget what is gone for good: the master knows."""
+        return msgspec.structs.replace(self, lost=())
 
 
 class Snapshot(msgspec.Struct, frozen=True):

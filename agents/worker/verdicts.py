@@ -22,7 +22,7 @@ def counted(progress: Progress, verdict: Verdict, told: int | None, told_since: 
         told: the first snapshot that tells what a crash has lost.
         told_since: the first snapshot that tells since when it counts by which versions.
     """
-    lost = () if told is not None and verdict.through >= told else progress.lost
+    progress = progress.without_gone() if told is not None and verdict.through >= told else progress
     since, partial_before = progress.since, None
     if progress.settled is None:
         # The first one says how far the job was when we began: what it counted of this agent may be what a former
@@ -30,7 +30,7 @@ def counted(progress: Progress, verdict: Verdict, told: int | None, told_since: 
         partial_before = progress.partial_before
     elif told_since is not None and verdict.through >= told_since:
         since = {}
-    return replace(progress, settled=verdict.through, partial_before=partial_before, lost=lost, since=since)
+    return replace(progress, settled=verdict.through, partial_before=partial_before, since=since)
 
 
 def is_set_back(progress: Progress, verdict: Verdict) -> bool:

@@ -14,12 +14,13 @@ from collections.abc import Collection, Sequence
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.lacks import GONE, RUNS_MAX
+from elf.agents.completeness.runs import bounded, holds, union
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
 from elf.agents.worker.open_intervals import OpenIntervals
 from elf.agents.worker.paos import Paos, decode_open, encode_open
 from elf.agents.worker.payload import Notes, unpack
-from elf.agents.worker.runs import in_runs_after, with_dropped, with_loss
 from elf.agents.worker.sharing.encoded import Copies
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
@@ -93,7 +94,8 @@ class Worker:
             worker._unsettled = {snapshot.through: snapshot for snapshot in state.sealed}
         progress = worker.progress
         if progress.volatile is not None:
-            worker.progress = replace(progress, lost=with_loss(progress.lost, progress.volatile), volatile=None)
+            lost = bounded(union(progress.lost, (progress.volatile,)), RUNS_MAX)
+            worker.progress = replace(progress, lost=lost, volatile=None)
         return worker
 
     @property
@@ -208,7 +210,7 @@ class Worker:
         through, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if through is None or each > through]
         if dropped:
-            taken = [each for each in taken if not in_runs_after(dropped, each)]
+            taken = [each for each in taken if not holds(dropped, each)]
         if not taken:
             return ()
         self.dirty = True
@@ -225,7 +227,7 @@ class Worker:
         return sum(
             count
             for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(states, each) and not in_runs_after(dropped, each)
+            if self.versions.counts(states, each) and not holds(dropped, each)
         )
 
     def meet(self, frame: EventFrame) -> None:
@@ -289,7 +291,7 @@ class Worker:
     def _has_news(self, floor: int) -> bool:
         """Tell whether there is anything that concerns labels, or rows of intervals that are sealed already."""
         progress = self.progress
-        told = progress.gaps or progress.owed or progress.lost or progress.since or progress.partial_before is not None
+        told = progress.owed or progress.since or progress.lacks(self.agent_id)
         return bool(told) or any(interval <= floor for interval in self.open)
 
     def settle(self, verdict: Verdict, snapshots: Sequence[Snapshot]) -> None:
@@ -319,13 +321,14 @@ class Worker:
         drops = verdict.named and options.straggler in ("drop", "void")
         owed, dropped = progress.owed, progress.dropped
         if drops:
-            dropped = with_dropped(dropped, (verdict.previous, verdict.through))
+            # Late events of forgotten ones count, under labels that name us.
+            dropped = union(dropped, ((verdict.previous, verdict.through),))[-RUNS_MAX:]
             self.open.drop([held for held in self.open if verdict.previous < held <= verdict.through])
         else:
             # Not what our predecessor was counted with: we leave it out, and cannot bring what it lacked there.
             heeded = NEVER if progress.settled is None else progress.settled
             after = max(verdict.previous, heeded, NEVER if progress.counted is None else progress.counted)
-            owed = (*owed, (after, verdict.through)) if after < verdict.through else owed
+            owed = union(owed, ((after, verdict.through),))
         unsaid = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
         for snapshot in snapshots:
             assert verdict.previous < snapshot.through <= verdict.through
@@ -333,7 +336,7 @@ class Worker:
                 notes, paos = unpack(snapshot.payload, self.versions)
                 self.open.insert(paos.between(None, verdict.previous) if drops else paos)
                 unsaid += notes
-                owed = (*owed, *notes.settles.get(self.agent_id, ()))
+                owed = union(owed, notes.settles.get(self.agent_id, ()))
         progress = replace(progress, late=unsaid.late, rejected=unsaid.rejected, gaps=unsaid.gaps)
         self.progress = replace(progress, settled=verdict.through, owed=owed, dropped=dropped)
 
@@ -385,17 +388,17 @@ class Worker:
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
         due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
         rows = self.open.take(due, copies)
-        partial = {} if progress.partial_before is None else {agent: progress.partial_before}
-        lost = {agent: progress.lost} if progress.lost else {}
         since = {agent: progress.since} if progress.since else {}
-        notes = Notes(late=progress.late, rejected=progress.rejected, gaps=progress.gaps)
-        notes = replace(notes, partial_before=partial, lost=lost, since=since)
+        lacks = progress.lacks(agent)
+        notes = Notes(late=progress.late, rejected=progress.rejected, since=since)
+        notes = notes.with_lacks(lacks) if lacks else notes
         sealed_now = int((rows.intervals > floor).sum()) if due else 0
         fitted = fit(notes, agent, progress.owed, rows, sealed_now)
         self.progress = replace(progress, sealed=through, late=0, rejected=0, gaps=fitted.gaps, owed=fitted.owed)
         self.open.insert(fitted.rest)
         self.dirty = True
-        self._told = self._told if self._told is not None or not lost or through <= self._doubtful else through
+        if self._told is None and through > self._doubtful and lacks.only(*GONE):
+            self._told = through
         self._told_since = through if self._told_since is None and since else self._told_since
         snapshot = Snapshot(through, fitted.payload)
         if not self.is_exact:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.master import Master
-from elf.agents.master.results import Label
 from elf.agents.master.state import MasterState
 from elf.agents.store.panes import Panes
 from elf.agents.worker import payload

@@ -11,6 +11,7 @@ from tests.house.modules import names, own_imports
 LAYERS = (
     "errors.py",
     "failures.py",
+    "completeness",
     "toml",
     "language",
     "jobs",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
+from elf.agents.completeness.label import Label
 from elf.agents.master import master
 from elf.agents.master.panes.labels import Labels
-from elf.agents.master.results import Label
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker

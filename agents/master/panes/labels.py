@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping
 
+from elf.agents.completeness.label import Label, join
 from elf.agents.master.panes.ordered import Ordered
-from elf.agents.master.results import Label, join
 
 #: Runs of so many intervals have their labels joined once and kept until one of them changes; the longest first.
 BLOCKS = (4_096, 256, 16)

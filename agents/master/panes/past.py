@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.versions import Compiled, Versions
 from elf.agents.master.panes.frames import Frames
 from elf.agents.master.panes.labels import Labels
 from elf.agents.master.panes.ordered import Ordered
 from elf.agents.master.panes.repair import holes, stand_ins
-from elf.agents.master.results import Label
 from elf.agents.store.checksums import DamagedError
 from elf.agents.store.panes import Kind, Panes, Place
 from elf.agents.worker.paos import between

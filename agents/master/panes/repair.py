@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from elf.agents.master.results import Label
-from elf.overlay.contract import NEVER
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.runs import minus, union
 
 
 def holes(labels: Sequence[Label], expired: int, committed: int) -> list[tuple[int, int]]:
@@ -20,14 +20,8 @@ def holes(labels: Sequence[Label], expired: int, committed: int) -> list[tuple[i
         expired: up to here nothing is retained any more.
         committed: the last interval committed; NEVER before the first.
     """
-    found, after = [], expired
-    for label in labels:
-        if label.previous > after:
-            found.append((after, label.previous))
-        after = max(after, label.through)
-    if committed != NEVER and committed > after:
-        found.append((after, committed))
-    return found
+    known = union(tuple((label.previous, label.through) for label in labels))
+    return [*minus(union(((expired, committed),)), known)]
 
 
 def stand_ins(hole: tuple[int, int], keys: Iterable[int], expected: int) -> Iterator[Label]:

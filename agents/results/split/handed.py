@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from elf.agents.worker.runs import RunsAfter
+from elf.agents.completeness.runs import RunsAfter, union
 from elf.overlay.contract import NEVER, Verdict
 
 
@@ -51,7 +51,7 @@ class HandedOver:
             if verdict.missing:
                 self._owe(payload)
         if verdict.missing and verdict.named:
-            self.runs = (*self.runs, (verdict.previous, verdict.through))
+            self.runs = union(self.runs, ((verdict.previous, verdict.through),))
         self._judged = max(self._judged, verdict.through)
 
     def _owe(self, payload: bytes | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from elf.agents.completeness.statement import of_side
 from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
 from elf.agents.master.master import Master
@@ -114,9 +115,7 @@ class Provisional(Answerer):
     def rendered(self, result: Result) -> Json:
         """Return a result as the API has it: one side's, and who answers for it."""
         body = rendered(self.job.definition.key, result, self._address)
-        known = body["completeness"]
-        known |= {"status": "partial", "side": self._name, "term": self._term}
-        known["gaps"] += self._lacks(body["window"])
+        body["completeness"] = of_side(body["completeness"], self._lacks(body["window"]), self._name, self._term)
         return body
 
     def _lacks(self, window: Json | None) -> bool:

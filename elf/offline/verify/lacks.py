@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from elf.agents.completeness.runs import RunsAfter, union
 from elf.offline.grid import Window
 
 #: Questions about parts of one window; beyond them, what is left is taken as a whole.
@@ -77,15 +78,11 @@ def announces(label: Label) -> bool:
 
 def joined(lacks: Iterable[Lack]) -> list[Lack]:
     """Join lacks of one agent and kind that follow each other."""
-    found: list[Lack] = []
-    for lack in sorted(lacks, key=lambda each: (each.agent, each.certain, each.why, each.start_ms)):
-        last = found[-1] if found else None
-        same = last is not None and dataclasses.replace(lack, start_ms=last.start_ms, end_ms=last.end_ms) == last
-        if last is not None and same and lack.start_ms <= last.end_ms:
-            found[-1] = dataclasses.replace(last, end_ms=max(last.end_ms, lack.end_ms))
-        else:
-            found.append(lack)
-    return found
+    found: dict[tuple[str, bool, str], RunsAfter] = {}
+    for each in lacks:
+        kind = each.agent, each.certain, each.why
+        found[kind] = (*found.get(kind, ()), (each.start_ms, each.end_ms))
+    return [Lack(start_ms, end_ms, *kind) for kind, runs in sorted(found.items()) for start_ms, end_ms in union(runs)]
 
 
 def _lacks(start_ms: int, end_ms: int, label: Label, intervals: int) -> list[Lack]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import pathlib
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
-from elf.agents.master.backfill import Reach, check_load, reach_of, with_run
+from elf.agents.master.backfill import Reach, check_load, reach_of
 from elf.agents.master.commands import Load
 from elf.agents.store.panes import Kind
 from elf.cbt import PaoDecodeError, encode
@@ -135,16 +134,6 @@ def test_what_is_no_longer_retained_goes_as_all_does(short: Job) -> None:
 
 
 runs_of = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda bounds: (min(bounds), max(bounds)))
-
-
-@given(st.lists(runs_of, max_size=8))
-def test_runs_are_what_was_added_ascending_and_apart(runs: list[tuple[int, int]]) -> None:
-    known: tuple[tuple[int, int], ...] = ()
-    for first, last in runs:
-        known = with_run(known, first, last)
-    held = {interval for first, last in known for interval in range(first, last + 1)}
-    assert held == {interval for first, last in runs for interval in range(first, last + 1)}
-    assert all(one[1] + 1 < other[0] for one, other in itertools.pairwise(known))
 
 
 @st.composite

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import JobError
 from elf.agents.jobs.versions import Versions
-from elf.agents.master.backfill import Reach, check_load, describe, reach_of, since_interval
+from elf.agents.master.backfill import Reach, check_load, describe, reach_of
 from elf.agents.master.commands import Load
 from elf.agents.master.state import MasterState
 from elf.cbt import encode
@@ -148,11 +148,3 @@ def test_the_reach_ends_with_the_last_interval_that_some_agent_lacks(
 
     last = max((at for at in range(reach.first, committed + 1) if lacks(at)), default=reach.first - 1)
     assert reach.until == last + 1
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted)), st.integers(0, 20))
-def test_runs_since_an_interval_hold_what_is_not_before_it(runs: list[list[int]], first: int) -> None:
-    known = tuple((begin, end) for begin, end in runs)
-    held = {at for begin, end in known for at in range(begin, end + 1)}
-    found = {at for begin, end in since_interval(known, first) for at in range(begin, end + 1)}
-    assert found == {at for at in held if at >= first}

@@ -4,7 +4,9 @@ import msgspec
 import polars as pl
 import pytest
 
-from elf.agents.master.contents import GAPS_MAX, bounded, content_of, expired
+from elf.agents.completeness.lacks import GAPS_MAX
+from elf.agents.completeness.runs import bounded
+from elf.agents.master.contents import content_of, expired
 from elf.agents.master.panes.past import Change
 from elf.agents.master.state import Base, MasterState
 from elf.agents.worker.payload import COUNT_MAX, Notes, merge, pack
@@ -39,7 +41,7 @@ def test_agents_speak_for_themselves() -> None:
 def test_many_gaps_become_few_that_hold_them() -> None:
     gaps = tuple((number, number + 1) for number in range(3 * GAPS_MAX))
     notes, _ = content_of(commit_of(Notes(gaps=gaps)), PLAN)
-    assert notes.gaps == bounded(gaps)
+    assert notes.gaps == bounded(gaps, GAPS_MAX)
     assert len(notes.gaps) == GAPS_MAX
     assert notes.gaps[0] == (0, 2 * GAPS_MAX + 1)
 

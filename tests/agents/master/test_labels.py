@@ -7,11 +7,11 @@ import pathlib
 import polars as pl
 import pytest
 
+from elf.agents.completeness.runs import RunsAfter
 from elf.agents.jobs.plan import Plan
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.worker.payload import Notes
-from elf.agents.worker.runs import RunsAfter
 from elf.agents.worker.snapshot_size import Fitted, fit
 from tests.agents.labelled import LabelWorld
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
@@ -73,7 +73,7 @@ def _hold(plan: Plan, folder: pathlib.Path, seed: int, busy: float) -> None:
 
 @pytest.mark.parametrize(
     ("query", "options", "bytes_max"),
-    [(WINDOWED, "", 260), (*TOTAL, 200)],
+    [(WINDOWED, "", 260), (*TOTAL, 190)],
 )
 def test_it_is_so_where_a_message_has_no_room_for_all_that_is_late(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, query: str, options: str, bytes_max: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.versions import Versions
 from elf.agents.master.news import FORGOTTEN_MAX, News
 from elf.agents.master.panes.labels import Labels
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label
 from tests.agents.plans import plan_of
 
 VERSIONS = Versions.of(plan_of())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from elf.agents.completeness.lacks import Cause, Lack
 from elf.agents.master.version_uptake import NEVER_YET, begun, paused, taking_part, with_since
 from elf.overlay.contract import NEVER
 from tests.agents.master.backfilled import FEWER, SUMMED, history
@@ -29,20 +30,20 @@ TIMELY = {number: dict.fromkeys(BOTH, since) for number, since in ((2, 50), (6, 
 def test_who_heard_in_time_is_named_where_a_window_reaches_back_only(
     first: int, last: int, named: tuple[str, ...]
 ) -> None:
-    assert {agent for agent, _ in begun(TIMELY, AGENTS, CHANGED, first, last)} == set(named)
+    assert {lack.agent for lack in begun(TIMELY, AGENTS, CHANGED, first, last)} == set(named)
 
 
 @pytest.mark.parametrize("told", [55, NEVER_YET])
 def test_who_heard_too_late_is_named_until_it_counts_whatever_version_followed_meanwhile(told: int) -> None:
     since = {**TIMELY, 2: {"w1": 50} if told == NEVER_YET else {"w1": 50, "w2": told}}
     for at in range(50, 70):
-        assert begun(since, AGENTS, CHANGED, at, at) == ([("w2", told)] if at < told else [])
+        assert begun(since, AGENTS, CHANGED, at, at) == ([Lack("w2", at, told - 1, Cause.VERSION)] if at < told else [])
     assert begun(since, AGENTS, CHANGED, 70, 72) == [] and begun(since, AGENTS, CHANGED, 45, 49) == []
 
 
 def test_who_goes_on_too_late_after_a_pause_is_named_from_there() -> None:
     since = {**TIMELY, 6: {"w1": 65, "w2": 62}}
-    named = {at: [agent for agent, _ in begun(since, AGENTS, CHANGED, at, at)] for at in range(58, 68)}
+    named = {at: [lack.agent for lack in begun(since, AGENTS, CHANGED, at, at)] for at in range(58, 68)}
     assert named == {at: ["w1"] if 62 <= at < 65 else [] for at in named}
 
 
@@ -50,7 +51,7 @@ def test_who_is_gone_is_named_still_in_what_it_may_have_counted_otherwise() -> N
     since = {**TIMELY, 2: {"w1": 50, "w2": 56}}
     agents = taking_part(["w1"], {"w2": 53}, {"w3": 51, "w1": 3})
     assert agents == {"w1": NEVER_YET, "w2": 53, "w3": 51}
-    named = {at: {agent for agent, _ in begun(since, agents, CHANGED, at, at)} for at in range(48, 58)}
+    named = {at: {lack.agent for lack in begun(since, agents, CHANGED, at, at)} for at in range(48, 58)}
     assert named == {at: {agent for agent, until in (("w3", 51), ("w2", 53)) if 50 <= at <= until} for at in named}
 
 

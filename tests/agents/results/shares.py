@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from elf.agents.completeness.label import Label
 from elf.agents.master.announcement import Rest, Told
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.results.shares import Shared
 from elf.agents.wire.requests import JobRecord
 from tests.agents.plans import plan_of

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from elf.agents.completeness.label import Label
 from elf.agents.errors import StoppedError, UnavailableError
 from elf.agents.jobs.plan import compile_job
 from elf.agents.jobs.versions import Version
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.results.gatherer import Answered, Gathering
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, pack_rows, part_of_key

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elf.agents.completeness import statement
+from elf.agents.completeness.label import Label, join_trees
 from elf.agents.errors import UnavailableError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.master import Master
-from elf.agents.master.results import Label, Span
-from elf.agents.master.share import joined_label, least_through
+from elf.agents.master.results import Span
+from elf.agents.master.share import least_through
 from elf.agents.master.state import MasterState
 from elf.agents.results.answerer import Mastered
-from elf.agents.results.joined_label import joined_completeness
 from elf.agents.results.shares import common_span, pack_rows, part_of_key, shape_of, unpack_rows
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
@@ -114,7 +115,7 @@ labels = st.builds(
 
 @given(st.lists(labels, min_size=1, max_size=5))
 def test_a_joined_label_is_as_complete_as_the_least_complete(parts: list[Label]) -> None:
-    label = joined_label(parts)
+    label = join_trees(parts)
     assert all(set(each.missing) <= set(label.missing) for each in parts)
     assert label.expected - len(label.missing) >= 0
     for each in parts:
@@ -124,20 +125,20 @@ def test_a_joined_label_is_as_complete_as_the_least_complete(parts: list[Label])
 
 
 def test_an_interval_that_is_void_in_all_parts_is_void_once_and_every_change_is_a_revision() -> None:
-    label = joined_label([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
+    label = join_trees([Label(3, 9, 2, void=4, revision=2), Label(3, 9, 2, void=4, revision=1)])
     assert (label.void, label.revision) == (4, 3)
-    assert joined_label([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
+    assert join_trees([Label(3, 9, 2, void=4, rejected=7), Label(3, 9, 2, rejected=5)]).rejected == 7
 
 
 def test_a_job_over_others_expects_as_many_agents_as_the_job_that_it_reads_lacks() -> None:
     known = {"reported": 0, "status": "final_incomplete", "semantics": "exactly-once"}
     gone = {**known, "expected": 1, "missing": ["a", "b"]}
-    joined = joined_completeness([gone, {**known, "expected": 1, "missing": ["b"]}])
+    joined = statement.joined([gone, {**known, "expected": 1, "missing": ["b"]}])
     assert (joined["expected"], joined["reported"], joined["missing"]) == (2, 0, ["a", "b"])
 
 
 def test_rows_that_are_left_out_add_up_for_parts_have_keys_of_their_own() -> None:
-    assert joined_label([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
+    assert join_trees([Label(3, 9, 2, shed=2, late=2), Label(3, 9, 2, shed=1, late=2)]).shed == 3
 
 
 def test_all_answer_for_the_window_of_the_part_that_is_furthest_behind() -> None:

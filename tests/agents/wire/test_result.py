@@ -10,7 +10,8 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.master.results import Label, completeness_of, result_of
+from elf.agents.completeness.label import Label
+from elf.agents.master.results import completeness_of, result_of
 from elf.agents.wire.result import Column, Completeness, Result, json_value, read_number
 from tests.agents.plans import plan_of
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from elf.agents.completeness.lacks import RUNS_MAX
 from elf.agents.jobs.plan import Plan, compile_job
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.worker.payload import Notes, unpack
-from elf.agents.worker.runs import DROPPED_MAX
 from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker
 from elf.cbt import INTERVAL, BufferTree
@@ -199,11 +199,11 @@ def test_data_from_before_an_agent_was_expected_is_not_dropped() -> None:
 
 def test_a_worker_remembers_a_bounded_number_of_dropped_runs() -> None:
     worker = Worker(DROPPING, "w1")
-    for number in range(2 * DROPPED_MAX):
+    for number in range(2 * RUNS_MAX):
         worker.settle(Verdict(previous=3 * number, through=3 * number + 1, missing=True), ())
         worker.settle(Verdict(previous=3 * number + 1, through=3 * number + 2, missing=True), ())
-    assert len(worker.progress.dropped) == DROPPED_MAX
-    assert worker.progress.dropped[-1] == (6 * DROPPED_MAX - 3, 6 * DROPPED_MAX - 1)
+    assert len(worker.progress.dropped) == RUNS_MAX
+    assert worker.progress.dropped[-1] == (6 * RUNS_MAX - 3, 6 * RUNS_MAX - 1)
 
 
 step = st.one_of(

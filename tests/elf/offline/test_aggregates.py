@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from pyspark.sql import functions as F
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.query import parse_query
-from elf.agents.master.results import Label, completeness_of, result_of
+from elf.agents.master.results import completeness_of, result_of
 from elf.offline.aggregates import apart
 from elf.offline.verify.compare import GUESSED, compare
 from elf.offline.verify.report import Difference

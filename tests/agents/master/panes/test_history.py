@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.master import Master
 from elf.agents.master.panes import frames, key_orders, merged, totals, totals_store
 from elf.agents.master.panes.history import History
 from elf.agents.master.panes.past import Change
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.worker.payload import Notes, pack

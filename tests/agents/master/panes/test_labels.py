@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label, join
 from elf.agents.master.panes import labels as module
 from elf.agents.master.panes.labels import Labels
-from elf.agents.master.results import Label, join
 
 lengths = st.lists(st.integers(1, 9), min_size=1, max_size=60)
 facts = st.tuples(st.integers(0, 3), st.sets(st.sampled_from("abc")), st.integers(0, 2))

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.panes import merged, totals
 from elf.agents.master.panes.repair import holes, stand_ins
-from elf.agents.master.results import Label, Span
+from elf.agents.master.results import Span
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.wire.positions import Json

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.completeness.label import Label
+from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import IncompleteError
 from elf.agents.http.stream import identity_of
-from elf.agents.master.results import Label, Span, completeness_of, is_awaited, require_complete
+from elf.agents.master.results import Span, completeness_of, is_awaited
 from tests.agents.plans import CUMULATIVE, WINDOWED, plan_of
 
 AGENTS = ["a", "b", "c"]

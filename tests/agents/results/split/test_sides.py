@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from elf.agents.agent import Agent
+from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
 from elf.agents.http.agent_service import Service
 from elf.agents.http.stream import cursor_of, identity_of, read_cursor
 from elf.agents.jobs.definition import load_definition
 from elf.agents.master import announcement
-from elf.agents.master.results import require_complete
 from elf.agents.results.split import provisional
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.requests import OfSide, encode

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from elf.agents.archive.archive import Archive
+from elf.agents.completeness.label import Label
 from elf.agents.errors import ExpiredError, JobError, JobSpecError
 from elf.agents.extensions.signed.runners import Runners
 from elf.agents.extensions.signed.signatures import sign
@@ -18,7 +19,7 @@ from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.master.results import Label, Span, completeness_of, result_of
+from elf.agents.master.results import Span, completeness_of, result_of
 from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify

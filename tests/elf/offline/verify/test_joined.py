@@ -8,12 +8,13 @@ import msgspec
 import polars as pl
 import pytest
 
+from elf.agents.completeness.label import Label
 from elf.agents.errors import JobError, JobSpecError
 from elf.agents.extensions.signed.signatures import sign
 from elf.agents.language.combination import compile_joined
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
-from elf.agents.master.results import Label, Span, completeness_of, result_of
+from elf.agents.master.results import Span, completeness_of, result_of
 from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
