@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from tests.house.layers import LAYERS, crossings, layer
 from tests.house.modules import PACKAGES, ROOT, imported, name_of, names, parse, sources, top
-from tests.house.sizes import FILE_LINES_MAX, FUNCTION_LINES_MAX, functions
+from tests.house.sizes import FILE_LINES_MAX, FUNCTION_LINES_MAX, entangled, functions, overloaded, packed
 
 ALLOWED = {
     "elf": {"elf", "agents", "overlay", "cbt"},
@@ -34,6 +34,8 @@ PURE = [
 #: What a module's docstring calls itself: a sentence or a part of one that begins so, or ends.
 SAYS_PURE = re.compile(r"(?:^|[.:;]\s+)pure\b|\bpure(?=[.;])", re.IGNORECASE)
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
+#: Modules that use too many others, and are to be cut.
+ENTANGLED = {"agents/master/master.py", "elf/offline/verify/run.py"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}
 FORBIDDEN_LIBRARIES = {"pickle", "cloudpickle", "marshal", "shelve"}
 
@@ -102,6 +104,13 @@ def test_sizes() -> None:
     for path in sources():
         assert len(path.read_text().splitlines()) <= FILE_LINES_MAX, path
     assert not [(path, name) for path in sources() for name, lines in functions(path) if lines > FUNCTION_LINES_MAX]
+
+
+def test_constructors_and_imports_are_few() -> None:
+    """A class takes what it can be understood with, a module uses what it can be; `ENTANGLED` may only shrink."""
+    assert not overloaded()
+    assert {path for path, _ in entangled()} == ENTANGLED
+    assert not [(path, line) for path in sources() for line in packed(path)], "one attribute, one line"
 
 
 def test_sizes_in_c() -> None:

@@ -63,7 +63,6 @@ class ProvisionalMasters:
     """The provisional masters of this agent.
 
     Args:
-        agent_id: this agent's name in groups.
         node: the overlay.
         copies: the copies of masters kept here.
         database: where the copies' panes are.
@@ -76,7 +75,6 @@ class ProvisionalMasters:
 
     def __init__(
         self,
-        agent_id: str,
         node: OverlayNode,
         copies: Copies,
         database: Database,
@@ -86,7 +84,7 @@ class ProvisionalMasters:
         spawn: Callable[[Coroutine[None, None, None]], None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._agent_id = agent_id
+        self._agent_id = copies.agent_id
         self._node = node
         self._copies = copies
         self._database = database

@@ -38,11 +38,8 @@ class Sides:
         self._catalogue = catalogue
         #: Side's tree -> the job's; oldest first.
         self._jobs: dict[bytes, bytes] = {}
-        agent_id = copies.agent_id
-        self.partaking = Partaking(agent_id, node, catalogue, spawn)
-        self.masters = ProvisionalMasters(
-            agent_id, node, copies, database, self.partaking, self._learn, catalogue, spawn, now_ms
-        )
+        self.partaking = Partaking(copies.agent_id, node, catalogue, spawn)
+        self.masters = ProvisionalMasters(node, copies, database, self.partaking, self._learn, catalogue, spawn, now_ms)
 
     def _learn(self, side: bytes, tree: bytes) -> None:
         self._jobs[side] = tree
