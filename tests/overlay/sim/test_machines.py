@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from elf.overlay.ids import app_id, partition_id
-from elf.overlay.sim.agents import Cluster
 from elf.overlay.sim.checkers import check_edges, check_settled, measure
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import Cluster
 from elf.overlay.sim.sweep import run
 
 APP = app_id("job", "shop")
