@@ -1,4 +1,4 @@
-"""Whole agents in virtual time: they join, fall, stand still, come back with their disk, and one seed is one run."""
+"""Many nodes in virtual time: they join, fall, stand still, come back with their disk, and one seed is one run."""
 
 from __future__ import annotations
 
