@@ -32,7 +32,7 @@ class Node(Protocol):
 
 
 class Log(Protocol):
-    """What a job's roots committed; see `sim.copies.Copy`."""
+    """What a job's roots committed; see `sim.runtime.Runtime`."""
 
     @property
     def commits(self) -> Sequence[Commit]:

@@ -11,8 +11,8 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from elf.overlay.sim.agents import Cluster, Machine
 from elf.overlay.sim.checkers import check_counted
+from elf.overlay.sim.machines import Cluster, Machine
 from elf.overlay.sim.report import Outcome
 from elf.overlay.sim.scenarios import enter
 
@@ -43,6 +43,8 @@ class Job:
         self.committed_s: dict[int, float] = {}
         #: Agents that run and seal nothing.
         self.slow: set[Machine] = set()
+        #: Whether nothing happens any more: intervals end without an item.
+        self.is_quiet = False
         self.interval = 0
 
     async def run(self) -> None:
@@ -54,14 +56,15 @@ class Job:
             self.interval += 1
             self.sealed_s[self.interval] = ends_s + SEALING_S
             for machine in self.cluster.up():
-                if machine not in self.slow:
+                if machine not in self.slow and self.app in machine.trees:
                     loop.call_later(rng.uniform(0, SEALING_S), self._seal, machine, self.interval)
 
     def _seal(self, machine: Machine, interval: int) -> None:
-        if machine.node is not None:
-            item = f"{machine.runtime.name}#{interval}"
-            self.produced.append(item)
-            machine.call(machine.runtime.seal, machine.node, self.app, interval, [item])
+        if machine.node is None or machine.is_paused or machine.is_starting or self.app not in machine.trees:
+            return
+        items = [] if self.is_quiet else [f"{machine.runtime.name}#{interval}"]
+        self.produced += items
+        machine.call(machine.runtime.seal, machine.node, self.app, interval, items)
 
     async def watch(self) -> None:
         """Note when commits are there, for ever."""
@@ -120,7 +123,7 @@ async def rollup(cluster: Cluster, outcome: Outcome, *, intervals: int = 10) -> 
     lived = {machine.runtime.name: machine.runtime for machine in cluster.up()}
     due = {item: item.partition("#")[0] in lived for item in job.produced}
     for runtime in lived.values():
-        due.update(dict.fromkeys([*runtime.carry, *(i for items in runtime.snapshots.values() for i in items)], False))
+        due.update(dict.fromkeys(runtime.retained, False))
     outcome.failures += check_counted(job.root.runtime, due, complete=True)
 
 

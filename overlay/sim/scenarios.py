@@ -10,8 +10,8 @@ import asyncio
 
 from elf.overlay.contract import Record
 from elf.overlay.messages import ControlEntries, Join
-from elf.overlay.sim.agents import Cluster, Machine
 from elf.overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
+from elf.overlay.sim.machines import Cluster, Machine
 from elf.overlay.sim.report import Outcome
 
 #: The paper's fan-in, and our cap.
@@ -92,7 +92,7 @@ async def multicast(cluster: Cluster, outcome: Outcome, *, times: int = 10) -> N
     flooded_ms = [1000 * await _flood(cluster, app, root, version) for version in range(1, times + 1)]
     outcome.note("ms until all have a record, most", max(flooded_ms), "<= 10")
     outcome.note("depth", measure(cluster, app).depth)
-    outcome.failures += check_multicast(cluster, app, root.runtime.decided, complete=True)
+    outcome.failures += check_multicast(cluster, app, root.runtime.entries(app), complete=True)
 
 
 async def _tell_all(cluster: Cluster, app: bytes, root: Machine, body: bytes) -> float:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elf.overlay.sim import rollups, scenarios, trials, updates
-from elf.overlay.sim.agents import Cluster
+from elf.overlay.sim import rollups, scenarios, trials
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import Cluster
 from elf.overlay.sim.report import Outcome
 
 
@@ -47,12 +47,6 @@ SCENARIOS = {
         agents=1280,
         delay_ms=rollups.DELAY_MS,
         options=(("disk_ms", rollups.DISK_MS), ("leap_after_ms", 10_000)),
-    ),
-    "update": Scenario(
-        play=updates.update,
-        agents=1280,
-        delay_ms=updates.DELAY_MS,
-        options=(("disk_ms", updates.DISK_MS), ("leap_after_ms", 10_000)),
     ),
     "faults": Scenario(
         play=trials.faults,

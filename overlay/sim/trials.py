@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from elf.overlay.errors import NotJoinedError
 from elf.overlay.ids import ID_BYTES
-from elf.overlay.sim.agents import Cluster, Machine
 from elf.overlay.sim.checkers import (
     check_counted,
     check_edges,
@@ -21,10 +20,10 @@ from elf.overlay.sim.checkers import (
     is_attached,
 )
 from elf.overlay.sim.faults import Faults
-from elf.overlay.sim.jobs import Job
+from elf.overlay.sim.machines import Cluster, Machine
 from elf.overlay.sim.report import Outcome, percentile
+from elf.overlay.sim.rollups import Job
 from elf.overlay.sim.scenarios import FAN_IN_MAX, enter
-from elf.overlay.sim.work import Work
 
 #: Repair is looked at so often; the figures are too long by half of this.
 LOOK_S = 0.1
@@ -32,6 +31,10 @@ LOOK_S = 0.1
 CHURN_SHARE = 0.1
 #: A failed agent is back after this.
 AWAY_S = (5.0, 60.0)
+#: Share of the agents that become members while faults rage.
+LATE_SHARE = 0.2
+#: All that is well after the faults has to stay so, leases and all.
+STAYS_S = 20.0
 
 
 @dataclass(slots=True)
@@ -165,64 +168,72 @@ async def rush(cluster: Cluster, outcome: Outcome, *, keys: int = 50, present: i
 
 
 async def faults(cluster: Cluster, outcome: Outcome, *, seconds: float = 40.0) -> None:
-    """Let faults of every kind rage over a working cluster, then heal it and demand that all is well."""
-    job, source = cluster.keys(2)
-    cluster.job = Job(job, source)
+    """Let faults rage over two trees, then heal them and demand that all is well.
+
+    One tree has a recorded root, which counts and multicasts; the other one has whoever is nearest.
+    """
+    app, source = cluster.keys(2)
     await cluster.grow(outcome.agents)
-    work = Work(cluster, cluster.job)
-    storm = Faults(cluster, cluster.rng.getrandbits(64), work)
-    raging = cluster.loop.create_task(storm.rage(seconds))
-    await work.go_on(seconds, items=True)
-    await raging
-    log = work.log
-    outcome.failures += check_counted(log, work.due(), complete=False)
-    outcome.failures += check_multicast(cluster, job, log.controls, complete=False)
-    outcome.failures += work.wrong_versions(complete=False)
+    root = cluster.closest(app)
+    late = set(cluster.rng.sample(cluster.machines, int(LATE_SHARE * outcome.agents))) - {root}
+    for machine in cluster.machines:
+        machine.join_tree(source, member=True)
+        if machine not in late:
+            machine.join_tree(app, member=True, root=root.contact)
+    job = Job(cluster, app, root)
+    working = [cluster.loop.create_task(job.run()), cluster.loop.create_task(_tell_often(job))]
+    storm = Faults(cluster, app, root, cluster.rng.getrandbits(64))
+    await storm.rage(seconds)
+    outcome.failures += _miscounted(job, complete=False)
     await storm.heal()
-    commits, reigns, began_s = len(log.commits), work.job.reigns, cluster.loop.time()
-    settling = cluster.loop.create_task(work.go_on(30.0, items=False))
+    job.is_quiet = True
+    commits, began_s = len(root.runtime.commits), cluster.loop.time()
     try:
-        await cluster.wait(lambda: len(log.commits) > commits, 60.0, LOOK_S)
+        await cluster.wait(lambda: len(root.runtime.commits) > commits, 60.0, LOOK_S)
         outcome.note("s until results flow again", cluster.loop.time() - began_s)
-        outcome.note("roots elected until then", work.job.reigns - reigns, "<= 2")
-        await cluster.wait(lambda: not _unsettled(cluster, work, source), 60.0, LOOK_S)
+        await cluster.wait(lambda: not _unsettled(job, source), 60.0, LOOK_S)
         outcome.note("s until both trees are settled", cluster.loop.time() - began_s)
-        await settling
-        await cluster.wait(work.is_done, 30.0, LOOK_S)
-        await cluster.wait(lambda: not check_multicast(cluster, job, log.controls, complete=True), 10.0, LOOK_S)
+        await cluster.wait(lambda: not _miscounted(job, complete=True), 60.0, LOOK_S)
+        outcome.note("s until all is counted and told", cluster.loop.time() - began_s)
+        await asyncio.sleep(STAYS_S)
+        # Members that go up, nearer to the root, are between two parents for a moment.
+        await cluster.wait(lambda: not _unsettled(job, source), 10.0, LOOK_S)
     except TimeoutError as error:
-        outcome.failures += _unsettled(cluster, work, source) or [f"not live again: {error}; {work.rest()}"]
-    outcome.failures += check_multicast(cluster, job, log.controls, complete=True)
-    outcome.failures += check_counted(log, work.due(), complete=True)
-    outcome.failures += work.wrong_versions(complete=True)
-    outcome.failures += work.job.truth.wrong
-    missing = set(work.missing()).intersection(work.names())
-    outcome.failures += [f"{name} is a member, lives, and is missing from the last result" for name in sorted(missing)]
-    for app in (job, source):
-        outcome.failures += check_edges(cluster, app, FAN_IN_MAX)
-    outcome.note("faults", sum(storm.counts.values()))
-    for kind in (
-        "lose_disk",
-        "suspect",
-        "kill_leader",
-        "cut_off_leader",
-        "move_root",
-        "enter_late",
-        "retire",
-        "race",
-    ):
-        outcome.note(f"of these {kind}", storm.counts.get(kind, 0))
-    outcome.note("items counted once each", len(log.counted()))
-    outcome.note("items lost with a disk", len(work.excused.difference(log.counted())))
-    outcome.note("items read by a version too old", len(work.superseded))
-    outcome.note("versions", len(log.versions) - 1)
-    outcome.note("times that windows were emptied", len(log.emptied))
-    outcome.note("commits", len(log.commits))
-    outcome.note("control entries", len(log.controls))
-    outcome.note("roots elected", work.job.reigns)
+        outcome.failures.append(f"not live again: {error}")
+    for task in working:
+        task.cancel()
+    outcome.failures += _unsettled(job, source) + _miscounted(job, complete=True)
+    for each in (app, source):
+        outcome.failures += check_edges(cluster, each, FAN_IN_MAX)
+    outcome.note("faults", storm.counts.total())
+    for kind in ("kill_root", "suspect", "enter", "leave"):
+        outcome.note(f"of these {kind}", storm.counts[kind])
+    outcome.note("items counted once each", len(root.runtime.counted()))
+    outcome.note("commits", len(root.runtime.commits))
+    outcome.note("control entries", len(root.runtime.entries(app)))
 
 
-def _unsettled(cluster: Cluster, work: Work, source: bytes) -> list[str]:
-    leader = work.leader
-    root = leader.contact if leader is not None else None
-    return work.unsettled_group() + check_settled(cluster, work.app, root) + check_settled(cluster, source)
+async def _tell_often(job: Job) -> None:
+    """Let the root multicast now and then, for ever, while there is anything to count."""
+    number = 0
+    while True:
+        await asyncio.sleep(job.cluster.rng.uniform(0.0, 2.0))
+        node = job.root.node
+        if node is not None and not job.root.is_paused and not job.is_quiet and node.tree(job.app).role == "root":
+            number += 1
+            job.root.call(node.multicast, job.app, b"%d" % number)
+
+
+def _unsettled(job: Job, source: bytes) -> list[str]:
+    """Check both trees, and that the last result lacks no member that lives."""
+    members = {machine.runtime.name for machine in job.cluster.machines if job.app in machine.trees}
+    missing = sorted(members.intersection(*(commit.missing for commit in job.root.runtime.commits[-1:])))
+    wrong = [f"{name} is a member, lives, and is missing from the last result" for name in missing]
+    return wrong + check_settled(job.cluster, job.app, job.root.contact) + check_settled(job.cluster, source)
+
+
+def _miscounted(job: Job, *, complete: bool) -> list[str]:
+    """Check what was committed and multicast; `complete`: this is the end."""
+    root = job.root.runtime
+    wrong = check_counted(root, dict.fromkeys(job.produced, True), complete=complete)
+    return wrong + check_multicast(job.cluster, job.app, root.entries(job.app), complete=complete)

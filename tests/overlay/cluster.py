@@ -1,4 +1,4 @@
-"""Real nodes on loopback, for tests; the runtime behind them is the simulator's."""
+"""Real nodes on loopback, for tests; the runtime behind them is the null runtime."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Callable
 
 from elf.overlay.contract import OverlaySettings
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.runtime import Runtime, pack, unpack
+from elf.overlay.sim.payloads import pack, unpack
+from elf.overlay.sim.runtime import Runtime
 
 __all__ = ["Runtime", "cluster", "pack", "unpack", "wait_until"]
 

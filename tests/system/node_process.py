@@ -1,7 +1,7 @@
 """One overlay node in a process of its own; told what to do and asked what it sees by lines of JSON.
 
 `python -m tests.system.node_process SETTINGS` with `OverlaySettings` as JSON prints the node's address, then one answer
-for each line it reads, and ends with its standard input. The node is the real one; its runtime is the simulator's.
+for each line it reads, and ends with its standard input. The node is the real one; above it is the null runtime.
 """
 
 from __future__ import annotations

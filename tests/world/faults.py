@@ -14,8 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from elf.agents.errors import ElfError
-from elf.overlay.sim.faults import Cut
-from elf.overlay.sim.loop import Address
+from elf.overlay.sim.faults import Weather
 from tests.world.truth import Truth
 from tests.world.world import Host, UnansweredError, World
 
@@ -44,8 +43,7 @@ class Faults:
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self._kinds = [kind for kind in KINDS if kinds is None or kind in kinds]
-        self._cuts: list[Cut] = []
-        self._calm = (world.loop.loss, world.loop.repeats, world.loop.delay_ms)
+        self._weather = Weather(world.loop, self.rng)
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def rage(self, seconds: float) -> None:
@@ -64,10 +62,7 @@ class Faults:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._cuts.clear()
-        loop = self.world.loop
-        loop.cut = None
-        loop.loss, loop.repeats, loop.delay_ms = self._calm
+        self._weather.clear()
         for host in self.world.hosts:
             host.resume()
             host.disk.is_full, host.slow_s = False, 0.0
@@ -136,14 +131,7 @@ class Faults:
 
     def storm(self) -> bool:
         """Let datagrams get lost and come twice, and everything take its time."""
-        loop = self.world.loop
-        loop.loss, loop.repeats = self.rng.uniform(0, 0.3), self.rng.uniform(0, 0.2)
-        loop.delay_ms = (0.2, self.rng.uniform(1, 200))
-
-        def end() -> None:
-            loop.loss, loop.repeats, loop.delay_ms = self._calm
-
-        self._later(end)
+        self._later(self._weather.storm())
         return True
 
     def fill_disk(self) -> bool:
@@ -216,16 +204,8 @@ class Faults:
         addresses = [host.address for host in self.world.hosts]
         if len(addresses) < 2:
             return False
-        self.rng.shuffle(addresses)
-        at = self.rng.randint(1, len(addresses) - 1)
-        cut = Cut(frozenset(addresses[:at]), frozenset(addresses[at:]), one_way)
-        self._cuts.append(cut)
-        self.world.loop.cut = self._is_cut
-        self._later(lambda: self._cuts.remove(cut))
+        self._later(self._weather.split(addresses, one_way=one_way))
         return True
-
-    def _is_cut(self, source: Address, target: Address) -> bool:
-        return any(cut.stops(source, target) for cut in self._cuts)
 
     def _later(self, end: Callable[[], None]) -> None:
         async def wait_and_end() -> None:

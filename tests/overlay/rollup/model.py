@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from elf.overlay.contract import NEVER, Commit, Verdict
-from elf.overlay.sim.payloads import read, unpack
+from elf.overlay.sim.payloads import unpack
 
 
 class FencedError(RuntimeError):
@@ -30,6 +30,11 @@ def promise(holds: bool, what: str) -> None:
     """Raise `BrokenPromise` unless something holds."""
     if not holds:
         raise BrokenPromise(what)
+
+
+def is_mark(text: str) -> bool:
+    """Tell whether a text in a payload is no item, but says of which version that is: `=VERSION@THROUGH`."""
+    return text.startswith("=")
 
 
 @dataclass
@@ -105,7 +110,8 @@ class Model:
         promise(commit.previous == self.committed, f"I4: {commit.through} follows {self.committed}")
         promise(commit.through > commit.previous, "I4: commits ascend")
         promise(not set(commit.reported) & set(commit.missing), "nobody is both in and out")
-        items = Counter(unpack(commit.payload))
+        held = unpack(commit.payload)
+        items = Counter(item for item in held if not is_mark(item))
         due: Counter[str] = Counter()
         for agent in commit.reported:
             member = self.members.get(agent)
@@ -116,7 +122,7 @@ class Model:
                 due.update(sealed if commit.previous < through <= commit.through else ())
         promise(items == due, f"I9: {commit.through} has {items - due} too much, lacks {due - items}")
         promise(not self.counted.keys() & items.keys(), f"counted again: {self.counted.keys() & items.keys()}")
-        versions = {int(mark[1:].partition("@")[0]) for mark in read(commit.payload) if mark.startswith("=")}
+        versions = {int(mark[1:].partition("@")[0]) for mark in held if is_mark(mark)}
         promise(versions <= {self.version_at(commit.through)}, f"I3: {commit.through} has versions {versions}")
         self.counted.update(dict.fromkeys(items, commit.through))
 

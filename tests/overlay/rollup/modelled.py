@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from elf.overlay.application import Application
 from elf.overlay.contract import NEVER, Commit, OverlaySettings, Verdict
 from elf.overlay.effects import Committed, Notified
-from elf.overlay.sim.payloads import pack, read, unpack
+from elf.overlay.sim.payloads import pack, unpack
 from tests.overlay.harness import APP, Machine, Store, World
 from tests.overlay.moving import MovingMachine
-from tests.overlay.rollup.model import FencedError, Model, promise
+from tests.overlay.rollup.model import FencedError, Model, is_mark, promise
 
 
 class ModelMachine(MovingMachine):
@@ -68,14 +68,15 @@ class ModelMachine(MovingMachine):
 
     def merge(self, payloads: Sequence[bytes]) -> tuple[bytes | None, tuple[int, ...]]:
         """Merge what is of one version; at a root, of the right one."""
-        marks = [next(item for item in read(payload) if item.startswith("=")) for payload in payloads]
+        contents = [unpack(payload) for payload in payloads]
+        marks = [next(item for item in held if is_mark(item)) for held in contents]
         right = marks[0]
         if self.ledger is not None:
             through = int(right.partition("@")[2])
             right = f"={self.world.model.version_at(through)}@{through}"
-        good = [payload for payload, mark in zip(payloads, marks, strict=True) if mark == right]
+        good = [held for held, mark in zip(contents, marks, strict=True) if mark == right]
         bad = tuple(position for position, mark in enumerate(marks) if mark != right)
-        merged = pack([right, *(item for payload in good for item in unpack(payload))]) if good else None
+        merged = pack([right, *(item for held in good for item in held if not is_mark(item))]) if good else None
         return merged, bad
 
     def persist(self, commit: Commit) -> None:
@@ -95,7 +96,7 @@ class ModelMachine(MovingMachine):
         model.heed(self.name, verdict)
         store.settled = max(store.settled, verdict.through)
         for through in [t for t in store.snapshots if t <= verdict.through]:
-            items = [item for item in store.snapshots.pop(through) if not item.startswith("=")]
+            items = [item for item in store.snapshots.pop(through) if not is_mark(item)]
             store.carry += items if verdict.missing else []
         if self.world.rng.random() < self.world.crash_at_commit:
             self.world.crash(self)

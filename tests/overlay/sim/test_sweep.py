@@ -48,13 +48,6 @@ def test_rollup() -> None:
     assert figure(outcome, "8 gone for good: s until results flow") > 0.5
 
 
-def test_update() -> None:
-    outcome = passed("update", agents=30, times=2)
-    assert figure(outcome, "versions") == 6
-    assert 0.5 < figure(outcome, "ms until all have heard of a filter") < 100
-    assert figure(outcome, "ms until a filter counts everywhere, mean") > 100, "at the second boundary after"
-
-
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_faults(seed: int) -> None:
     outcome = passed("faults", seed, minutes=0.4)

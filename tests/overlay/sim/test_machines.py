@@ -1,4 +1,4 @@
-"""Whole agents in virtual time: they join, fall, stand still, come back with their disk, and one seed is one run."""
+"""Many nodes in virtual time: they join, fall, stand still, come back with their disk, and one seed is one run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from elf.overlay.ids import app_id, partition_id
-from elf.overlay.sim.agents import Cluster
 from elf.overlay.sim.checkers import check_edges, check_settled, measure
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import Cluster
 from elf.overlay.sim.sweep import run
 
 APP = app_id("job", "shop")

@@ -1,7 +1,7 @@
-"""Whole agents in one simulated network: `OverlayNode`s with a small durable runtime, and what can befall them.
+"""Many nodes in one simulated network: `OverlayNode`s as agents have them, above each the null runtime.
 
 Owns how a cluster grows and how machines crash, stop, restart and lose each other; what must then still hold is in
-`checkers`, what befalls whom and when is in `faults`. OVERLAY section 6.7.
+`checkers`, what befalls whom and when is in `faults`. OVERLAY section 6.7. Whole agents are in `tests/world`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
 from elf.overlay.node import OverlayNode
 from elf.overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
-from elf.overlay.sim.jobs import Heard, Job
 from elf.overlay.sim.links import SimLinks
 from elf.overlay.sim.loop import AGENT, Address, SimLoop
-from elf.overlay.sim.members import Member
 from elf.overlay.sim.runtime import Runtime
 from elf.overlay.sim.streams import Streams
 
@@ -34,7 +32,7 @@ SEEDS = 4
 
 
 class Machine:
-    """One agent's machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
+    """One machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
 
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
         self.cluster = cluster
@@ -47,13 +45,8 @@ class Machine:
         self.links: SimLinks | None = None
         self.starting: asyncio.Task[None] | None = None
         self.is_paused = False
-        self._lives = 0
-        #: Trees we take part in, with membership and recorded root; of the cluster's job the records say who that is.
+        #: Trees we take part in, with membership and recorded root.
         self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
-        #: The newest record of the cluster's job that we have heard of.
-        self.heard: Heard | None = None
-        #: How far the wall clock was set by hand, in ms.
-        self.wall_off_ms = 0
         self.context = contextvars.copy_context()
         self.context.run(AGENT.set, self)
 
@@ -76,18 +69,14 @@ class Machine:
         """Return this machine's time in ms, which nobody keeps in step."""
         return EPOCH_MS + self.skew_ms + round(self._now_s() * 1000)
 
-    def wall(self) -> int:
-        """Return what this machine's wall clock says, which somebody may set."""
-        return self.clock() + self.wall_off_ms
-
     def call(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
-        """Call something as this agent, so that whatever it starts is this agent's."""
+        """Call something as this machine, so that whatever it starts is this machine's."""
         if AGENT.get() is self:
             return function(*args, **options)
         return self.context.run(function, *args, **options)
 
     def task(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run something as this agent."""
+        """Run something as this machine."""
         return self.cluster.loop.create_task(work, context=self.context)
 
     def join_tree(self, app: bytes, *, member: bool, root: Contact | None = None) -> None:
@@ -96,33 +85,17 @@ class Machine:
         self._enter(app)
 
     def _enter(self, app: bytes) -> None:
-        node, member, (is_member, root) = self.node, self.runtime.member, self.trees[app]
+        node, runtime, (is_member, root) = self.node, self.runtime, self.trees[app]
         if node is None:
-            return
-        runtime = self.runtime
-        if member is not None and app == member.app:
-            member.stand()
             return
         state = runtime.state if root == self.contact else None
         control = runtime.control.get(app)
         self.call(node.join_tree, app, member=is_member, root=root, state=state, control=control)
-        if member is not None and app == member.job.source and self.heard is not None:
-            self.call(node.add_record, app, self.heard.record)
         if root is not None and is_member:
             for through in sorted(runtime.snapshots):
                 self.call(runtime.hand_over, node, app, through)
 
-    @property
-    def is_root(self) -> bool:
-        """Whether this is the root of the cluster's job, as far as it knows."""
-        return self.runtime.member is not None and self.runtime.member.is_root
-
-    def hear(self, heard: Heard) -> None:
-        """Remember on disk what is said of the cluster's job, unless something later is known."""
-        if self.heard is None or heard.reign > self.heard.reign:
-            self.heard = heard
-
-    def retire(self, app: bytes) -> None:
+    def leave_tree(self, app: bytes) -> None:
         """Leave a tree for good."""
         del self.trees[app]
         if self.node is not None:
@@ -153,14 +126,11 @@ class Machine:
         )
         rng = random.Random(cluster.rng.getrandbits(64))
         network = Network(
-            clock=self.clock, wall=self.wall, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
+            clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
         )
-        member = self.runtime.member = Member(self, cluster.job) if cluster.job is not None else None
-        node = OverlayNode(settings, self.runtime, rng, network=network, groups=member)
+        node = OverlayNode(settings, self.runtime, rng, network=network)
         await node.start()
         self.node = node
-        if member is not None:
-            member.restore(node)
         joined = not seeds or await node.join()
         if self.node is node:
             for app in list(self.trees):
@@ -192,18 +162,9 @@ class Machine:
             transport.close()
         if silent:
             self.cluster.streams.up.discard(self.address)
-        if self.runtime.member is not None:
-            self.runtime.member.die()
         # What is left are tasks without a network; the runtime hears of nothing any more.
         self.runtime = self.runtime.after_crash()
         self.cluster.loop.create_task(node.stop())
-
-    def lose_disk(self) -> None:
-        """Lose the machine with all that the agent had on disk; the logs it reads come back, under another name."""
-        self.crash(silent=True)
-        self._lives += 1
-        self.runtime = self.runtime.without_disk(f"a{self.index}.{self._lives}")
-        self.heard = None
 
     def suspect(self, other: Machine) -> bool:
         """Take a peer for lost that lives, as a detector that errs does; tells whether there was a link to it."""
@@ -245,8 +206,6 @@ class Cluster:
         self.dht_times = dht_times
         self.settings = settings
         self.streams = Streams(loop)
-        #: The job whose root is a group's; None while trees have lone roots.
-        self.job: Job | None = None
         self.machines: list[Machine] = []
         self.by_id: dict[bytes, Machine] = {}
         self.rng = random.Random(loop.rng.getrandbits(64))
