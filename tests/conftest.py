@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and not shares_spark(item.path):
             raise pytest.UsageError(f"{item.nodeid} asks for Spark: let its file import pyspark, for types at least")
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
+    """Run what is marked `virtual` in virtual time."""
+    if item.get_closest_marker("virtual") is None:
+        return {"real": asyncio.new_event_loop}
+    # Not before it is needed: most tests need no agent.
+    from tests.virtual.loop import VirtualLoop
+
+    return {"virtual": VirtualLoop}
 
 
 @pytest.hookimpl(optionalhook=True)
