@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,19 @@ def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> d
     from tests.virtual.loop import VirtualLoop
 
     return {"virtual": VirtualLoop}
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Give what runs in virtual time a folder in memory, of the same name and with the same files in every run."""
+    if request.node.get_closest_marker("virtual") is None:
+        yield tmp_path
+        return
+    from tests.world.files import folder_of, numbered_files
+
+    name = hashlib.blake2b(request.node.nodeid.encode(), digest_size=8).hexdigest()
+    with folder_of(name) as folder, numbered_files():
+        yield folder
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -56,6 +56,11 @@ class VirtualLoop(WorldLoop):
         """Return how long the next work in a thread takes, in virtual seconds."""
         return self.rng.uniform(*DISK_S)
 
+    def close(self) -> None:
+        """Close; raises AssertionError if a callback or a forgotten task has failed."""
+        super().close()
+        assert not self.errors, self.errors
+
     def _contact(self, settings: Any) -> Contact:
         host, port = parse_address(settings.advertise or settings.bind)
         return Contact.at(host, port or self.free_port())
