@@ -23,3 +23,8 @@ def free_port() -> int:
 def now_ms() -> int:
     """Return the time of day."""
     return running_loop().wall_ms()
+
+
+def time_s() -> float:
+    """Return the seconds that the test has taken, to set deadlines by."""
+    return running_loop().time()
