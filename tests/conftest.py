@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import logging
+import pathlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and not shares_spark(item.path):
             raise pytest.UsageError(f"{item.nodeid} asks for Spark: let its file import pyspark, for types at least")
+
+
+def pytest_asyncio_loop_factories(config: pytest.Config, item: pytest.Item) -> dict[str, Any]:
+    """Run what is marked `virtual` in virtual time."""
+    if item.get_closest_marker("virtual") is None:
+        return {"real": asyncio.new_event_loop}
+    # Not before it is needed: most tests need no agent.
+    from tests.virtual.loop import VirtualLoop
+
+    return {"virtual": VirtualLoop}
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Give what runs in virtual time a folder in memory, of the same name and with the same files in every run."""
+    if request.node.get_closest_marker("virtual") is None:
+        yield tmp_path
+        return
+    from tests.world.files import folder_of, numbered_files
+
+    name = hashlib.blake2b(request.node.nodeid.encode(), digest_size=8).hexdigest()
+    with folder_of(name) as folder, numbered_files():
+        yield folder
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,19 +7,17 @@ import collections
 import contextlib
 import pathlib
 import random
-import time
 from typing import Any
 
 import msgspec
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.http.agent_service import Service
 from elf.agents.publications.change import Wanted
 from elf.agents.settings.config import SourceConfig
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms, time_s
 
 #: Length of its jobs' intervals, mostly.
 INTERVAL_MS = 500
@@ -47,9 +45,9 @@ class Shop:
         while self._selling is not None and seller is not None and not seller.done():
             await asyncio.sleep(0.05)
             for agent in self.agents:
-                now_ms = time.time_ns() // 1_000_000
+                at_ms = now_ms()
                 lines = [
-                    {"ts": now_ms, "product": self.rng.choice("xyz"), "kind": kind, "cents": self.rng.randint(1, 3)}
+                    {"ts": at_ms, "product": self.rng.choice("xyz"), "kind": kind, "cents": self.rng.randint(1, 3)}
                     for kind in "ab"
                 ]
                 self.sold += lines
@@ -68,7 +66,7 @@ class Shop:
         self, agent: Agent, start_ms: int, history: list[dict[str, Any]], interval_ms: int | None = None
     ) -> dict[str, Any]:
         """Return an interval's result once it is what was sold, as far as it claims to be: some events come late."""
-        end_ms, deadline = start_ms + (interval_ms or self.interval_ms), time.monotonic() + 60
+        end_ms, deadline = start_ms + (interval_ms or self.interval_ms), time_s() + 60
         window = f"{start_ms}/{end_ms}"
         while True:
             result: dict[str, Any] = await Service(agent).result("shop", "sold", window, None, None)
@@ -79,7 +77,7 @@ class Shop:
             assert all(n <= expected.get(product, 0) for product, n in rows.items()), f"too much: {result}, {expected}"
             if rows == expected or result["completeness"]["status"] == "final_incomplete":
                 return result
-            if time.monotonic() > deadline:
+            if time_s() > deadline:
                 pytest.fail(f"{result} is not {expected}; {version}")
             await asyncio.sleep(0.1)
 
@@ -94,9 +92,9 @@ async def through_ms(agent: Agent) -> int:
 
 
 async def counted_through(agent: Agent, at_ms: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time_s() + 60
     while await through_ms(agent) < at_ms:
-        assert time.monotonic() < deadline
+        assert time_s() < deadline
         await asyncio.sleep(0.05)
 
 

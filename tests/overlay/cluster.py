@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import time
 from collections.abc import AsyncIterator, Callable
 
 from elf.overlay.contract import OverlaySettings
@@ -18,9 +17,10 @@ __all__ = ["Runtime", "cluster", "pack", "unpack", "wait_until"]
 
 async def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for a condition; fail with a deadline instead of sleeping for luck."""
-    end = time.monotonic() + seconds
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + seconds
     while not condition():
-        assert time.monotonic() < end, "the condition did not come true in time"
+        assert loop.time() < end_s, "the condition did not come true in time"
         await asyncio.sleep(0.005)
 
 

@@ -8,21 +8,17 @@ import pathlib
 import random
 import shutil
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
-from unittest import mock
+from typing import TypeVar
 
-from elf.agents import agent as composition
 from elf.agents.agent import Agent
 from elf.agents.host.clock import Clock
 from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import AgentConfig
 from elf.overlay.ids import Contact, parse_address
-from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
-from elf.overlay.node import OverlayNode
-from elf.overlay.sim.links import SimLinks
 from elf.overlay.sim.loop import AGENT, SimLoop
 from elf.overlay.sim.streams import Streams
+from tests.world.network import network_of
 
 T = TypeVar("T")
 #: Virtual time between two looks at a condition, each of which asks agents.
@@ -40,15 +36,8 @@ class Host:
 
     def network(self) -> Network:
         """Return what the node of its agent stands on."""
-
-        async def bind(settings: Any, *, secure: bool) -> Bound:
-            return Bound(None, (self.contact.host, self.contact.port), self.contact)
-
-        def links(*args: Any, **options: Any) -> SimLinks:
-            return SimLinks(*args, **options, streams=self.world.streams)
-
         wall_ms = self.world.wall_ms
-        return Network(clock=wall_ms, wall=wall_ms, bind=bind, links=links)
+        return network_of(self.world.streams, lambda _: self.contact, wall_ms, wall_ms)
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something as a task of this machine."""
@@ -77,14 +66,8 @@ class World:
     async def start(self, name: str, config: AgentConfig) -> Agent:
         """Start the agent of a machine, which has the address that the settings advertise."""
         host = self.hosts.setdefault(name, Host(self, config.overlay.advertise))
-        rng = random.Random(self._rng.getrandbits(64))
-
-        def node(*args: Any, **options: Any) -> OverlayNode:
-            return OverlayNode(*args, **options, rng=rng, network=host.network())
-
-        with mock.patch.object(composition, "OverlayNode", node):
-            clock = Clock(self.wall_ms, lambda: self.loop.now_ms)
-            agent = host.agent = host.context.run(Agent, config, clock)
+        clock, rng = Clock(self.wall_ms, lambda: self.loop.now_ms), random.Random(self._rng.getrandbits(64))
+        agent = host.agent = host.context.run(Agent, config, clock, host.network(), rng)
         await host.run(agent.start)
         return agent
 

@@ -75,14 +75,18 @@ class WorldLoop(SimLoop):
                 life.tasks = [each for each in life.tasks if not each.done()]
         return task
 
+    def disk_s(self) -> float:
+        """Return how long the next work in a thread takes."""
+        life = AGENT.get()
+        return life.disk_s() if isinstance(life, Life) else 0.0
+
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
         """Do work meant for a thread when its life's disk has come to it, before or after most of the time it takes.
 
         So a process may be killed between the work and the news of it, either way round. An executor that is named has
         one thread.
         """
-        life = AGENT.get()
-        takes_s = life.disk_s() if isinstance(life, Life) else 0.0
+        takes_s = self.disk_s()
         begins_s = max(self.time(), self._busy_s.get(executor, 0.0)) if executor is not None else self.time()
         if not takes_s and begins_s <= self.time():
             return super().run_in_executor(executor, func, *args)

@@ -11,13 +11,12 @@ import contextvars
 import pathlib
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elf.agents.agent import Agent
 from elf.agents.host.clock import Clock
 from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
-from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
 from elf.overlay.sim.cluster import EPOCH_MS, numbered_contact
 from elf.overlay.sim.links import SimLinks
@@ -25,6 +24,7 @@ from elf.overlay.sim.loop import AGENT
 from elf.overlay.sim.streams import Streams
 from tests.world.disk import FullDisk
 from tests.world.loop import Life, WorldLoop
+from tests.world.network import network_of
 
 T = TypeVar("T")
 SOURCE = "clicks"
@@ -56,15 +56,10 @@ class Process(Life):
     def network(self) -> Network:
         """Return what its overlay node stands on."""
         host = self.host
+        return network_of(host.world.streams, lambda _: host.contact, host.up_ms, host.wall_ms, self._keep)
 
-        async def bind(settings: Any, *, secure: bool) -> Bound:
-            return Bound(None, host.address, host.contact)
-
-        def links(*args: Any, **options: Any) -> SimLinks:
-            self.links = SimLinks(*args, **options, streams=host.world.streams)
-            return self.links
-
-        return Network(clock=host.up_ms, wall=host.wall_ms, bind=bind, links=links)
+    def _keep(self, links: SimLinks) -> None:
+        self.links = links
 
 
 class Host:

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError
 from elf.agents.group import care as group_care
 from elf.agents.group import leadership
@@ -31,7 +30,9 @@ from elf.overlay.group.messages import Place
 from elf.overlay.ids import app_id, distance
 from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+
+pytestmark = pytest.mark.virtual
 
 APP = app_id("sold", "shop")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import time
 from typing import Any, cast
 
 import msgspec
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.errors import JobError, JobSpecError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.http.agent_service import Service
@@ -31,6 +29,9 @@ from tests.agents.publications.test_change import FEW, JOB, SUMS
 from tests.agents.results.shares import record
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent, now_ms
+
+pytestmark = pytest.mark.virtual
 
 OPTIONS = replace(DEFINITION.options, trees=3)
 FIRST = replace(record(), definition=replace(DEFINITION, options=OPTIONS))
@@ -194,7 +195,7 @@ async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
         await Service(agents[0]).publish(f"{JOB}trees = 2\n", "sold.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.progress()) == 2 for agent in agents))
         shop.open()
-        first_ms = time.time_ns() // 1_000_000 // INTERVAL_MS * INTERVAL_MS + INTERVAL_MS
+        first_ms = now_ms() // INTERVAL_MS * INTERVAL_MS + INTERVAL_MS
         await counted_through(agents[0], first_ms)
         made = await change(agents[1], "update", query=SUMS)
         await counted_through(agents[2], made["since_ms"] + 3 * INTERVAL_MS)

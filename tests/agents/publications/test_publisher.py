@@ -21,6 +21,8 @@ from elf.overlay.errors import NotFoundError, UnreachableError
 from tests.agents.results.shares import record
 from tests.agents.shop import running
 
+pytestmark = pytest.mark.virtual
+
 JOB = """
 name = "sold"
 creator = "shop"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import pathlib
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError
 from elf.agents.group import leadership
 from elf.agents.http.agent_service import Service
@@ -25,6 +23,9 @@ from elf.overlay.ids import app_id, partition_id
 from tests.agents.results.shares import record
 from tests.agents.shop import change, running
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent, time_s
+
+pytestmark = pytest.mark.virtual
 
 JOB = """
 name = "sold"
@@ -38,13 +39,13 @@ APPS = [partition_id(app_id("sold", "shop"), part) for part in range(4)]
 
 async def publish(agent: Agent, trees: int) -> None:
     """Publish the job; masters that have only just changed may ask for another try."""
-    deadline = time.monotonic() + 60
+    deadline = time_s() + 60
     while True:
         try:
             await Service(agent).publish(JOB.replace("trees = 4", f"trees = {trees}"), "job.toml", None, None)
             return
         except UnavailableError:
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             await asyncio.sleep(0.1)
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import collections
 import pathlib
-import time
 from typing import Any
 
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.errors import JobError, JobSpecError, UnavailableError
 from elf.agents.http.agent_service import Service
 from elf.agents.publications.change import Wanted
 from tests.agents.shop import INTERVAL_MS, Shop, counted_through, running
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent, now_ms, time_s
+
+pytestmark = pytest.mark.virtual
 
 SOLD = """
 name = "sold"
@@ -64,13 +65,13 @@ def expected(shop: Shop, start_ms: int) -> list[dict[str, Any]]:
 
 
 async def settled(agent: Agent, shop: Shop, start_ms: int) -> dict[str, Any]:
-    """Return a window's result once it is what was sold; a busy machine may make some events late."""
-    deadline = time.monotonic() + 30
+    """Return a window's result once it is what was sold."""
+    deadline = time_s() + 30
     while True:
         result = await Service(agent).result("shop", "ratio", f"{start_ms}/{start_ms + INTERVAL_MS}", None, None)
         if result["rows"] == expected(shop, start_ms) and result["completeness"]["status"] in ("final", "revised"):
             return result
-        if time.monotonic() > deadline:
+        if time_s() > deadline:
             pytest.fail(f"{result} is not {expected(shop, start_ms)}")
         await asyncio.sleep(0.1)
 
@@ -82,14 +83,14 @@ async def test_a_new_job_over_others_has_no_final_window_before_its_first(tmp_pa
             await service.publish(text, "job.toml", None, None)
         shop = Shop([agent])
         shop.open()
-        deadline = time.monotonic() + 60
+        deadline = time_s() + 60
         while None in [(await service.job("shop", name))["through_ms"] for name in ("sold", "worth")]:
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             await asyncio.sleep(0.05)
         await service.publish(RATIO, "job.toml", None, None)
         statuses: dict[bool, set[str]] = {False: set(), True: set()}
         while not statuses[True]:
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             for window in ("latest", "1s"):
                 result = await service.result("shop", "ratio", window, None, None)
                 has_begun = result["window"]["end_ms"] > 0
@@ -106,7 +107,7 @@ async def test_results_of_other_jobs_are_joined_window_by_window(tmp_path: pathl
             await Service(agent).publish(text, "job.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.attached()) == 1 for agent in agents))
         shop.open()
-        begun_ms = (time.time_ns() // 1_000_000 // INTERVAL_MS + 2) * INTERVAL_MS
+        begun_ms = (now_ms() // INTERVAL_MS + 2) * INTERVAL_MS
         seen: list[dict[str, Any]] = []
 
         async def watch() -> None:
@@ -117,9 +118,9 @@ async def test_results_of_other_jobs_are_joined_window_by_window(tmp_path: pathl
         described = await Service(agents[0]).job("shop", "ratio")
         assert [use["job"] for use in described["joined"]["uses"]] == ["shop/sold", "shop/worth"]
         assert described["query"].strip().startswith("SELECT s.product") and described["source"] == "orders"
-        deadline = time.monotonic() + 60
+        deadline = time_s() + 60
         while described["through_ms"] is None or described["through_ms"] < begun_ms + 4 * INTERVAL_MS:
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             await asyncio.sleep(0.1)
             described = await Service(agents[0]).job("shop", "ratio")
         newest = await Service(agents[2]).result("shop", "ratio", "latest", None, None)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, IncompleteError, JobSpecError, UnavailableError
 from elf.agents.http.agent_service import Service
@@ -27,6 +26,9 @@ from elf.overlay.contract import Verdict
 from elf.overlay.ids import app_id
 from tests.agents.group.test_root_group import running
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent
+
+pytestmark = pytest.mark.virtual
 
 APP = app_id("sold", "shop")
 SIZE_MS = 500
