@@ -186,13 +186,20 @@ class KeyLayout(msgspec.Struct, frozen=True, dict=True):
 
 def _to_word(series: pl.Series) -> Words:
     """One word a value; values that group together (NaNs, the zeros) get the same word, nulls any."""
+    # Each of these is a query in Polars, and takes longer than all the rest for the few rows of most frames.
     if series.dtype == pl.Boolean:
-        return series.fill_null(False).to_numpy().astype(np.uint64)
-    values = series.to_physical().fill_null(0).to_numpy()
+        return _without_nulls(series, False).to_numpy().astype(np.uint64)
+    if not (series.dtype.is_integer() or series.dtype.is_float()):
+        series = series.to_physical()
+    values = _without_nulls(series, 0).to_numpy()
     if values.dtype.kind == "f":
         word = (values + 0.0).view(np.uint64)
         return np.where(np.isnan(values), _CANONICAL_NAN, word)
     return values.astype(np.int64).view(np.uint64)
+
+
+def _without_nulls(series: pl.Series, value: int) -> pl.Series:
+    return series.fill_null(value) if series.null_count() else series
 
 
 def _from_word(word: Words, dtype: pl.DataType) -> pl.Series:

@@ -20,7 +20,7 @@ from elf.agents.language.durations import DURATION_MS_MAX
 from elf.agents.language.joins import Joined, check_joined, parse_joins, reads_jobs
 from elf.agents.language.own_functions import OwnFunction, check_functions
 from elf.agents.language.places import APPLICATION, Places
-from elf.agents.language.query import parse_query
+from elf.agents.language.query import outline_of, parse_query
 from elf.agents.language.types import SqlType
 from elf.agents.toml.text import TomlError, parse_toml
 from elf.overlay.interning import interned, interned_mapping, interned_text
@@ -229,7 +229,7 @@ def load_definition(
         raise JobSpecError("the job has no query", hint='add query = """SELECT ..."""')
     joined = check_query(query)
     source = place.text(fields, "source")
-    reads = "" if joined is not None else parse_query(query).source
+    reads = "" if joined is not None else outline_of(query).source
     if source is not None and source != reads:
         found = repr(reads) if reads else "other jobs"
         raise place.error("source", f"source is {source!r}, but the query reads {found}")

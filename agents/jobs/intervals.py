@@ -8,7 +8,7 @@ from typing import NamedTuple
 from elf.agents.errors import JobSpecError
 from elf.agents.jobs.definition import Definition, Options
 from elf.agents.language.dialect import refused
-from elf.agents.language.query import Query, Window, parse_query
+from elf.agents.language.query import Query, Window, outline_of, parse_query
 
 #: The interval of a job without a window: how often its result moves.
 INTERVAL_MS_DEFAULT = 10_000
@@ -147,7 +147,7 @@ def numbering_of(definition: Definition) -> Numbering:
     Raises:
         JobSpecError: its query is none, or its options ask for intervals that do not divide its window.
     """
-    return Numbering(interval_ms_of(definition, parse_query(definition.query).window), definition.shift)
+    return Numbering(interval_ms_of(definition, outline_of(definition.query).window), definition.shift)
 
 
 def _does_not_divide(interval_ms: int, what: str, natural_ms: int) -> JobSpecError:

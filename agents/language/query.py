@@ -6,6 +6,7 @@ the parts run (see `plan`). DESIGN section 4.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -137,6 +138,20 @@ def parse_query(text: str) -> Query:
         limit=limit_of(tree),
         last=last,
     )
+
+
+class Outline(NamedTuple):
+    """What is asked of a query again and again: the source that it reads, and its window."""
+
+    source: str
+    window: Window | None
+
+
+@functools.lru_cache(maxsize=256)
+def outline_of(text: str) -> Outline:
+    """Return the outline of a query; of the texts that were asked for last it is known. Raises as `parse_query`."""
+    query = parse_query(text)
+    return Outline(query.source, query.window)
 
 
 def source_node(query: Query) -> exp.Expr:

@@ -248,7 +248,7 @@ class Attachments:
         after = NEVER if entry.counted is None else entry.counted
         owed = () if entry.missed is None else ((after, entry.missed),)
         progress = Progress(counted=entry.counted, owed=owed)
-        return Worker(versions, self._agent_id, progress, tree=job.tree, new=True)
+        return Worker(versions, self._agent_id, progress, tree=job.tree, new=True, succeeds=bool(entry.of))
 
     def _begin(self, job: JobRecord, worker: Worker) -> None:
         """Join a job's tree and hand over what is retained."""

@@ -16,7 +16,7 @@ from elf.agents.jobs.intervals import interval_ms_of, numbering_of
 from elf.agents.jobs.parts import Part
 from elf.agents.language.durations import duration
 from elf.agents.language.joins import reads_jobs
-from elf.agents.language.query import columns_read, parse_query
+from elf.agents.language.query import columns_read, outline_of
 from elf.agents.master.listing import definition_of
 from elf.agents.wire.changes import Amend, Kind, Number
 from elf.agents.wire.positions import Json
@@ -147,7 +147,7 @@ class Changing:
         chooses = "interval" in wanted.options if wanted.definition is None else new.options.interval_ms is not None
         if reads_jobs(new.text):
             raise JobSpecError("a running job cannot become one over other jobs", hint="publish that as another job")
-        source = parse_query(new.query).source
+        source = outline_of(new.query).source
         if source != current.source:
             message = f"the job reads {current.source!r}, and the new query {source!r}"
             raise JobSpecError(message, hint="publish that as another job")
@@ -164,7 +164,7 @@ def _with_intervals(definition: Definition, interval_ms: int) -> Definition:
 
     PAOs may stay as they are then, and windows go on. Else they are as long as its window asks for.
     """
-    options, window = definition.options, parse_query(definition.query).window
+    options, window = definition.options, outline_of(definition.query).window
     natural_ms = interval_ms_of(replace(definition, options=replace(options, interval_ms=None)), window)
     if natural_ms % interval_ms == 0:
         kept = options.interval_ms if natural_ms == interval_ms else interval_ms

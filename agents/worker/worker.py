@@ -39,6 +39,7 @@ class Worker:
         progress: how far this worker had come at its last checkpoint.
         tree: key of the publication's reducer tree; empty stands for the job's id.
         new: it has not begun yet; the pump will say from where on it gets everything.
+        succeeds: a new one takes the place of an agent whose disk is lost, counted or not.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Worker:
         *,
         tree: bytes = b"",
         new: bool = False,
+        succeeds: bool = False,
     ) -> None:
         self.versions = Versions.of(job)
         self.tree = tree or self.plan.definition.app_id
@@ -82,7 +84,7 @@ class Worker:
         #: No watermark before this one closes another interval.
         self._closing_ms = NEVER
         #: It takes the place of an agent whose disk is lost, and has read nothing yet.
-        self._succeeds = False
+        self._succeeds = new and (succeeds or self.progress.counted is not None)
 
     @classmethod
     def restore(cls, job: Plan | Versions, agent_id: str, state: WorkerState) -> Worker:
@@ -145,9 +147,10 @@ class Worker:
         """Start a worker with all from interval `partial_before` on (None: all), and no line from before `gone_ms`."""
         self.progress = replace(self.progress, partial_before=partial_before)
         self.new = False
-        self._succeeds = self.progress.counted is not None
         self.adopt(self.versions, partial_before)
-        if gone_ms is not None:
+        if gone_ms is not None and self._succeeds:
+            if self.progress.counted is None:
+                self.note_gap(None, gone_ms)
             self._note_what_is_gone(gone_ms)
 
     def adopt(self, versions: Versions, unread: int | None) -> None:

@@ -58,7 +58,10 @@ class Weather:
         addresses = list(hosts)
         self._rng.shuffle(addresses)
         at = self._rng.randint(1, len(addresses) - 1)
-        cut = Cut(frozenset(addresses[:at]), frozenset(addresses[at:]), one_way)
+        return self.interrupt(Cut(frozenset(addresses[:at]), frozenset(addresses[at:]), one_way))
+
+    def interrupt(self, cut: Cut) -> Callable[[], None]:
+        """Interrupt some ways."""
         self._cuts.append(cut)
         self._loop.cut = self._is_cut
         return lambda: self._cuts.remove(cut)

@@ -38,11 +38,17 @@ class Faults:
         kinds: names of the faults that may come, of `KINDS`.
     """
 
+    #: Every kind of fault; crashes are the most common in life, too.
+    KINDS: tuple[str, ...] = (
+        "crash", "crash", "die", "restart", "kill_leader", "lose_disk", "pause", "pause_leader", "partition",
+        "one_way", "storm", "fill_disk", "slow_disk", "set_clock",
+    )  # fmt: skip
+
     def __init__(self, world: World, truth: Truth, seed: int, kinds: Iterable[str] | None = None) -> None:
         self.world, self.truth = world, truth
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
-        self._kinds = [kind for kind in KINDS if kinds is None or kind in kinds]
+        self._kinds = [kind for kind in self.KINDS if kinds is None or kind in kinds]
         self._weather = Weather(world.loop, self.rng)
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -65,6 +71,8 @@ class Faults:
         self._weather.clear()
         for host in self.world.hosts:
             host.resume()
+            if host.service is None:
+                host.crash()  # nobody waits any more for its start, or its end
             host.disk.is_full, host.slow_s = False, 0.0
             if host.off_ms:
                 host.set_clock(0)
@@ -218,10 +226,3 @@ class Faults:
         task = self.world.loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
-
-
-#: Every kind of fault; crashes are the most common in life, too.
-KINDS = (
-    "crash", "crash", "die", "restart", "kill_leader", "lose_disk", "pause", "pause_leader", "partition", "one_way",
-    "storm", "fill_disk", "slow_disk", "set_clock",
-)  # fmt: skip

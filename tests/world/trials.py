@@ -6,10 +6,12 @@ Owns the course of a run, and that what agents say is wrong with themselves coun
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.world.checkers import check_all, check_end
@@ -19,7 +21,7 @@ from tests.world.files import folder_of, numbered_files
 from tests.world.loop import WorldLoop
 from tests.world.truth import JobPlan, Truth
 from tests.world.work import Work
-from tests.world.world import World
+from tests.world.world import Host, World
 
 #: How long agents have to find each other, and results to become whole once all is well.
 MEET_S, SETTLE_S = 30.0, 120.0
@@ -84,13 +86,18 @@ def drawn_jobs(rng: random.Random) -> tuple[JobPlan, ...]:
 
 def play(seed: int, agents: int = 5, options: Options | None = None) -> Run:
     """Run a seed; what goes wrong becomes a failure of the run, never an exception."""
-    run, loop = Run(seed, agents), WorldLoop(seed)
+    return run_course(Run(seed, agents), functools.partial(_play, options=options or Options()), "")
+
+
+def run_course(run: Run, course: Callable[[World, Run], Awaitable[None]], name: str) -> Run:
+    """Run what happens to a seed's agents, and end them; `name` tells the folders of several kinds of runs apart."""
+    loop = WorldLoop(run.seed)
     complaints, root = Complaints(), logging.getLogger()
     root.addHandler(complaints)
     began_s = time.monotonic()
     try:
-        with folder_of(f"{seed}-{agents}") as folder, numbered_files():
-            loop.run(_play(World(loop, folder, agents), run, complaints, options or Options()))
+        with folder_of(f"{name}{run.seed}-{run.agents}") as folder, numbered_files():
+            loop.run(_end_well(World(loop, folder, run.agents), run, complaints, course))
     except Exception as error:
         run.failures.append(f"{type(error).__name__}: {error}")
     finally:
@@ -100,38 +107,46 @@ def play(seed: int, agents: int = 5, options: Options | None = None) -> Run:
     return run
 
 
-async def _play(world: World, run: Run, complaints: Complaints, options: Options) -> None:
-    rng = random.Random(world.rng.getrandbits(64))
-    truth = Truth()
-    work = Work(world, truth, rng.getrandbits(64))
-    storm = Faults(world, truth, rng.getrandbits(64), options.faults)
+async def _end_well(
+    world: World, run: Run, complaints: Complaints, course: Callable[[World, Run], Awaitable[None]]
+) -> None:
     try:
-        for host in world.hosts:
-            host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
-        await world.start()
-        await _meet(world)
-        work.begin()
-        for job in options.jobs or drawn_jobs(rng):
-            await work.publish(rng.choice(world.hosts), job)
-        await storm.rage(options.seconds)
-        await storm.heal()
-        await work.rest()
-        run.figures["s to settle"] = round(await _settle(world, work))
-        await work.end()
-        run.failures += check_all(truth)
+        await course(world, run)
     finally:
         run.failures += complaints.heard
         await world.close()
         complaints.heard.clear()
+
+
+async def _play(world: World, run: Run, options: Options) -> None:
+    rng = random.Random(world.rng.getrandbits(64))
+    truth = Truth()
+    work = Work(world, truth, rng.getrandbits(64))
+    storm = Faults(world, truth, rng.getrandbits(64), options.faults)
+    for host in world.hosts:
+        host.skew_ms = rng.randint(-SKEW_MS, SKEW_MS)
+    await world.start()
+    await meet(world, world.hosts)
+    work.begin()
+    for job in options.jobs or drawn_jobs(rng):
+        await work.publish(rng.choice(world.hosts), job)
+    await storm.rage(options.seconds)
+    await storm.heal()
+    await work.rest()
+    run.figures["s to settle"] = round(await _settle(world, work))
+    await work.end()
+    run.failures += check_all(truth)
     run.figures["events"] = len(truth.events)
     run.figures["answers"] = len(truth.answers)
     run.figures.update(storm.counts)
     run.figures.update(work.errors)
 
 
-async def _meet(world: World) -> None:
+async def meet(world: World, hosts: Sequence[Host]) -> None:
+    """Wait until some hosts' agents know each other."""
+
     def have_met() -> bool:
-        return all(host.agent and len(host.agent.node.contacts()) == len(world.hosts) - 1 for host in world.hosts)
+        return all(host.agent and len(host.agent.node.contacts()) == len(hosts) - 1 for host in hosts)
 
     await world.wait(have_met, MEET_S, "agents meet")
 

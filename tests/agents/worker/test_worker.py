@@ -160,6 +160,13 @@ def test_lines_that_are_known_to_be_gone_are_a_gap_though_a_late_one_looks_as_if
     assert worker.progress.gaps == ((1, 4),)
 
 
+def test_lines_that_are_known_to_be_gone_are_a_gap_though_their_agent_was_never_counted() -> None:
+    worker = Worker(plan_of(lateness_ms=1_000), "w2", new=True, succeeds=True)
+    worker.begin(None, gone_ms=9_000)
+    worker.insert(events([(1_000, "a", 1), (20_000, "a", 1)]))
+    assert worker.progress.gaps == ((0, 4),)
+
+
 def test_what_a_lost_predecessor_was_counted_with_is_left_out() -> None:
     worker = Worker(PLAN, "w2", Progress(counted=1), new=True)
     worker.begin(None)
