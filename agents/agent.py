@@ -28,7 +28,7 @@ from elf.agents.membership import Membership
 from elf.agents.results.feedback import FEEDBACK_KEY
 from elf.agents.settings.config import AgentConfig, overlay_settings
 from elf.agents.store.stores import Stores
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.agents.wire.split import SIDE_KEY
 from elf.agents.worker import payload
 from elf.agents.worker_side import WorkerSide

@@ -24,8 +24,10 @@ from elf.agents.host.clock import Clock
 from elf.agents.intake.intake import Intake
 from elf.agents.intake.progress import SourceProgress
 from elf.agents.store.database import Database
+from elf.agents.wire.agents import Introduce
+from elf.agents.wire.records import Member, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Introduce, Member, contact_at, encode
+from elf.agents.wire.request import encode
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError

@@ -27,7 +27,8 @@ from elf.agents.store.stores import Stores
 from elf.agents.wire.application_messages import Letter
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Leapt
-from elf.agents.wire.requests import Fetch, Member
+from elf.agents.wire.records import Member
+from elf.agents.wire.root_groups import Fetch
 from elf.overlay.contract import ControlEntry
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError

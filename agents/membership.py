@@ -15,7 +15,7 @@ from elf.agents.host.means import Means
 from elf.agents.publications.attachments import RETRY_S_MAX
 from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue, member_record
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.fields import SERIAL_MAX
 from elf.overlay.ids import source_id

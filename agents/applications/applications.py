@@ -20,7 +20,7 @@ from elf.agents.group.masters import Masters
 from elf.agents.results.inquiry import Asking
 from elf.agents.wire.application_messages import Ask, Letter, Role, Said
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import ControlEntry
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.node import OverlayNode

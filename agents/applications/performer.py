@@ -32,8 +32,9 @@ from elf.agents.results.inquiry import Asking
 from elf.agents.wire.application_messages import Ask, Letter, Role, Said
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Position
+from elf.agents.wire.records import JobRecord, Member, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import JobRecord, Member, contact_at, encode
+from elf.agents.wire.request import encode
 from elf.agents.wire.result import Result
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError

@@ -11,7 +11,7 @@ from elf.agents.host.clock import Clock
 from elf.agents.intake.source_answers import SourceAnswers
 from elf.agents.master_side import MasterSide
 from elf.agents.settings.config import AgentConfig
-from elf.agents.wire.requests import Member
+from elf.agents.wire.records import Member
 from elf.agents.worker_side import WorkerSide
 from elf.overlay.node import OverlayNode
 

@@ -20,19 +20,11 @@ from elf.agents.errors import ElfError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.questions import Describe, Follow, Locate, Located, OfSide, Query
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replies import Reply, encode_reply, reply_of_error
-from elf.agents.wire.requests import (
-    AnyRequest,
-    Describe,
-    Follow,
-    JobRecord,
-    Locate,
-    Located,
-    OfSide,
-    Query,
-    Spread,
-    decode_request,
-)
+from elf.agents.wire.request import AnyRequest, decode_request
+from elf.agents.wire.sources import Spread
 from elf.overlay.contract import Record
 from elf.overlay.ids import Contact, source_id
 from elf.overlay.node import OverlayNode

@@ -13,21 +13,13 @@ from elf.agents.group.masters import Masters
 from elf.agents.host.clock import Clock
 from elf.agents.master.listing import summary
 from elf.agents.publications.end import install
+from elf.agents.wire.agents import Introduce, ListJobs, ViewTree
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.placement import Install, Weigh
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import (
-    AnyRequest,
-    DescribeSource,
-    Inspect,
-    Install,
-    Introduce,
-    JobRecord,
-    ListJobs,
-    Member,
-    ViewTree,
-    Weigh,
-    contact_at,
-)
+from elf.agents.wire.records import JobRecord, Member, contact_at
+from elf.agents.wire.request import AnyRequest
+from elf.agents.wire.sources import DescribeSource, Inspect
 from elf.overlay.ids import Contact
 from elf.overlay.node import OverlayNode
 

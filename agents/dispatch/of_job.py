@@ -18,7 +18,9 @@ from elf.agents.results.own_results import OwnResults
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.changes import Amend, Leap
-from elf.agents.wire.requests import AnyRequest, Describe, Enlist, Follow, Query, Retire, Stop
+from elf.agents.wire.questions import Describe, Follow, Query, Retire, Stop
+from elf.agents.wire.request import AnyRequest
+from elf.agents.wire.root_groups import Enlist
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.overlay.node import OverlayNode
 

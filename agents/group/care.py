@@ -10,8 +10,10 @@ import asyncio
 import msgspec
 
 from elf.agents.errors import ElfError
+from elf.agents.wire.agents import Introduce
+from elf.agents.wire.records import Member
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Introduce, Member, encode
+from elf.agents.wire.request import encode
 from elf.overlay.errors import OverlayError
 from elf.overlay.group.care import CareTimes, GroupCare
 from elf.overlay.group.messages import Seat

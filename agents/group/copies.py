@@ -42,7 +42,7 @@ from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.groups import GroupLogs
 from elf.agents.store.panes import Panes
 from elf.agents.store.shared_transactions import Desk
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.cbt import PaoDecodeError
 from elf.overlay.contract import Commit, ControlEntry, Mark
 from elf.overlay.errors import NotJoinedError

@@ -5,7 +5,7 @@ The publisher's side is `elf.agents.publications.candidates`. OVERLAY section 5.
 
 from __future__ import annotations
 
-from elf.agents.wire.requests import Weigh
+from elf.agents.wire.placement import Weigh
 
 #: How long a candidate holds a job for a publisher that says nothing more: longer than weighing and installing take
 #: together. One that knows what came of it lets go at once.

@@ -22,7 +22,7 @@ from elf.agents.group.copies import Copies, Copy
 from elf.agents.master.commands import Command, Count, End, Load, Rename, Turn
 from elf.agents.store.controls import Controls
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode

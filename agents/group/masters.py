@@ -32,11 +32,14 @@ from elf.agents.master.listing import identity_of
 from elf.agents.master.master import Master
 from elf.agents.master.state import MasterState
 from elf.agents.master.stops import stopped_error
+from elf.agents.wire.agents import Introduce
 from elf.agents.wire.catalogue import find_member
 from elf.agents.wire.changes import Leapt
+from elf.agents.wire.placement import Weigh, Weight
 from elf.agents.wire.positions import Json
+from elf.agents.wire.records import JobRecord, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Introduce, JobRecord, Weigh, Weight, contact_at, encode
+from elf.agents.wire.request import encode
 from elf.overlay.contract import NEVER, Commit, ControlEntry, Record, RollupState, RosterEntry
 from elf.overlay.errors import NotJoinedError, OverlayError, OvertakenError
 from elf.overlay.node import OverlayNode

@@ -19,8 +19,10 @@ from elf.agents.master.state import MasterState
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.groups import GroupLogs
 from elf.agents.store.panes import ClosedError, Kind, PaneReader, Panes
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Fetch, JobRecord, Page, encode
+from elf.agents.wire.request import encode
+from elf.agents.wire.root_groups import Fetch, Page
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import Contact

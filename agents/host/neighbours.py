@@ -17,8 +17,9 @@ from elf.agents.errors import ElfError
 from elf.agents.host.agreement import Agreement
 from elf.agents.host.bootstrap import Entering
 from elf.agents.host.clock import AHEAD_MS, STEP_MS_MAX, Clock
+from elf.agents.wire.agents import Introduce, Told
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Introduce, Told, encode
+from elf.agents.wire.request import encode
 from elf.overlay.dht import state
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import Contact, distance

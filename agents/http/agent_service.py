@@ -22,10 +22,12 @@ from elf.agents.publications.whole_jobs import WholeJobs
 from elf.agents.results.explanation import Explaining
 from elf.agents.results.inquiry import ASK_MAX
 from elf.agents.results.joined_jobs import look_up
+from elf.agents.wire.agents import ViewTree
 from elf.agents.wire.application_messages import Ask, packed, unpacked
 from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json, Position, Positioned, Told
-from elf.agents.wire.requests import Describe, ViewTree, contact_at
+from elf.agents.wire.questions import Describe
+from elf.agents.wire.records import contact_at
 from elf.agents.wire.shares import LoadIntervals
 
 if TYPE_CHECKING:

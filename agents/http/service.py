@@ -19,7 +19,7 @@ from elf.overlay.fields import Interval
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Intervals of a job, or of one of its parts, as `elf.agents.wire.requests.LoadIntervals` has them."""
+    """Intervals of a job, or of one of its parts, as `elf.agents.wire.shares.LoadIntervals` has them."""
 
     instance: str
     first: Interval

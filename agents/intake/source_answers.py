@@ -11,7 +11,8 @@ from elf.agents.intake.source_setup import archive_folder, describe_columns
 from elf.agents.settings.config import AgentConfig
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import DescribeSource, Inspect, Member
+from elf.agents.wire.records import Member
+from elf.agents.wire.sources import DescribeSource, Inspect
 from elf.agents.worker.sharing.description import sharing_of
 from elf.agents.worker.snapshot_size import Handed
 

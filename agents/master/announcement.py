@@ -13,7 +13,7 @@ from elf.agents.master.emission import Batch
 from elf.agents.master.master import Master
 from elf.agents.master.results import Result, Span
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 
 #: Windows a follower is sent at a time when many closed (a backlog) or changed at once; older ones can be asked for.
 FOLLOW_WINDOWS_MAX = 20

@@ -11,7 +11,7 @@ import msgspec
 
 from elf.agents.jobs.versions import Version
 from elf.agents.wire.application_messages import KEPT_BYTES_MAX
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import Commit, LogEntry, Mark
 from elf.overlay.decoding import read_msgpack
 

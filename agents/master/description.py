@@ -12,7 +12,7 @@ from elf.agents.master.master import Master
 from elf.agents.master.spans import describe_panes, expired_ms, oldest_ms
 from elf.agents.master.version_decision import describe_history
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.group.state import GroupView
 
 

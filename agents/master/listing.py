@@ -11,7 +11,7 @@ from elf.agents.jobs.definition import Definition, Options, check_definition
 from elf.agents.language.joins import Joined, clock_query
 from elf.agents.language.own_functions import OwnFunction
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 
 
 def summary(job: JobRecord) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from elf.agents.errors import StoppedError
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 
 
 def stopped_error(job: JobRecord) -> StoppedError:

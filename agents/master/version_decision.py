@@ -18,7 +18,7 @@ from elf.agents.jobs.versions import ENDS_MS_MAX, VERSIONS_MAX, Version, Version
 from elf.agents.language.own_functions import Admits
 from elf.agents.wire.changes import Amend
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import NEVER
 from elf.overlay.messages import RECORD_BYTES_MAX
 

@@ -21,7 +21,8 @@ from elf.agents.language.own_functions import OwnFunction
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Amend
-from elf.agents.wire.requests import JobRecord, Stop
+from elf.agents.wire.questions import Stop
+from elf.agents.wire.records import JobRecord
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import app_id
 

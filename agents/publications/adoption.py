@@ -19,7 +19,7 @@ from elf.agents.jobs.versions import Version, check_change, compile_versions
 from elf.agents.language.own_functions import Admits
 from elf.agents.master.commands import Turn
 from elf.agents.master.version_decision import with_version
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import Adopt
 from elf.overlay.contract import NEVER
 

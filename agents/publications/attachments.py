@@ -30,8 +30,11 @@ from elf.agents.results.split.participation import Partaking
 from elf.agents.store.stores import Stores
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.parts import siblings
+from elf.agents.wire.questions import Locate, Located
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Enlist, JobRecord, Locate, Located, encode
+from elf.agents.wire.request import encode
+from elf.agents.wire.root_groups import Enlist
 from elf.agents.worker.snapshot_size import Handed
 from elf.agents.worker.state import Progress, Snapshot
 from elf.agents.worker.worker import Worker

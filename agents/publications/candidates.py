@@ -14,8 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.wire.placement import Weigh, Weight
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Weigh, Weight, encode
+from elf.agents.wire.request import encode
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import Contact
 from elf.overlay.node import OverlayNode

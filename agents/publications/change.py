@@ -20,7 +20,7 @@ from elf.agents.language.query import columns_read, outline_of
 from elf.agents.master.listing import definition_of
 from elf.agents.wire.changes import Amend, Kind, Number
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Describe
+from elf.agents.wire.questions import Describe
 
 #: Deciding and making durable takes milliseconds; a root that moves takes a second.
 AMEND_MS = 10_000

@@ -11,7 +11,8 @@ from elf.agents.extensions.installed_applications import require_application
 from elf.agents.group.masters import Masters
 from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.plan import compile_job
-from elf.agents.wire.requests import Install, JobRecord
+from elf.agents.wire.placement import Install
+from elf.agents.wire.records import JobRecord
 
 #: Telling the agents takes milliseconds; whoever ends a job is answered within the time that a master is given.
 ENDED_S, LOOK_S = 4.0, 0.02

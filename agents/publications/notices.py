@@ -17,7 +17,8 @@ from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
 from elf.agents.jobs.parts import Part
 from elf.agents.publications.replaced import Publication
 from elf.agents.results.gatherer import Ask, all_of
-from elf.agents.wire.requests import Describe, JobRecord, publication_of
+from elf.agents.wire.questions import Describe
+from elf.agents.wire.records import JobRecord, publication_of
 from elf.agents.wire.shares import Adopt
 
 log = logging.getLogger(__name__)

@@ -34,8 +34,12 @@ from elf.agents.language.own_functions import Admits, bound
 from elf.agents.language.query import columns_read, parse_query, source_node
 from elf.agents.publications.candidates import Candidates, Placement
 from elf.agents.wire.catalogue import job_record
+from elf.agents.wire.placement import Install
+from elf.agents.wire.questions import Stop
+from elf.agents.wire.records import JobRecord, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import DescribeSource, Install, JobRecord, Spread, Stop, contact_at, encode
+from elf.agents.wire.request import encode
+from elf.agents.wire.sources import DescribeSource, Spread
 from elf.overlay.errors import NotFoundError, OverlayError
 from elf.overlay.ids import Contact, source_id
 from elf.overlay.node import OverlayNode

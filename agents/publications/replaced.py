@@ -22,7 +22,8 @@ from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.jobs.parts import parts_of
 from elf.agents.results.gatherer import Ask
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import Describe, JobRecord
+from elf.agents.wire.questions import Describe
+from elf.agents.wire.records import JobRecord
 from elf.overlay.errors import OverlayError
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,11 @@ from elf.agents.jobs.parts import Part, first_part
 from elf.agents.wire.catalogue import Catalogue, find_member, member_record
 from elf.agents.wire.parts import parts_told
 from elf.agents.wire.positions import Json
+from elf.agents.wire.questions import Describe, Retire
+from elf.agents.wire.records import Member
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Describe, Member, Retire, Spread, encode
+from elf.agents.wire.request import encode
+from elf.agents.wire.sources import Spread
 from elf.overlay.contract import Record
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import source_id

@@ -19,7 +19,7 @@ from elf.agents.results.gatherer import Ask, all_of
 from elf.agents.wire.changes import KEEP_MS, Amend
 from elf.agents.wire.parts import parts_left, parts_told
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Describe, Stop
+from elf.agents.wire.questions import Describe, Stop
 
 ASK_MS = 5_000
 

@@ -14,7 +14,7 @@ from elf.agents.results.gatherer import Answered, Ask
 from elf.agents.wire.changes import Leap
 from elf.agents.wire.parts import parts_told, whole_jobs
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Describe
+from elf.agents.wire.questions import Describe
 
 ASK_MS = 5_000
 #: How often parts that wait for nobody are asked to leap where others do, and the pause between.

@@ -20,9 +20,11 @@ from dataclasses import dataclass
 
 from elf.agents.completeness.runs import FOREVER
 from elf.agents.store.held import HeldCheckpoint, HeldCopies
+from elf.agents.wire.agents import Introduce
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import Keep, KeepCheckpoint
-from elf.agents.wire.requests import Introduce, contact_at, encode
+from elf.agents.wire.records import contact_at
+from elf.agents.wire.request import encode
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 

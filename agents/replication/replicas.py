@@ -22,8 +22,9 @@ from elf.agents.errors import ElfError
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import Keep, KeepCheckpoint
+from elf.agents.wire.records import JobRecord, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import JobRecord, contact_at, encode
+from elf.agents.wire.request import encode
 from elf.agents.worker.state import Snapshot, Whole
 from elf.overlay.contract import NEVER, PAYLOAD_BYTES_MAX
 from elf.overlay.errors import OverlayError

@@ -32,8 +32,9 @@ from elf.agents.sources.rotation import Position
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.copies import KeepCheckpoint, Recall
+from elf.agents.wire.records import JobRecord, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import JobRecord, contact_at, encode
+from elf.agents.wire.request import encode
 from elf.agents.worker.state import Whole, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.cbt import PaoDecodeError

@@ -24,7 +24,8 @@ from elf.agents.master.results import Result, Span
 from elf.agents.master.spans import resolve
 from elf.agents.results.shares import Shared
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Follow, JobRecord, Query
+from elf.agents.wire.questions import Follow, Query
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import AskShare, Watch
 
 T = TypeVar("T")

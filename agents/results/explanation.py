@@ -20,7 +20,8 @@ from elf.agents.master.listing import definition_of
 from elf.agents.results.gatherer import Answered
 from elf.agents.wire.positions import Json
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import Inspect, encode
+from elf.agents.wire.request import encode
+from elf.agents.wire.sources import Inspect
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import source_id
 from elf.overlay.node import OverlayNode

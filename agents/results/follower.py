@@ -22,7 +22,8 @@ from elf.agents.results.gatherer import Ask, Gathering
 from elf.agents.results.joined_news import Heard, hear_all
 from elf.agents.results.listener import FOLLOW_MS, RETRY_S, Listening, Voice
 from elf.agents.wire.positions import Json, Position, Positioned
-from elf.agents.wire.requests import Follow, JobRecord, Query
+from elf.agents.wire.questions import Follow, Query
+from elf.agents.wire.records import JobRecord
 
 T = TypeVar("T")
 

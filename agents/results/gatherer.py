@@ -23,7 +23,8 @@ from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, common_span, part_of_key
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import JobRecord, Query
+from elf.agents.wire.questions import Query
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import AskShare
 
 #: What a master answers, and the agents that the question went through.

@@ -14,10 +14,12 @@ from elf.agents.results.follower import Following
 from elf.agents.results.gatherer import Gathering
 from elf.agents.results.location import JobRequest, Locator
 from elf.agents.results.split.sides import Sides
+from elf.agents.wire.agents import Introduce, ListJobs
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json
+from elf.agents.wire.records import contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import AnyRequest, Introduce, ListJobs, contact_at, encode
+from elf.agents.wire.request import AnyRequest, encode
 from elf.agents.wire.split import Seek, encode_question
 from elf.overlay.errors import OverlayError
 from elf.overlay.ids import Contact

@@ -13,7 +13,7 @@ from elf.agents.jobs.parts import first_part
 from elf.agents.language.dialect import refused
 from elf.agents.language.joins import Joined, Read, Use, clock_query, parse_joins
 from elf.agents.results.gatherer import ASK_MS, Ask, all_of
-from elf.agents.wire.requests import Describe
+from elf.agents.wire.questions import Describe
 from elf.agents.wire.result import Column
 
 #: How much later than those that it reads a job closes its windows: their masters have committed theirs by then.

@@ -16,7 +16,7 @@ from elf.agents.master.announcement import Told
 from elf.agents.results.due import LATEST_MS
 from elf.agents.results.gatherer import Answered, Ask, all_of
 from elf.agents.results.listener import Voice
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import Watch
 
 T = TypeVar("T")

@@ -22,7 +22,7 @@ from elf.agents.results.answerer import Parted
 from elf.agents.results.gatherer import Gathering, all_of
 from elf.agents.results.joined_news import read_by
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Query
+from elf.agents.wire.questions import Query
 
 
 class Joining(Parted):

@@ -15,7 +15,7 @@ from elf.agents.master.results import Span
 from elf.agents.results.due import Due, reached_by
 from elf.agents.results.gatherer import Answered
 from elf.agents.wire.positions import Json, Positioned
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import Watch
 
 #: How long a master may hold a follower's request; shorter than the usual idle timeouts on the way.

@@ -25,19 +25,10 @@ from elf.agents.wire.application_messages import Ask
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.positions import Json
+from elf.agents.wire.questions import Describe, Follow, Locate, Located, Query, Retire, Stop
+from elf.agents.wire.records import JobRecord, contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import (
-    Describe,
-    Follow,
-    JobRecord,
-    Locate,
-    Located,
-    Query,
-    Retire,
-    Stop,
-    contact_at,
-    encode,
-)
+from elf.agents.wire.request import encode
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.overlay.errors import NotFoundError, OverlayError
 from elf.overlay.ids import Contact

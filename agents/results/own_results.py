@@ -12,7 +12,8 @@ from elf.agents.results.gatherer import Gathering
 from elf.agents.results.joined_results import Joining
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Follow, JobRecord, Query
+from elf.agents.wire.questions import Follow, Query
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import AskShare, Watch
 
 #: A follower's request is answered at the latest after this long, news or not.

@@ -17,7 +17,7 @@ from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.master.results import Span
 from elf.agents.master.share import Share
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.cbt import partitions_of
 
 #: Errors of Polars at values that do not fit.

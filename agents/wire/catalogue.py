@@ -16,7 +16,7 @@ from elf.agents.jobs.definition import check_definition
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Versions, compile_versions
 from elf.agents.language.own_functions import Admits
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 

@@ -13,7 +13,7 @@ from elf.agents.errors import UnavailableError
 from elf.agents.jobs.definition import TREES_MAX
 from elf.agents.jobs.parts import Part, parts_of
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 
 
 def siblings(job: JobRecord, catalogue: Catalogue) -> list[JobRecord]:

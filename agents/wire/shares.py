@@ -1,4 +1,4 @@
-"""What the masters of a job's parts are asked; with those of `requests` they are all questions there are."""
+"""What the masters of a job's parts are asked; with those of `request` they are all questions there are."""
 
 from __future__ import annotations
 

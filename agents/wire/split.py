@@ -11,7 +11,8 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from elf.agents.wire.requests import JobRecord, OfSide
+from elf.agents.wire.questions import OfSide
+from elf.agents.wire.records import JobRecord
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import ID_BYTES, Contact, distance, parse_address
 

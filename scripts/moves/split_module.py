@@ -95,7 +95,7 @@ def main(map_path: pathlib.Path, root: pathlib.Path) -> None:
     """Do what the map says."""
     plan = json.loads(map_path.read_text())
     split(root, plan["module"], plan["into"])
-    subprocess.run(["git", "add", "-A", "--", ":!.venv"], cwd=root, check=True)
+    subprocess.run(["git", "add", "-A", "agents"], cwd=root, check=True)
     follow(root, plan["module"], plan["into"])
 
 

@@ -18,7 +18,7 @@ from elf.agents.master.results import Span
 from elf.agents.master.version_decision import next_version, with_version
 from elf.agents.store.panes import Panes
 from elf.agents.wire.changes import Amend, Kind
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.worker import payload
 from elf.agents.worker.state import WorkerState
 from elf.agents.worker.worker import Worker

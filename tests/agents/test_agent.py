@@ -18,7 +18,7 @@ from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection
 from elf.agents.store.panes import Panes
 from elf.agents.store.records import Records
 from elf.agents.wire.catalogue import job_record, member_record
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.fields import SERIAL_MAX
 from elf.overlay.ids import source_id

@@ -26,8 +26,9 @@ from elf.agents.jobs.versions import Version, Versions
 from elf.agents.master.commands import Command, decode_command, encode_command
 from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import NEVER_YET, begun, with_since
-from elf.agents.wire import replies, requests
+from elf.agents.wire import replies, request
 from elf.agents.wire.catalogue import Catalogue, job_record, member_record
+from elf.agents.wire.records import JobRecord, Member
 from elf.agents.worker import payload
 from elf.agents.worker.paos import decode_open, encode_open
 from elf.cbt import PaoDecodeError
@@ -288,23 +289,23 @@ def _channel(data: bytes) -> None:
 
 
 def _agent_targets(rng: random.Random) -> list[Target]:
-    asked: list[requests.AnyRequest] = [draw(kind, rng) for kind in kinds(requests.AnyRequest) for _ in range(EACH)]
+    asked: list[request.AnyRequest] = [draw(kind, rng) for kind in kinds(request.AnyRequest) for _ in range(EACH)]
     jobs = [_job(definition, rng) for definition in definitions() for _ in range(2)]
     decisions: list[Command] = [draw(kind, rng) for kind in kinds(Command) for _ in range(EACH)]
     states = [msgspec.msgpack.encode(draw(MasterState, rng)) for _ in range(EACH)]
-    members = [draw(requests.Member, rng) for _ in jobs]
+    members = [draw(Member, rng) for _ in jobs]
     drawn = [draw(replies.Reply, rng) for _ in range(EACH)]
     # A failure is raised, as the declared error.
     answers = [*drawn, *(msgspec.structs.replace(each, failure=None) for each in drawn)]
     long = [replies.encode_reply(replies.Reply(value=["é" * 1_000] * size)) for size in (200, 1_000)]
     records = [job_record(job).body for job in jobs] + [member_record(member, 1).body for member in members]
     return [
-        Target("request", requests.decode_request, [requests.encode(each) for each in asked], (msgspec.DecodeError,)),
+        Target("request", request.decode_request, [request.encode(each) for each in asked], (msgspec.DecodeError,)),
         Target("reply", replies.value_of, [replies.encode_reply(each) for each in answers], (ElfError,)),
         Target("long reply", replies.value_of, long, (ElfError,), 0.2),
         Target("decision", decode_command, [encode_command(each) for each in decisions], (msgspec.DecodeError,)),
         Target("state of a master", lambda data: read_msgpack(data, MasterState), states, (msgspec.DecodeError,)),
-        Target("job record", requests.JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
+        Target("job record", JobRecord.decode, [job.encode() for job in jobs], (msgspec.DecodeError,)),
         # What `elf.agents.agent` catches around it.
         Target("record of a job", partial(_learn, "job/"), records, (msgspec.DecodeError, ElfError, ValueError), 0.2),
         Target("record of a member", partial(_learn, "member/"), records, (msgspec.DecodeError, ElfError, ValueError)),
@@ -318,8 +319,8 @@ def _agent_targets(rng: random.Random) -> list[Target]:
     ]
 
 
-def _job(definition: Definition, rng: random.Random) -> requests.JobRecord:
-    drawn: requests.JobRecord = draw(requests.JobRecord, rng)
+def _job(definition: Definition, rng: random.Random) -> JobRecord:
+    drawn: JobRecord = draw(JobRecord, rng)
     changed = msgspec.structs.replace(definition, version=definition.version + 1)
     versions = (
         Version(number=definition.version, definition=definition),

@@ -24,7 +24,7 @@ def sources() -> tuple[pathlib.Path, ...]:
 
 
 def name_of(path: pathlib.Path) -> str:
-    """Return a module's dotted name: `agents/wire/requests.py` is `elf.agents.wire.requests`."""
+    """Return a module's dotted name: `agents/wire/request.py` is `elf.agents.wire.request`."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     parts = parts[:-1] if parts[-1] == "__init__" else parts
     return ".".join(parts if parts[0] == "elf" else ("elf", *parts))

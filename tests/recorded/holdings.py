@@ -19,7 +19,7 @@ from elf.agents.store.groups import GroupLogs
 from elf.agents.store.held import HeldCopies
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from elf.overlay.decoding import read_msgpack
 

@@ -22,7 +22,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.master.state import MasterState
 from elf.agents.publications.change import Wanted
 from elf.agents.store.checksums import is_whole
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.errors import OverlayError
 from elf.overlay.group.care import CareTimes
 from elf.overlay.ids import app_id

@@ -17,7 +17,8 @@ from elf.agents.master.results import Result
 from elf.agents.results.answerer import Answerer, rendered
 from elf.agents.results.split.borrowed import BorrowedPanes
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Follow, JobRecord
+from elf.agents.wire.questions import Follow
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import NEVER
 from elf.overlay.ids import Contact
 

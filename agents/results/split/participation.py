@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from elf.agents.completeness.runs import RunsAfter
 from elf.agents.results.split.handed import HandedOver
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import contact_at
+from elf.agents.wire.records import contact_at
 from elf.agents.wire.split import Partake
 from elf.agents.worker import payload as payloads
 from elf.agents.worker.state import Snapshot

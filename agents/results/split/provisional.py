@@ -25,8 +25,9 @@ from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.store.database import Database
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.records import contact_at
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import contact_at, encode
+from elf.agents.wire.request import encode
 from elf.agents.wire.split import (
     SIDE_KEY,
     AskStand,

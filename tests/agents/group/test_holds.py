@@ -1,7 +1,7 @@
 """A job is held for one publisher at a time, not for ever, and not too many are."""
 
 from elf.agents.group.holds import HOLD_MS, HOLDS_MAX, Holds
-from elf.agents.wire.requests import Weigh
+from elf.agents.wire.placement import Weigh
 
 APP = b"a" * 20
 

@@ -21,7 +21,8 @@ from elf.agents.publications import end
 from elf.agents.publications.notices import Telling
 from elf.agents.store.controls import Controls
 from elf.agents.store.panes import Panes
-from elf.agents.wire.requests import Fetch, JobRecord
+from elf.agents.wire.records import JobRecord
+from elf.agents.wire.root_groups import Fetch
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
 from elf.overlay.errors import OvertakenError
 from elf.overlay.group import machine

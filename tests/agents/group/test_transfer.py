@@ -19,7 +19,7 @@ from elf.agents.master.state import MasterState
 from elf.agents.store.controls import Controls
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, PaneReader, Panes
-from elf.agents.wire.requests import Fetch
+from elf.agents.wire.root_groups import Fetch
 from elf.overlay.contract import RollupState
 from elf.overlay.errors import UnreachableError
 from elf.overlay.ids import Contact

@@ -16,7 +16,7 @@ from elf.agents.master.commands import Rename, Turn, encode_command
 from elf.agents.master.master import Master
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.group.messages import Kind, Place
 from elf.overlay.ids import Contact
 from tests.agents.plans import plan_of

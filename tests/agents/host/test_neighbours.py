@@ -10,8 +10,9 @@ import pytest
 
 from elf.agents.host.clock import Clock, Doubt
 from elf.agents.host.neighbours import ASKED_MAX, Neighbours
+from elf.agents.wire.agents import Introduce
 from elf.agents.wire.replies import Failure, Reply, encode_reply
-from elf.agents.wire.requests import Introduce, decode_request
+from elf.agents.wire.request import decode_request
 from elf.overlay.dht import state
 from elf.overlay.errors import UnreachableError
 from elf.overlay.ids import Contact

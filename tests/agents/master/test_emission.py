@@ -23,7 +23,7 @@ from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.positions import Json, Position
-from elf.agents.wire.requests import Follow
+from elf.agents.wire.questions import Follow
 from elf.agents.worker.payload import Notes, pack
 from elf.overlay.contract import NEVER, Commit, RollupState, RosterEntry
 from elf.overlay.group.messages import Place

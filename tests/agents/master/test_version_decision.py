@@ -18,7 +18,7 @@ from elf.agents.master import version_decision
 from elf.agents.master.stops import stopped_error, told_time, why_ended
 from elf.agents.master.version_decision import AHEAD, AHEAD_PARTED, describe_history, next_version, with_version
 from elf.agents.wire.changes import KEEP_MS_MAX, Amend, Kind
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import NEVER
 from tests.agents.plans import WINDOWED, plan_of
 

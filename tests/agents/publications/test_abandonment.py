@@ -14,7 +14,8 @@ from elf.agents.publications.abandonment import Failed, GivingUp
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.changes import Amend
-from elf.agents.wire.requests import JobRecord, Stop
+from elf.agents.wire.questions import Stop
+from elf.agents.wire.records import JobRecord
 from tests.agents.extensions.signed.signed_jobs import COLUMNS, signed, text_of
 from tests.agents.wire.test_catalogue import JOB, newer
 

@@ -21,7 +21,8 @@ from elf.agents.master.version_decision import next_version, with_version
 from elf.agents.publications.adoption import adopt, adopted
 from elf.agents.publications.notices import Telling
 from elf.agents.wire.changes import Amend, Kind
-from elf.agents.wire.requests import JobRecord, decode_request, encode
+from elf.agents.wire.records import JobRecord
+from elf.agents.wire.request import decode_request, encode
 from elf.agents.wire.shares import Adopt
 from elf.overlay.contract import NEVER
 from tests.agents.master.test_version_decision import DEFINITION, FILTERED

@@ -11,8 +11,10 @@ from elf.agents.errors import UnavailableError
 from elf.agents.group.holds import Holds
 from elf.agents.publications import candidates
 from elf.agents.publications.candidates import Candidates, Placement
+from elf.agents.wire.placement import Weigh, Weight
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replies import Reply, encode_reply
-from elf.agents.wire.requests import JobRecord, Weigh, Weight, decode_request
+from elf.agents.wire.request import decode_request
 from elf.overlay.errors import OverlayError, UnreachableError
 from elf.overlay.ids import Contact
 from elf.overlay.placement import candidate_key

@@ -18,7 +18,7 @@ from elf.agents.publications import change as changing
 from elf.agents.publications.change import Changing, Wanted
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.wire.changes import Amend
-from elf.agents.wire.requests import Describe
+from elf.agents.wire.questions import Describe
 from tests.agents.publications.test_control import configure
 from tests.agents.shop import INTERVAL_MS, Shop, change, counted_through, running, through_ms
 from tests.overlay.cluster import wait_until

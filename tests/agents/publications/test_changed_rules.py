@@ -14,7 +14,7 @@ from elf.agents.master import contents, master
 from elf.agents.master.version_uptake import NEVER_YET, Since, begun
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.worker.worker import Worker
 from elf.cbt.codec import PaoDecodeError
 from elf.overlay.contract import NEVER

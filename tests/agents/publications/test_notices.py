@@ -11,7 +11,8 @@ from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
 from elf.agents.publications.notices import Telling
 from elf.agents.results.gatherer import Answered
 from elf.agents.results.location import JobRequest
-from elf.agents.wire.requests import Describe, JobRecord
+from elf.agents.wire.questions import Describe
+from elf.agents.wire.records import JobRecord
 from elf.overlay.contract import NEVER
 from tests.agents.publications.test_adoption import FIRST, PART, followed, told
 

@@ -18,7 +18,7 @@ from elf.agents.publications import replaced
 from elf.agents.publications.end import _is_left_over
 from elf.agents.publications.notices import Telling
 from elf.agents.publications.replaced import first_of, is_replaced
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import app_id, partition_id
 from tests.agents.results.shares import record
 from tests.agents.shop import change, running

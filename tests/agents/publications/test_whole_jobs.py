@@ -14,7 +14,7 @@ from elf.agents.publications.stop import Stopping
 from elf.agents.publications.whole_jobs import WholeJobs
 from elf.agents.wire.changes import Amend, Leap
 from elf.agents.wire.positions import Json
-from elf.agents.wire.requests import Describe
+from elf.agents.wire.questions import Describe
 from elf.overlay.ids import app_id, partition_id
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from elf.agents.jobs.definition import load_definition
 from elf.agents.wire.catalogue import Catalogue, job_record, member_record
+from elf.agents.wire.records import JobRecord, Member
 from elf.agents.wire.replies import Reply, encode_reply
-from elf.agents.wire.requests import AnyRequest, JobRecord, Member, decode_request
+from elf.agents.wire.request import AnyRequest, decode_request
 from elf.overlay.contract import NEVER, TreeView
 from elf.overlay.errors import UnreachableError
 from elf.overlay.ids import Contact, distance

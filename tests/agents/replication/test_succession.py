@@ -22,7 +22,7 @@ from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
 from elf.agents.wire.copies import KeepCheckpoint, Recall
-from elf.agents.wire.requests import AnyRequest
+from elf.agents.wire.request import AnyRequest
 from elf.agents.worker.payload import Notes
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.agents.worker.worker import Worker

@@ -10,7 +10,7 @@ from elf.agents.completeness.label import Label
 from elf.agents.master.announcement import Rest, Told
 from elf.agents.master.results import Span
 from elf.agents.results.shares import Shared
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from tests.agents.plans import plan_of
 
 DEFINITION = plan_of(options="trees = 3").definition

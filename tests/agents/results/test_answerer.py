@@ -6,7 +6,7 @@ from typing import Any
 
 from elf.agents.master.results import Result, Span
 from elf.agents.results.answerer import Answerer
-from elf.agents.wire.requests import Query
+from elf.agents.wire.questions import Query
 
 
 class Beginning(Answerer):

@@ -18,7 +18,7 @@ from elf.agents.results.gatherer import Answered, Gathering
 from elf.agents.results.location import JobRequest
 from elf.agents.results.shares import Shared, pack_rows, part_of_key
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.shares import AskShare
 from tests.agents.plans import COLUMNS, plan_of
 from tests.agents.results.shares import record

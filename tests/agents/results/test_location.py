@@ -11,8 +11,10 @@ from elf.agents.results import location
 from elf.agents.results.answerer import parted, parted_job
 from elf.agents.results.location import Found, Locator
 from elf.agents.wire.catalogue import Catalogue
+from elf.agents.wire.questions import Locate, Located, Query, Stop
+from elf.agents.wire.records import JobRecord
 from elf.agents.wire.replies import Reply, encode_reply, reply_of_error
-from elf.agents.wire.requests import JobRecord, Locate, Located, Query, Stop, decode_request
+from elf.agents.wire.request import decode_request
 from elf.overlay.contract import Answer
 from elf.overlay.errors import NotFoundError, UnreachableError
 from elf.overlay.ids import Contact

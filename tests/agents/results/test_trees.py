@@ -21,7 +21,7 @@ from elf.agents.master.results import Span
 from elf.agents.publications.change import Wanted
 from elf.agents.results.gatherer import parted_job
 from elf.agents.wire.positions import Json, Positioned
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import app_id, partition_id
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from elf.agents.wire.application_messages import DEPTH_MAX, MESSAGE_BYTES_MAX, Ask, Letter, Said, packed, unpacked
 from elf.agents.wire.changes import Leapt
-from elf.agents.wire.requests import decode_request, encode
+from elf.agents.wire.request import decode_request, encode
 from elf.overlay.contract import CONTROL_BYTES_MAX
 from elf.overlay.decoding import read_msgpack
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from elf.agents.errors import JobError
 from elf.agents.wire.catalogue import RECENT_MAX, Catalogue, job_record, member_record
-from elf.agents.wire.requests import JobRecord, Member
+from elf.agents.wire.records import JobRecord, Member
 from elf.overlay.contract import Record
 from tests.agents.plans import plan_of
 

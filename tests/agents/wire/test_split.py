@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.wire.requests import decode_request, encode
+from elf.agents.wire.request import decode_request, encode
 from elf.agents.wire.split import (
     AskStand,
     Candidate,

@@ -16,7 +16,7 @@ from elf.agents.archive.layout import ArchivedFile, list_files, manifest_path
 from elf.agents.jobs.plan import compile_job
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Kind, Panes
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.cbt import decode, encode
 
 

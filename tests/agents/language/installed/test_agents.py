@@ -23,7 +23,7 @@ from elf.agents.jobs.versions import Version
 from elf.agents.language.installed import installed
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from elf.agents.wire.catalogue import Catalogue, job_record
-from elf.agents.wire.requests import JobRecord
+from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import source_id
 from tests.agents.wire.test_catalogue import JOB, newer
 from tests.installing import install, install_example

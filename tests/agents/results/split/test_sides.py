@@ -19,8 +19,9 @@ from elf.agents.http.stream import cursor_of, identity_of, read_cursor
 from elf.agents.jobs.definition import load_definition
 from elf.agents.master import announcement
 from elf.agents.results.split import provisional
+from elf.agents.wire.questions import OfSide
 from elf.agents.wire.replies import value_of
-from elf.agents.wire.requests import OfSide, encode
+from elf.agents.wire.request import encode
 from elf.agents.wire.split import Partake, encode_question
 from elf.overlay.contract import Verdict
 from elf.overlay.ids import app_id

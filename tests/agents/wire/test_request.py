@@ -8,25 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.agents.jobs.versions import Version
-from elf.agents.wire.requests import (
-    AnyRequest,
-    Describe,
-    DescribeSource,
-    Enlist,
-    Follow,
-    Install,
-    JobRecord,
-    Locate,
-    Member,
-    Query,
-    Spread,
-    Stop,
-    Weigh,
-    contact_at,
-    decode_request,
-    encode,
-)
+from elf.agents.wire.placement import Install, Weigh
+from elf.agents.wire.questions import Describe, Follow, Locate, Query, Stop
+from elf.agents.wire.records import JobRecord, Member, contact_at
+from elf.agents.wire.request import AnyRequest, decode_request, encode
+from elf.agents.wire.root_groups import Enlist
 from elf.agents.wire.shares import AskShare
+from elf.agents.wire.sources import DescribeSource, Spread
 from elf.overlay.decoding import read_msgpack
 from elf.overlay.ids import prefix_bits
 from elf.overlay.placement import candidate_key
