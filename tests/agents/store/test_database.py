@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 
+from elf.agents.host.clock import Clock
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
@@ -169,21 +170,21 @@ def test_records_are_kept_by_tree_and_key(tmp_path: pathlib.Path) -> None:
 def test_a_disk_is_looked_at_after_each_transaction_unless_it_has_ample_room(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, looks: int, is_emptied: bool
 ) -> None:
-    database = Database(tmp_path / "state.db")
+    now_ms = 100_000
+    database = Database(tmp_path / "state.db", clock=Clock(lambda: now_ms, lambda: now_ms))
     found: list[str] = []
 
     def statvfs(folder: pathlib.Path) -> os.statvfs_result:
         found.append(str(folder))
         return os.statvfs_result((1, 1, 0, 0, free_bytes, 0, 0, 0, 0, 255))
 
-    now_s = 100.0
+    now_ms += 10_000
     monkeypatch.setattr("elf.agents.store.database.os.statvfs", statvfs)
-    monkeypatch.setattr("elf.agents.store.database.time.monotonic", lambda: now_s)
     for number in range(3):
         database.remember("number", str(number))
     assert found == [str(tmp_path)] * looks
     assert ((tmp_path / "state.db-wal").stat().st_size == 0) == is_emptied
-    now_s += ROOM_LOOK_S
+    now_ms += round(ROOM_LOOK_S * 1000)
     database.remember("number", "3")
     assert len(found) == looks + 1
     database.close()
