@@ -2,13 +2,11 @@
 
 import asyncio
 import pathlib
-import time
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.archive.layout import list_files
 from elf.agents.archive.remote import open_url
 from elf.agents.errors import ConfigError
@@ -24,6 +22,9 @@ from elf.overlay.fields import SERIAL_MAX
 from elf.overlay.ids import source_id
 from tests.agents.archive.archived import read_archive
 from tests.agents.wire.test_catalogue import JOB
+from tests.virtual.agents import Agent, time_s
+
+pytestmark = pytest.mark.virtual
 
 
 async def test_other_agents_are_known_by_name_before_the_first_job_is_taken_up(
@@ -96,9 +97,9 @@ async def test_an_agent_copies_its_archive_to_a_url_and_tells_how_far_it_is(
     try:
         await agent.start()
         await Service(agent).publish(COUNT, "count.toml", None, None)
-        deadline = time.monotonic() + 60
+        deadline = time_s() + 60
         while not await asyncio.to_thread(list_files, copy, "clicks"):
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             await asyncio.sleep(0.05)
         text = Service(agent).metrics().decode()
     finally:

@@ -7,7 +7,6 @@ import shutil
 import msgspec
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.errors import ConfigError
 from elf.agents.http.agent_service import Service
 from elf.agents.identity import open_state
@@ -16,7 +15,9 @@ from elf.agents.wire.catalogue import job_record
 from elf.overlay.ids import source_id
 from tests.agents.publications.test_control import JOB, configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+
+pytestmark = pytest.mark.virtual
 
 
 def identity(folder: pathlib.Path) -> str:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.extensions import installed_applications
 from elf.agents.extensions.application_declaration import Application
 from elf.agents.http.agent_service import Service
 from elf.agents.language.installed.entry_points import Found
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms, time_s
 
 #: Published by `creator`, with an application.
 JOB = """
@@ -63,11 +61,11 @@ async def publish(agents: list[Agent], application: str, name: str = "sold") -> 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0) -> None:
     """Wait for a condition that takes asking somebody; fail with a deadline."""
-    end_s = time.monotonic() + seconds
+    end_s = time_s() + seconds
     while True:
         if await condition():
             return
-        assert time.monotonic() < end_s, "the condition did not come true in time"
+        assert time_s() < end_s, "the condition did not come true in time"
         await asyncio.sleep(0.01)  # who is asked may answer without ever waiting
 
 
@@ -79,5 +77,5 @@ def master_of(agents: list[Agent]) -> Agent:
 
 async def sell(agent: Agent, *products: str) -> None:
     """Push orders of this moment."""
-    lines = [{"ts": time.time_ns() // 1_000_000, "product": product} for product in products]
+    lines = [{"ts": now_ms(), "product": product} for product in products]
     await Service(agent).ingest("orders", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

@@ -10,10 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 import elf
-from elf.agents.agent import Agent
 from elf.agents.errors import ElfError, JobError, JobSpecError, StoppedError, UnavailableError
 from elf.agents.http.agent_service import Service
-from elf.agents.http.app import make_app, serve
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.application_messages import Letter, Said, packed
 from elf.agents.wire.changes import Leapt
@@ -21,6 +19,10 @@ from elf.agents.wire.result import Result
 from elf.overlay.contract import ControlEntry, Mark
 from tests.agents.applications.cluster import JOB, agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent
+from tests.virtual.http import client_of
+
+pytestmark = pytest.mark.virtual
 
 #: What instances of `Counting` have heard, by (role, agent).
 seen: dict[tuple[str, str], list[Any]] = {}
@@ -88,10 +90,7 @@ async def test_what_closes_at_the_master_is_heard_and_answered_by_all_agents(
             with pytest.raises(JobError, match="shop/sold: on_route failed: KeyError: 'worst'"):
                 await Service(agent).route("shop", "sold", "worst")
 
-        async with (
-            serve(make_app(Service(agents[2]), token=None, request_bytes_max=1 << 20), "127.0.0.1:0") as url,
-            elf.connect(url) as client,
-        ):
+        async with client_of(agents[2]) as client:
             assert await client.route("shop/sold", "best") == ["", "zelda"]
 
             async def is_published() -> bool:

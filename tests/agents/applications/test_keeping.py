@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
-import time
 from typing import Any
 
 import pytest
 
 import elf
-from elf.agents.agent import Agent
 from elf.agents.applications import applications, performer
 from elf.agents.errors import UnavailableError
 from elf.agents.http.agent_service import Service
@@ -22,6 +20,9 @@ from elf.overlay.errors import OverlayError
 from elf.overlay.ids import app_id
 from tests.agents.applications.cluster import agents_of, have, master_of, publish, sell, until
 from tests.overlay.cluster import wait_until
+from tests.virtual.agents import Agent, time_s
+
+pytestmark = pytest.mark.virtual
 
 APP = app_id("sold", "shop")
 
@@ -50,12 +51,12 @@ class Numbering(elf.Application):
 
 async def told(agent: Agent, query: str = "what") -> Any:
     """Ask the application, once it is there."""
-    deadline = time.monotonic() + 60
+    deadline = time_s() + 60
     while True:
         try:
             return await Service(agent).route("shop", "sold", query)
         except UnavailableError:
-            assert time.monotonic() < deadline
+            assert time_s() < deadline
             await asyncio.sleep(0.02)
 
 

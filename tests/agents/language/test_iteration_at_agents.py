@@ -6,24 +6,22 @@ import asyncio
 import contextlib
 import pathlib
 import random
-import time
-from collections.abc import AsyncIterator
 
 import msgspec
 import networkx
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.errors import ElfError
 from elf.agents.http.agent_service import Service
-from elf.agents.http.app import make_app, serve
 from elf.agents.settings.config import AgentConfig, SourceConfig
 from elf.agents.wire.result import Result
-from elf.client.asynchronous import AsyncClient
 from tests.agents.publications import test_control
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms
+from tests.virtual.http import client_of
+
+pytestmark = pytest.mark.virtual
 
 #: Each edge is counted in both directions, so the least name spreads over the whole component.
 JOB = """
@@ -46,7 +44,7 @@ def configure(folder: pathlib.Path, name: str, port: int, join: list[str]) -> Ag
 
 
 async def push(agent: Agent, edges: list[tuple[str, str]]) -> None:
-    at_ms = time.time_ns() // 1_000_000
+    at_ms = now_ms()
     both = [*edges, *((b, a) for a, b in edges)]
     lines = [msgspec.json.encode({"ts": at_ms, "src": a, "dst": b}) + b"\n" for a, b in both]
     await Service(agent).ingest("edges", b"".join(lines))
@@ -55,13 +53,6 @@ async def push(agent: Agent, edges: list[tuple[str, str]]) -> None:
 def components(edges: list[tuple[str, str]]) -> dict[str, str]:
     graph = networkx.Graph(edges)
     return {node: min(part) for part in networkx.connected_components(graph) for node in part}
-
-
-@contextlib.asynccontextmanager
-async def client_of(agent: Agent) -> AsyncIterator[AsyncClient]:
-    app = make_app(Service(agent), token=None, request_bytes_max=1 << 20)
-    async with serve(app, "127.0.0.1:0") as url, AsyncClient(url) as client:
-        yield client
 
 
 async def counted(agent: Agent, nodes: set[str]) -> None:

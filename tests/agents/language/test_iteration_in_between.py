@@ -6,20 +6,22 @@ import asyncio
 import contextlib
 import pathlib
 import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
+import pytest
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.http.agent_service import Service
 from elf.agents.wire.result import Result
 from elf.client.asynchronous import AsyncClient
 from tests.agents.language import test_iteration_at_agents
-from tests.agents.language.test_iteration_at_agents import client_of, configure, stop
+from tests.agents.language.test_iteration_at_agents import configure, stop
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms
+from tests.virtual.http import client_of
+
+pytestmark = pytest.mark.virtual
 
 SIZE_MS, SLIDE_MS = 1_000, 500
 OTHER = "SELECT src, count(*) AS n FROM edges GROUP BY src, window(ts, '1 second')"
@@ -57,7 +59,7 @@ class Site:
     async def push(self) -> None:
         """Have each agent take some edges."""
         for agent in self.agents:
-            at_ms = time.time_ns() // 1_000_000
+            at_ms = now_ms()
             a, b = self._rng.choices("abcdefgh", k=2)
             rows = [(at_ms, a, b), (at_ms, b, a)]
             self.pushed += rows

@@ -7,14 +7,17 @@ import contextlib
 import pathlib
 from collections.abc import AsyncIterator
 
-from elf.agents.agent import Agent
+import pytest
+
 from elf.agents.http.agent_service import Service
 from elf.agents.master.commands import Enlisted
 from elf.overlay.contract import NEVER, Commit
 from elf.overlay.ids import app_id
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+
+pytestmark = pytest.mark.virtual
 
 JOB = """
 name = "sold"

@@ -6,13 +6,11 @@ import asyncio
 import json
 import pathlib
 import shutil
-import time
 from typing import Any
 
 import msgspec
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.http.agent_service import Service
 from elf.agents.publications import attachments
 from elf.agents.settings.config import (
@@ -25,7 +23,9 @@ from elf.agents.settings.config import (
 )
 from elf.agents.wire.positions import Json
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms, time_s
+
+pytestmark = pytest.mark.virtual
 
 NAMES = ("one", "two", "three")
 LINES = 4_000
@@ -51,9 +51,9 @@ def configure(folder: pathlib.Path, name: str, port: int, join: list[str]) -> Ag
 
 
 def write(folder: pathlib.Path, name: str, count: int) -> None:
-    now_ms = int(time.time() * 1_000)
+    at_ms = now_ms()
     with (folder / f"{name}.log").open("a") as log:
-        log.writelines(json.dumps({"ts": now_ms, "product": "p"}) + "\n" for _ in range(count))
+        log.writelines(json.dumps({"ts": at_ms, "product": "p"}) + "\n" for _ in range(count))
 
 
 async def answer(agent: Agent, name: str) -> Json:
@@ -81,7 +81,7 @@ async def test_an_agent_that_lost_its_disk_reads_its_log_again_for_all_jobs(tmp_
             write(tmp_path, f"n{at}", LINES)
 
         async def are_counted(agent: Agent, lines: int) -> None:
-            deadline_s = time.monotonic() + 40
+            deadline_s = time_s() + 40
             while True:
                 found = [await answer(agent, name) for name in NAMES]
                 counts = [result["rows"][0]["n"] if result["rows"] else 0 for result in found]
@@ -89,7 +89,7 @@ async def test_an_agent_that_lost_its_disk_reads_its_log_again_for_all_jobs(tmp_
                 if counts == [lines] * 3 and not any(labels):
                     return
                 assert max(counts) <= lines, "nothing counts twice"
-                assert time.monotonic() < deadline_s, (counts, labels)
+                assert time_s() < deadline_s, (counts, labels)
                 await asyncio.sleep(0.1)
 
         await are_counted(agents[0], 3 * LINES)

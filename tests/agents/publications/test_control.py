@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
-from elf.agents.agent import Agent
+import pytest
+
 from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import (
     AgentConfig,
@@ -16,7 +17,9 @@ from elf.agents.settings.config import (
 )
 from elf.agents.store.controls import Controls
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+
+pytestmark = pytest.mark.virtual
 
 JOB = 'name = "sold"\ncreator = "shop"\nquery = "SELECT product, count(*) AS n FROM orders GROUP BY product"\n'
 

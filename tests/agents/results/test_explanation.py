@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import elf
-from elf.agents.agent import Agent
 from elf.agents.errors import UnknownJobError
 from elf.agents.http.agent_service import Service
-from elf.agents.http.app import make_app, serve
 from elf.agents.publications.change import Wanted
 from elf.agents.results.explanation import shape_of
 from tests.agents.publications.test_control import configure
 from tests.agents.results.test_feedback import sell
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+from tests.virtual.http import client_of
+
+pytestmark = pytest.mark.virtual
 
 QUERY = "SELECT product, count(*) AS n FROM orders WHERE product <> 'none' GROUP BY product, window(ts, '1 second')"
 
@@ -102,8 +102,7 @@ async def test_any_agent_explains_a_running_job(tmp_path: pathlib.Path) -> None:
 
         changed = QUERY.replace("'none'", "'void'")
         await services[2].change("shop", "sold", Wanted("update", query=changed))
-        app = make_app(services[2], token=None, request_bytes_max=1 << 20)
-        async with serve(app, "127.0.0.1:0") as url, elf.connect(url) as client:
+        async with client_of(agents[2]) as client:
             found = await client.explain("shop/sold")
             assert found["filter"] == "product <> 'void'"
             assert [each["what"] for each in found["versions"]] == ["publish", "update"] and found["version"] == 2

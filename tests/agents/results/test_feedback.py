@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pathlib
-import time
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import elf
-from elf.agents.agent import Agent
 from elf.agents.errors import JobError, JobSpecError, UnavailableError, UnknownJobError
 from elf.agents.http.agent_service import Service
-from elf.agents.http.app import make_app, serve
 from elf.agents.jobs.definition import load_definition
 from elf.agents.results.feedback import FEEDBACK_KEY, RETRY_S, Feedback, packed
 from elf.agents.settings.config import AgentConfig
@@ -30,7 +26,10 @@ from elf.overlay.control.records import RecordMap
 from elf.overlay.messages import RECORD_BYTES_MAX
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms
+from tests.virtual.http import client_of
+
+pytestmark = pytest.mark.virtual
 
 JOB = """
 name = "sold"
@@ -44,7 +43,7 @@ feedback = 2
 
 
 async def sell(agent: Agent, *products: str) -> None:
-    lines = [{"ts": time.time_ns() // 1_000_000, "product": product} for product in products]
+    lines = [{"ts": now_ms(), "product": product} for product in products]
     await Service(agent).ingest("orders", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
@@ -82,10 +81,7 @@ async def test_each_agent_has_the_newest_result(tmp_path: pathlib.Path, trees: i
         await wait_until(lambda: all(best_at(agent) == {"zelda": 4, "tetris": 2} for agent in agents), 60)
         await wait_until(lambda: len({Service(agent).feedback("shop", "sold") for agent in agents}) == 1, 60)
 
-        async with (
-            serve(make_app(Service(late), token=None, request_bytes_max=1 << 20), "127.0.0.1:0") as url,
-            elf.connect(url) as client,
-        ):
+        async with client_of(late) as client:
             told = await client.feedback("shop/sold")
             assert told.rows == [{"product": "zelda", "n": 4}, {"product": "tetris", "n": 2}]
             assert told.completeness.expected == 3 and told.cut is msgspec.UNSET

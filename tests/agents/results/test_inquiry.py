@@ -10,14 +10,15 @@ import pathlib
 import pytest
 from msgspec.structs import replace
 
-from elf.agents.agent import Agent
 from elf.agents.errors import UnavailableError, UnknownJobError
 from elf.agents.http.agent_service import Service
 from elf.agents.results.inquiry import newest
 from elf.agents.settings.config import AgentConfig
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port
+
+pytestmark = pytest.mark.virtual
 
 AGENTS = 9
 

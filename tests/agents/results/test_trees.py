@@ -8,12 +8,10 @@ import contextlib
 import json
 import pathlib
 import shutil
-import time
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.errors import JobConflictError, JobError, JobSpecError, StoppedError, UnavailableError, UnknownJobError
 from elf.agents.group.masters import Masters
 from elf.agents.http.agent_service import Service
@@ -25,7 +23,9 @@ from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import app_id, partition_id
 from tests.agents.publications.test_control import configure
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms, time_s
+
+pytestmark = pytest.mark.virtual
 
 TREES = 4
 APP = app_id("sold", "shop")
@@ -69,7 +69,7 @@ async def publish(agents: Sequence[Agent], job: str = JOB) -> None:
 
 async def push(agent: Agent, products: Sequence[str]) -> Truth:
     """Give an agent events of this moment; returns how many there are of each window and product."""
-    at_ms = time.time_ns() // 1_000_000
+    at_ms = now_ms()
     lines = [json.dumps({"ts": at_ms, "product": product}) for product in products]
     await agent.intakes["orders"].ingest(("\n".join(lines) + "\n").encode())
     return collections.Counter((at_ms // 2_000 * 2_000, product) for product in products)
@@ -96,7 +96,7 @@ async def ask(agent: Agent, window: str, key: str | None = None, limit: int | No
 
 async def wait_for_truth(agents: Sequence[Agent], truth: Truth) -> None:
     """Wait until every agent answers every window as it must be, and says that it lacks nothing."""
-    end_s = time.monotonic() + DEADLINE_S
+    end_s = time_s() + DEADLINE_S
     for start_ms in sorted({at_ms for at_ms, _ in truth}):
         for agent in agents:
             while True:
@@ -105,7 +105,7 @@ async def wait_for_truth(agents: Sequence[Agent], truth: Truth) -> None:
                 if result and status in ("final", "revised") and result["rows"] == rows_of(truth, start_ms):
                     break
                 wrong = result and (result["completeness"], result["rows"][:3], rows_of(truth, start_ms)[:3])
-                assert time.monotonic() < end_s, wrong
+                assert time_s() < end_s, wrong
                 await asyncio.sleep(0.05)
 
 
@@ -176,7 +176,7 @@ async def test_publishing_again_changes_nothing_and_stopping_ends_all_parts(tmp_
 async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path) -> None:
     async def push_in(interval: int) -> Truth:
         """Give an agent events of an interval of a quarter of a second, once it is there."""
-        await asyncio.sleep(max(0.0, interval / 4 + 0.05 - time.time()))
+        await asyncio.sleep(max(0.0, interval / 4 + 0.05 - now_ms() / 1000))
         products = many(200, 50)
         lines = [json.dumps({"ts": interval * 250 + 50, "product": product}) for product in products]
         await agents[1].intakes["orders"].ingest(("\n".join(lines) + "\n").encode())
@@ -185,13 +185,13 @@ async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path)
     async def counted(truth: Truth, *, void: bool = False) -> Json:
         """Ask for a window until it has closed and is what it should be."""
         (start_ms,) = {at_ms for at_ms, _ in truth}
-        end_s = time.monotonic() + DEADLINE_S
+        end_s = time_s() + DEADLINE_S
         while True:
             found = await Service(agents[0]).result("shop", "sold", f"{start_ms}/{start_ms + 250}", None, None)
             rows = [] if void else rows_of(truth, start_ms)
             if found["completeness"]["status"] != "open" and found["rows"] == rows:
                 return found
-            assert time.monotonic() < end_s, found
+            assert time_s() < end_s, found
             await asyncio.sleep(0.1)
 
     def since() -> int:
@@ -200,7 +200,7 @@ async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path)
 
     async with running(tmp_path, 2) as agents:
         await publish(agents, JOB.replace("2 seconds", "250 milliseconds"))
-        first = await push_in(int(time.time() * 4) + 1)
+        first = await push_in(now_ms() // 250 + 1)
         await counted(first)
         assert (await Service(agents[0]).stop("shop", "sold"))["state"] == "stopped"
         assert all(job.rests for job in (await jobs_of(agents)).values())
@@ -331,7 +331,7 @@ async def test_an_agent_that_lost_its_disk_goes_on_with_all_parts(tmp_path: path
         again = agents[at]
         assert again.attachments.succession.adopted == 1 and again.intakes["orders"].pump.counters.read == read
         # The window of the loss is labelled; later ones lack nothing.
-        later_ms = time.time_ns() // 1_000_000 + 2_000
+        later_ms = now_ms() + 2_000
         await wait_until(lambda: again.now_ms() > later_ms)
         await wait_for_truth(agents, await push(again, many(300, 80)))
         for start_ms in {at_ms for at_ms, _ in truth}:

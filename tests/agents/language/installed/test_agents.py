@@ -29,11 +29,10 @@ from tests.agents.wire.test_catalogue import JOB, newer
 from tests.installing import install, install_example
 from tests.ports import free_port
 from tests.system.cluster import AgentProcess
+from tests.virtual import agents
 
 COLUMNS = {"path": "STRING", "cents": "BIGINT"}
 LACKING = "is not in the job language, and no function of that name is installed"
-#: A whole minute that has passed.
-START_MS = (time.time_ns() // 60_000_000_000 - 2) * 60_000
 MODULE = """
 import elf
 
@@ -42,6 +41,15 @@ def agents_shout(text):
     return text.upper()
 """
 SHOUTING = "SELECT agents_shout(product) AS p, count(*) AS n FROM clicks GROUP BY 1"
+
+
+def passed_minute_ms(now_ms: int) -> int:
+    """Return when a whole minute began that has passed."""
+    return (now_ms // 60_000 - 2) * 60_000
+
+
+#: One by the clock of this machine.
+START_MS = passed_minute_ms(time.time_ns() // 1_000_000)
 
 
 def text_of(name: str, query: str) -> str:
@@ -130,6 +138,7 @@ async def test_who_has_the_functions_counts_and_who_lacks_them_is_missing_by_nam
         await agent.stop()
 
 
+@pytest.mark.virtual
 async def test_an_agent_says_that_it_lacks_a_function_until_the_job_ends(tmp_path: Path) -> None:
     config = AgentConfig(
         agent=AgentSection(data=str(tmp_path)),
@@ -137,7 +146,7 @@ async def test_an_agent_says_that_it_lacks_a_function_until_the_job_ends(tmp_pat
         archive=ArchiveSection(enabled=False),
         sources={"clicks": SourceConfig()},
     )
-    agent = Agent(config)
+    agent = agents.Agent(config)
     await agent.start()
     try:
         job = replace(JOB, definition=replace(JOB.definition, query=SHOUTING))
@@ -150,6 +159,7 @@ async def test_an_agent_says_that_it_lacks_a_function_until_the_job_ends(tmp_pat
         await agent.stop()
 
 
+@pytest.mark.virtual
 async def test_lines_that_were_read_while_a_function_was_lacking_are_missing_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,14 +169,15 @@ async def test_lines_that_were_read_while_a_function_was_lacking_are_missing_by_
     keyed = "FROM clicks GROUP BY 1, window(ts, '60 seconds')"
     config = AgentConfig(
         agent=AgentSection(name="web1", data=str(tmp_path / "web1")),
-        overlay=OverlaySection(bind=f"127.0.0.1:{free_port()}"),
+        overlay=OverlaySection(bind=f"127.0.0.1:{agents.free_port()}"),
         archive=ArchiveSection(enabled=False),
         sources={"clicks": SourceConfig(columns=COLUMNS)},
     )
+    start_ms = passed_minute_ms(agents.now_ms())
 
     async def run(at: int, *jobs: str) -> dict[str, Any]:
         """Run the agent until a click more is in the window of the jobs; return the last one's."""
-        agent = Agent(config)
+        agent = agents.Agent(config)
         await agent.start()
         try:
             for name, key in {"plain": "path", "shouting": "agents_shout(path)"}.items() if at == 0 else ():
@@ -174,21 +185,21 @@ async def test_lines_that_were_read_while_a_function_was_lacking_are_missing_by_
                 await Service(agent).publish(text + 'interval = "1s"\n', "job.toml", None, None)
             if at == 1:
                 assert any("job shop/shouting cannot run" in why for why in Service(agent).ready()[1])
-            line = json.dumps({"ts": START_MS + at, "path": "a"}) + "\n"
+            line = json.dumps({"ts": start_ms + at, "path": "a"}) + "\n"
             await Service(agent).ingest("clicks", line.encode())
-            deadline_s, result = time.monotonic() + 60, None
+            deadline_s, result = agents.time_s() + 60, None
             for name in jobs:
                 clicks = at + 1 if name == "plain" else 1
                 # Long enough for what the agent had to say after it has begun again to be in the label.
-                through_ms = time.time_ns() // 1_000_000 + 2_500 if (at, name) == (2, "shouting") else 0
+                through_ms = agents.now_ms() + 2_500 if (at, name) == (2, "shouting") else 0
                 while (
                     result is None
                     or sum(row["n"] for row in result["rows"]) < clicks
                     or result["through_ms"] < through_ms
                 ):
-                    assert time.monotonic() < deadline_s, result
+                    assert agents.time_s() < deadline_s, result
                     with contextlib.suppress(ElfError):
-                        window = f"{START_MS}/{START_MS + 60_000}"
+                        window = f"{start_ms}/{start_ms + 60_000}"
                         result = await Service(agent).result("shop", name, window, None, None)
                     await asyncio.sleep(0.02)
                 last, result = result, None

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from elf.agents.agent import Agent
 from elf.agents.errors import ElfError
 from elf.agents.http.agent_service import Service
 from tests.agents.publications.test_control import configure
 from tests.agents.results.test_feedback import sell
 from tests.overlay.cluster import wait_until
-from tests.ports import free_port
+from tests.virtual.agents import Agent, free_port, now_ms, time_s
+
+pytestmark = pytest.mark.virtual
 
 QUERY = "SELECT product, count(*) AS n FROM orders WHERE product <> 'none' GROUP BY product, window(ts, {})"
 JOBS = {
@@ -37,9 +38,9 @@ async def sold_before(agent: Agent, at_ms: int, *products: str) -> None:
 
 async def answer(agent: Agent, creator: str, name: str, window: tuple[int, int], wanted: list[tuple[Any, ...]]) -> None:
     """Wait until a window has the rows that are wanted."""
-    deadline_s, rows = time.monotonic() + 90, None
+    deadline_s, rows = time_s() + 90, None
     while rows != wanted:
-        assert time.monotonic() < deadline_s, f"{creator}/{name}: {rows} instead of {wanted}"
+        assert time_s() < deadline_s, f"{creator}/{name}: {rows} instead of {wanted}"
         with contextlib.suppress(ElfError):
             result = await Service(agent).result(creator, name, f"{window[0]}/{window[1]}", None, None)
             rows = [tuple(row.values()) for row in result["rows"]]
@@ -58,7 +59,7 @@ async def test_jobs_of_two_creators_share_and_both_are_right(tmp_path: Path) -> 
         for (creator, name), query in JOBS.items():
             await Service(agents[0]).publish(text_of(creator, name, query), "job.toml", None, None)
         await wait_until(lambda: all(len(agent.attachments.progress()) == len(JOBS) for agent in agents), 60)
-        start_ms = (time.time_ns() // 1_000_000_000 - 3) * 1_000
+        start_ms = (now_ms() // 1_000 - 3) * 1_000
         await sold_before(agents[0], start_ms, "zelda", "tetris", "tetris", "none")
         await sold_before(agents[1], start_ms + 1_000, "tetris", "zelda", "zelda", "none")
         await answer(agents[1], "shop", "sold", (start_ms, start_ms + 1_000), [("tetris", 2), ("zelda", 1)])
@@ -70,9 +71,9 @@ async def test_jobs_of_two_creators_share_and_both_are_right(tmp_path: Path) -> 
             await sell(agents[0], "tetris")
             return dict((await Service(agents[0]).explain("shop", "sold"))["sharing"])
 
-        deadline_s = time.monotonic() + 60
+        deadline_s = time_s() + 60
         while not (found := await sharing())["trees"]["count"]:
-            assert time.monotonic() < deadline_s
+            assert time_s() < deadline_s
         jobs = {what: found[what]["jobs"] for what in ("parsing", "filtering", "paos", "trees")}
         assert jobs == {
             "parsing": ["ops/all", "ops/best"],
