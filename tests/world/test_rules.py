@@ -13,6 +13,7 @@ from elf.agents.master.results import Label
 from elf.agents.store.checkpoints import Checkpoints, Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
+from tests.overlay.group import test_rules as group
 from tests.overlay.rollup import test_rules as rollup
 from tests.world import trials
 
@@ -71,6 +72,7 @@ NEEDED: list[tuple[Remove, int]] = [
     (rollup.without_m2, 1),
     (rollup.without_m4_at_the_root, 4),
     (rollup.without_m8, 1),
+    (group.without_a_majority, 4),
 ]
 #: Seeds that are tried where that one does not show it any more.
 SEEDS = range(1, 6)
