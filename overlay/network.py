@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from elf.overlay.clock import now_ms
-from elf.overlay.dht import DhtTimes
 from elf.overlay.dht.server import wall_ms
 from elf.overlay.links.binding import Bound, bind_sockets
 from elf.overlay.links.layer import LinkLayer
@@ -30,5 +29,3 @@ class Network:
     bind: Callable[..., Awaitable[Bound]] = bind_sockets
     #: As `LinkLayer(contact, agent, secret, rng, ...)`.
     links: Callable[..., LinkLayer[Any]] = Links
-    #: How patient the DHT is; None: its defaults.
-    dht_times: DhtTimes | None = None

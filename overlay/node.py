@@ -16,7 +16,7 @@ from elf.overlay.alarm import Alarm
 from elf.overlay.application import Application
 from elf.overlay.border import Border
 from elf.overlay.contract import NEVER, ORIGIN, Answer, Handler, JoinOptions, Mark, Record, TreeView
-from elf.overlay.dht import Dht, DhtSettings, DhtTimes, Secret
+from elf.overlay.dht import Dht, DhtSettings, Secret
 from elf.overlay.effects import ContactsChanged, Effect, Input, PeerLost, Received, Tick
 from elf.overlay.errors import NotJoinedError, OverlayError, started
 from elf.overlay.executor import Executor
@@ -95,7 +95,6 @@ class OverlayNode:
             bound.contact,
             settings=DhtSettings(
                 k=settings.k,
-                times=self._network.dht_times or DhtTimes(),
                 state_path=Path(settings.contacts_file) if settings.contacts_file else None,
             ),
             secret=secret,

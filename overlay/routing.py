@@ -12,7 +12,7 @@ from operator import itemgetter
 from elf.overlay.ids import ID_BITS, Contact, prefix_bits
 
 #: Bits of prefix that a JOIN gains at most per hop. Fewer make deeper trees, more make fuller nodes, which push joiners
-#: down: at 1,280 whole agents 3 bits took 3.8 hops and 1.07 JOINs a member, 4 bits 3.6 and 1.14, 6 bits 3.5 and 1.20.
+#: down: at 1,280 nodes 3 bits took 3.8 hops and 1.07 JOINs a member, 4 bits 3.6 and 1.14, 6 bits 3.5 and 1.20.
 GAIN_BITS = 4
 #: So many of the contacts nearest to a key count as equally near to it.
 NEAREST_TIED = 2

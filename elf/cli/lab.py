@@ -1,4 +1,4 @@
-"""Command for the curious: lab (a thousand agents and hundreds of jobs in one process, in virtual time)."""
+"""Command for the curious: lab (the overlay of a thousand agents and hundreds of jobs in one process)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PANEL = "Lab"
 
 
 def lab(
-    agents: Annotated[int, typer.Option(min=1, max=20_000, help="Agents in this process.")] = 1280,
+    agents: Annotated[int, typer.Option(min=1, max=20_000, help="Agents in this process, their overlay.")] = 1280,
     jobs: Annotated[int, typer.Option(min=1, max=10_000, help="Jobs, each with a reducer tree of its own.")] = 500,
     share: Annotated[
         float | None,
@@ -28,14 +28,14 @@ def lab(
     seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """See scale on a laptop: whole agents in virtual time, their trees measured. Exit code 1 if a tree is wrong."""
+    """See scale on a laptop: many agents' overlay in virtual time, measured. Exit code 1 if a tree is wrong."""
     import logging
 
     from elf.overlay.sim import lab as simulated
 
     plan = simulated.Plan.of(agents, jobs, share, seed)
     say(_describe(plan, share))
-    # A thousand agents talk of every link; what went wrong is in the findings.
+    # A thousand nodes talk of every link; what went wrong is in the findings.
     logging.disable(logging.ERROR)
     try:
         with _progress() as tell:

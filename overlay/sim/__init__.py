@@ -1,1 +1,1 @@
-"""Virtual time and an in-memory network, on which the real agents run many to a process and always the same way."""
+"""Virtual time and an in-memory network, on which nodes run many to a process and always the same way."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from elf.overlay.contract import OverlaySettings
-from elf.overlay.dht import DhtTimes
 from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
@@ -125,9 +124,7 @@ class Machine:
             agent_id=self.runtime.name, join=tuple(contact.address for contact in seeds), **cluster.settings
         )
         rng = random.Random(cluster.rng.getrandbits(64))
-        network = Network(
-            clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links, dht_times=cluster.dht_times
-        )
+        network = Network(clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links)
         node = OverlayNode(settings, self.runtime, rng, network=network)
         await node.start()
         self.node = node
@@ -199,11 +196,9 @@ class Cluster:
         *,
         skew_ms: int = 0,
         disk_ms: int = 0,
-        dht_times: DhtTimes | None = None,
         **settings: Any,
     ) -> None:
         self.loop = loop
-        self.dht_times = dht_times
         self.settings = settings
         self.streams = Streams(loop)
         self.machines: list[Machine] = []

@@ -68,8 +68,7 @@ class StreamEnd:
 
     def _carry(self, data: bytes | None) -> None:
         loop = self._streams.loop
-        arrived_s = loop.arrival_s(self.address, self.other) + self._streams.queue_s(self.address, data)
-        self._arrived_s = max(self._arrived_s, arrived_s)
+        self._arrived_s = max(self._arrived_s, loop.arrival_s(self.address, self.other))
         loop.call_arrival(self._arrived_s, self.peer.context, self._arrive, data)
 
     def _retry(self) -> None:
@@ -99,8 +98,7 @@ class StreamEnd:
 class Streams:
     """All connections of one simulated network.
 
-    `up` holds the machines that answer at all. `bytes_per_s` is what each of them sends at most, over all its
-    connections together; None: no bound.
+    `up` holds the machines that answer at all.
     """
 
     def __init__(self, loop: SimLoop) -> None:
@@ -108,8 +106,6 @@ class Streams:
         self.context = contextvars.copy_context()
         self.up: set[Address] = set()
         self.frames = self.bytes = 0
-        self.bytes_per_s: float | None = None
-        self._free_s: dict[Address, float] = {}
         self._listeners: dict[Address, tuple[contextvars.Context, Callable[[StreamEnd], None]]] = {}
 
     def listen(self, address: Address, accept: Callable[[StreamEnd], None]) -> None:
@@ -156,14 +152,6 @@ class Streams:
         trips_s = (back_s - loop.time()) * (OPENING_TRIPS - 2)
         loop.call_arrival(back_s + trips_s, their_context, accept, theirs)
         loop.call_arrival(back_s + trips_s, context, done, ours)
-
-    def queue_s(self, source: Address, data: bytes | None) -> float:
-        """Return how long bytes take to leave a machine, behind all that it sends already."""
-        if self.bytes_per_s is None or not data:
-            return 0.0
-        now_s = self.loop.time()
-        self._free_s[source] = max(now_s, self._free_s.get(source, 0.0)) + len(data) / self.bytes_per_s
-        return self._free_s[source] - now_s
 
     def count(self, source: Address, to: Address, data: bytes) -> None:
         """Count what is sent and add it to the digest."""

@@ -14,6 +14,7 @@ from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
+from tests.overlay.group import test_rules as group
 from tests.overlay.rollup import test_rules as rollup
 from tests.world import trials
 
@@ -72,6 +73,7 @@ NEEDED: list[tuple[Remove, int]] = [
     (rollup.without_m2, 1),
     (rollup.without_m4_at_the_root, 4),
     (rollup.without_m8, 1),
+    (group.without_a_majority, 4),
 ]
 #: Seeds that are tried where that one does not show it any more.
 SEEDS = range(1, 6)

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from elf.agents.completeness.lacks import Lack
 from elf.agents.jobs.versions import Version, Versions
-from elf.agents.master import contents, master
+from elf.agents.master import contents, window_lacks
 from elf.agents.master.version_uptake import NEVER_YET, Since, begun
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
@@ -54,15 +55,13 @@ def without_a_look_at_what_was_read(patch: Patch) -> None:
 def without_the_kind_of_a_later_version(patch: Patch) -> None:
     """A label asks who counts by the version of an interval, and not since when PAOs are of that one's kind."""
 
-    def mutant(
-        since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int
-    ) -> Sequence[tuple[str, int]]:
+    def mutant(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> Sequence[Lack]:
         now = versions.at(last).version
         return begun(
             since if now.is_told else {now.states: dict.fromkeys(agents, NEVER)}, agents, versions, first, last
         )
 
-    patch.setattr(master, "begun", mutant)
+    patch.setattr(window_lacks, "begun", mutant)
 
 
 def without_boundaries(patch: Patch) -> None:
@@ -73,12 +72,10 @@ def without_boundaries(patch: Patch) -> None:
 def without_those_who_have_not_said(patch: Patch) -> None:
     """A label takes whoever has not said since when it counts by a version for one that does."""
 
-    def mutant(
-        since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int
-    ) -> Sequence[tuple[str, int]]:
-        return [(agent, at) for agent, at in begun(since, agents, versions, first, last) if at != NEVER_YET]
+    def mutant(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> Sequence[Lack]:
+        return [lack for lack in begun(since, agents, versions, first, last) if lack.last != NEVER_YET - 1]
 
-    patch.setattr(master, "begun", mutant)
+    patch.setattr(window_lacks, "begun", mutant)
 
 
 def without_beginning_anew(patch: Patch) -> None:

@@ -65,26 +65,6 @@ def test_what_is_sent_arrives_in_order_both_ways_and_before_the_end() -> None:
     loop.run(main())
 
 
-def test_bytes_leave_a_machine_one_after_the_other() -> None:
-    loop = SimLoop(1, delay_ms=(10, 10))
-    both = Both(loop)
-
-    async def main() -> None:
-        left, right = await both.connect()
-        both.streams.bytes_per_s = 1_000
-        began_s, arrived_s = loop.time(), list[float]()
-        right.on_data = lambda data: arrived_s.append(loop.time() - began_s)
-        left.send(bytes(100))
-        left.send(bytes(200))
-        right.send(bytes(500))
-        await asyncio.sleep(0.2)
-        left.send(bytes(100))
-        await asyncio.sleep(1)
-        assert [round(at, 3) for at in arrived_s] == [0.11, 0.31, 0.41]
-
-    loop.run(main())
-
-
 def test_a_cut_keeps_what_is_sent_until_it_heals() -> None:
     loop = SimLoop(1)
     both = Both(loop)
