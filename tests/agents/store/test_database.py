@@ -7,6 +7,7 @@ import sqlite3
 
 import pytest
 
+from elf.agents.host.clock import Clock
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import AMPLE_BYTES, ROOM_LOOK_S, Database, StoreError
@@ -169,16 +170,15 @@ def test_records_are_kept_by_tree_and_key(tmp_path: pathlib.Path) -> None:
 def test_a_disk_is_looked_at_after_each_transaction_unless_it_has_ample_room(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, free_bytes: int, looks: int, is_emptied: bool
 ) -> None:
-    database = Database(tmp_path / "state.db")
+    now_s = 100.0
+    database = Database(tmp_path / "state.db", clock=Clock(monotonic_ms=lambda: round(now_s * 1000)))
     found: list[str] = []
 
     def statvfs(folder: pathlib.Path) -> os.statvfs_result:
         found.append(str(folder))
         return os.statvfs_result((1, 1, 0, 0, free_bytes, 0, 0, 0, 0, 255))
 
-    now_s = 100.0
     monkeypatch.setattr("elf.agents.store.database.os.statvfs", statvfs)
-    monkeypatch.setattr("elf.agents.store.database.time.monotonic", lambda: now_s)
     for number in range(3):
         database.remember("number", str(number))
     assert found == [str(tmp_path)] * looks
