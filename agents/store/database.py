@@ -4,9 +4,9 @@ Every method of the repositories beside this module runs inside `with database.t
 without an error its changes are on disk (synchronous=FULL), otherwise none of them happened. Calls may come from any
 thread.
 
-A file is taken as it is only if SQLite finds its pages in order, the checksums of the agent's own account are right and
-it holds as many transactions as its mark says; else `elf.agents.store.quarantine` sets it aside. Rows of `history` and
-`records` are checked where they are read.
+A file is taken as it is only if its write-ahead log has no damage before its end, SQLite finds its pages in order, the
+checksums of the agent's own account are right and it holds as many transactions as its mark says; else
+`elf.agents.store.quarantine` sets it aside. Rows of `history` and `records` are checked where they are read.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from elf.agents.store.batches import BLOCKS_MAX, LOOK_S, Batch, Turns, undone
 from elf.agents.store.checksums import DamagedError, is_whole, row_checksum, verified
 from elf.agents.store.mark import Mark
 from elf.agents.store.tables import CHECKED_VERSION, META, SCHEMA_VERSION, STEPS, TABLES
+from elf.agents.store.write_ahead_log import check_log
 
 #: Pages that are kept in memory: what an agent writes again and again is little, and the system has the rest.
 CACHE_KIB = 256
@@ -115,6 +116,7 @@ class Database:
             return sql
 
     def _open_good(self) -> sqlite3.Connection:
+        check_log(self.path)
         sql = _connect(self.path)
         try:
             sql.execute("PRAGMA journal_mode=WAL")
@@ -146,9 +148,10 @@ class Database:
         """Tell whether a damaged file is known to hold the last transaction."""
         found = {str(row[0]): str(row[1]) for row in quarantine.good_rows(self.path, META)}
         try:
+            check_log(self.path)
             owner, counted = self._mark.read() or ("", 0)
             return owner == found["agent_id"] and int(found["transactions"]) >= counted
-        except (KeyError, ValueError):
+        except (DamagedError, KeyError, ValueError):
             return False
 
     def _check_mark(self, sql: sqlite3.Connection) -> None:
