@@ -67,3 +67,13 @@ def crossings() -> Iterator[Crossing]:
             there = layer(other)
             if there is not None and LAYERS.index(there) > LAYERS.index(here):
                 yield Crossing(module, other)
+
+
+def uses() -> dict[str, list[str]]:
+    """Return which other layers each layer imports, the highest first."""
+    found: dict[str, set[str]] = {each: set() for each in LAYERS}
+    for module, path in names().items():
+        here = layer(module)
+        if here is not None:
+            found[here] |= {there for other in own_imports(path) if (there := layer(other)) not in (None, here)}
+    return {here: sorted(there, key=LAYERS.index, reverse=True) for here, there in found.items()}
