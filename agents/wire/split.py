@@ -1,4 +1,4 @@
-"""What agents on one side of a split root group ask each other, and which of them answers for the side. Pure.
+"""What agents on one side of a split root group ask each other. Pure.
 
 A side is the agents that reach each other while none of them reaches a majority of a job's root group. OVERLAY 6.5.
 """
@@ -6,15 +6,14 @@ A side is the agents that reach each other while none of them reaches a majority
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import msgspec
 
 from elf.agents.wire.questions import OfSide
 from elf.agents.wire.records import JobRecord
 from elf.overlay.decoding import read_msgpack
-from elf.overlay.ids import ID_BYTES, Contact, distance, parse_address
+from elf.overlay.ids import ID_BYTES, Contact, parse_address
 
 Key = Annotated[bytes, msgspec.Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
 #: Bytes of a job's tree that its sides' trees share: as many as decide who is near (`JobRecord.tree`).
@@ -68,14 +67,6 @@ class Stand(msgspec.Struct, frozen=True):
     index: int
 
 
-class Candidate(NamedTuple):
-    """A member and where it stands."""
-
-    agent: str
-    contact: Contact
-    stand: Stand
-
-
 def encode_question(question: Question) -> OfSide:
     """Return a question as a request."""
     return OfSide(msgspec.msgpack.encode(question))
@@ -91,32 +82,3 @@ def side_tree(job: JobRecord, root: Contact, began_ms: int) -> bytes:
     """Return the key of a side's tree: near the same agents as the job's own, and never used again."""
     unique = f"{job.instance} {root.address} {began_ms}".encode()
     return job.tree[:SHARED_BYTES] + hashlib.sha1(unique).digest()[: ID_BYTES - SHARED_BYTES]
-
-
-def may_hold(key: bytes, me: Candidate, others: Iterable[Candidate]) -> bool:
-    """Tell whether a member without a leader becomes its side's provisional master.
-
-    It is the one whose copy has come farthest, and of these the nearest to the key. One that holds already stays.
-
-    Args:
-        key: the job's tree.
-        me: the member.
-        others: the members that it reaches.
-    """
-    return all(
-        not _is_led(other, me) and not other.stand.holds and _rank(key, me) < _rank(key, other) for other in others
-    )
-
-
-def must_yield(key: bytes, me: Candidate, others: Iterable[Candidate]) -> bool:
-    """Tell whether a provisional master ends because it reaches one that has a leader, or a better one like it."""
-    return any(_is_led(other, me) or (other.stand.holds and _rank(key, other) < _rank(key, me)) for other in others)
-
-
-def _is_led(other: Candidate, me: Candidate) -> bool:
-    """Whether a member has a leader; it may still take us for one, who have lost our majority."""
-    return other.stand.leader not in ("", me.agent)
-
-
-def _rank(key: bytes, member: Candidate) -> tuple[int, int, int]:
-    return -member.stand.term, -member.stand.index, distance(member.contact.id, key)

@@ -21,6 +21,7 @@ from elf.agents.group.copies import Copies, Copy
 from elf.agents.jobs.plan import compile_job
 from elf.agents.master.master import Master
 from elf.agents.results.split.borrowed import BorrowedPanes
+from elf.agents.results.split.candidacy import Candidate, may_hold, must_yield
 from elf.agents.results.split.held import Provisional
 from elf.agents.results.split.participation import Partaking
 from elf.agents.store.database import Database
@@ -28,17 +29,7 @@ from elf.agents.wire.catalogue import Catalogue
 from elf.agents.wire.records import contact_at
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
-from elf.agents.wire.split import (
-    SIDE_KEY,
-    AskStand,
-    Candidate,
-    Partake,
-    Stand,
-    encode_question,
-    may_hold,
-    must_yield,
-    side_tree,
-)
+from elf.agents.wire.split import SIDE_KEY, AskStand, Partake, Stand, encode_question, side_tree
 from elf.cbt import PaoDecodeError
 from elf.overlay.contract import Commit, Record
 from elf.overlay.errors import OverlayError, OvertakenError

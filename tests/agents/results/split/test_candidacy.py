@@ -5,20 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elf.agents.results.split.candidacy import Candidate, may_hold, must_yield
 from elf.agents.wire.request import decode_request, encode
-from elf.agents.wire.split import (
-    AskStand,
-    Candidate,
-    Partake,
-    Question,
-    Seek,
-    Stand,
-    decode_question,
-    encode_question,
-    may_hold,
-    must_yield,
-    side_tree,
-)
+from elf.agents.wire.split import AskStand, Partake, Question, Seek, Stand, decode_question, encode_question, side_tree
 from elf.overlay.ids import Contact
 from tests.agents.results.test_location import JOB
 
