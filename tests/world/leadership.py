@@ -45,6 +45,8 @@ ASK_S, LOOK_S, ANSWER_S = 0.3, 0.4, 8.0
 CLIENTS = 2
 #: The power waits so long for the next confirmation.
 CONFIRMED_S = 3.0
+#: How long the job may take to be there.
+PUBLISH_S = 60.0
 #: How long a group may take to confirm one more command once all is well, and its members to have it.
 RECOVER_S, AGREE_S = 60.0, 60.0
 
@@ -243,7 +245,8 @@ async def _attack(world: World, run: Run, seconds: float) -> None:
     first = world.hosts[:AT_FIRST]
     await asyncio.gather(*(host.start() for host in first))
     await meet(world, first)
-    await Work(world, Truth(), rng.getrandbits(64)).publish(rng.choice(first), JOB)
+    async with asyncio.timeout(PUBLISH_S):
+        await Work(world, Truth(), rng.getrandbits(64)).publish(rng.choice(first), JOB)
     clients.begin()
     await faults.rage(seconds)
     await faults.heal()

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sqlite3
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import pytest
 
 from elf.agents.completeness.label import Label
+from elf.agents.completeness.lacks import GONE, Lacks
+from elf.agents.jobs.versions import Version, Versions
+from elf.agents.language.own_functions import Admits
 from elf.agents.master import master
 from elf.agents.master.panes.labels import Labels
+from elf.agents.publications import amendment
+from elf.agents.store import groups
 from elf.agents.store.checkpoints import Checkpoints
+from elf.agents.wire.changes import Amend
+from elf.agents.wire.records import JobRecord
 from elf.agents.worker.state import Snapshot, SourceState, WorkerState
 from elf.agents.worker.worker import Worker
 from elf.overlay.contract import Verdict
+from elf.overlay.group.effects import Save
+from elf.overlay.group.followers import Followers
 from tests.overlay.group import test_rules as group
 from tests.overlay.rollup import test_rules as rollup
-from tests.world import trials
+from tests.world import leadership, trials
 
 Patch = pytest.MonkeyPatch
 
@@ -59,28 +71,75 @@ def without_gaps(patch: Patch) -> None:
 
 def without_those_that_began_late(patch: Patch) -> None:
     """The master forgets who had not all of a window."""
-    patch.setattr(master, "lacking", lambda known, partial_before, first, last: [])
+
+    def lacks_of_window(*told: Any) -> Lacks:
+        return original(*told).only(*GONE)
+
+    original = master.lacks_of_window
+    patch.setattr(master, "lacks_of_window", lacks_of_window)
 
 
 Remove = Callable[[Patch], None]
-#: The rules, and a seed of the World that has shown each.
-NEEDED: list[tuple[Remove, int]] = [
-    (without_retention, 1),
-    (without_one_transaction, 1),
-    (without_names, 1),
-    (without_gaps, 2),
-    (without_those_that_began_late, 2),
-    (rollup.without_m2, 1),
-    (rollup.without_m4_at_the_root, 4),
-    (rollup.without_m8, 1),
-    (group.without_a_majority, 4),
+#: The rules, a seed of the World that has shown each, and how long faults have to come.
+NEEDED: list[tuple[Remove, int, float]] = [
+    (without_retention, 1, 40.0),
+    (without_one_transaction, 1, 40.0),
+    (without_names, 1, 40.0),
+    (without_gaps, 2, 40.0),
+    (without_those_that_began_late, 2, 40.0),
+    (rollup.without_m2, 1, 40.0),
+    (rollup.without_m4_at_the_root, 4, 40.0),
+    (rollup.without_m5, 1, 20.0),
+    (rollup.without_m7, 2, 20.0),
+    (rollup.without_m8, 1, 40.0),
+    (group.without_a_majority, 4, 40.0),
 ]
 #: Seeds that are tried where that one does not show it any more.
 SEEDS = range(1, 6)
 
 
-@pytest.mark.parametrize(("remove", "shown"), NEEDED, ids=lambda given: getattr(given, "__name__", ""))
-def test_a_rule_that_is_missing_is_missed(remove: Remove, shown: int, monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("remove", "shown", "seconds"), NEEDED, ids=lambda given: getattr(given, "__name__", ""))
+def test_a_rule_that_is_missing_is_missed(remove: Remove, shown: int, seconds: float, monkeypatch: Patch) -> None:
     remove(monkeypatch)
-    monkeypatch.setattr(trials, "SETTLE_S", 30.0)
-    assert any(trials.play(seed).failures for seed in (shown, *SEEDS))
+    monkeypatch.setattr(trials, "SETTLE_S", 20.0)
+    assert any(trials.play(seed, 5, trials.Options(seconds=seconds)).failures for seed in (shown, *SEEDS))
+
+
+def without_majorities(patch: Patch) -> None:
+    """M3: what a leader alone has on its disk is decided."""
+    patch.setattr(Followers, "decided", lambda self, saved, seats: saved)
+
+
+def without_entries_on_disk(patch: Patch) -> None:
+    """A member says that it has an entry, and does not keep it."""
+
+    def save(tree: bytes, save: Save, applied: int, sql: sqlite3.Connection) -> None:
+        original(tree, dataclasses.replace(save, entries=()), applied, sql)
+
+    original = groups._save
+    patch.setattr(groups, "_save", save)
+
+
+def without_the_one_before(patch: Patch) -> None:
+    """A version follows whichever is the newest, although it names another one."""
+
+    def following(job: JobRecord, versions: Versions, request: Amend, now_ms: int, admits: Admits | None) -> Version:
+        return original(job, versions, msgspec.structs.replace(request, expected=None), now_ms, admits)
+
+    original = amendment.next_version
+    patch.setattr(amendment, "next_version", following)
+
+
+#: Rules of the root group, and a seed of the attack on leadership that has shown each.
+NEEDED_TO_LEAD: list[tuple[Remove, int]] = [
+    (without_majorities, 1),
+    (without_entries_on_disk, 5),
+    (without_the_one_before, 1),
+]
+
+
+@pytest.mark.parametrize(("remove", "shown"), NEEDED_TO_LEAD, ids=lambda given: getattr(given, "__name__", ""))
+def test_a_rule_of_leading_that_is_missing_is_missed(remove: Remove, shown: int, monkeypatch: Patch) -> None:
+    remove(monkeypatch)
+    seeds = (shown, *SEEDS)
+    assert any("block" in failure for seed in seeds for failure in leadership.play_chain(seed).failures)
