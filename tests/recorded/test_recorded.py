@@ -113,6 +113,19 @@ def frames_in(value: bytes) -> Iterator[bytes]:
         at = value.find(FRAME, at + 1)
 
 
+def named_since(then: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer as it has to be now: whoever began within a window stays named once it has left.
+
+    All agents began within a job's first window. 0.1.0 did not name web4 there, which had been retired: the label was
+    better than the rows.
+    """
+    known = then["completeness"]
+    if known["missing"] != list(NAMES):
+        return then
+    missing = [*NAMES, "web4"]
+    return {**then, "completeness": {**known, "missing": missing, "reported": max(0, known["expected"] - len(missing))}}
+
+
 class Reading:
     """Agents of the present code on what was recorded."""
 
@@ -175,7 +188,7 @@ class Reading:
         """Hold what is answered of the windows that had closed to what was answered then."""
         for window, then in self.jobs[job]["answers"].items():
             now = await self.result(job, window)
-            assert {each: now[each] for each in then} == then, f"{job} {window}"
+            assert {each: now[each] for each in then} == named_since(then), f"{job} {window}"
 
     async def check_described(self, job: str) -> None:
         """Hold what is said of a job itself to what was said then."""
