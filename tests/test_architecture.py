@@ -95,6 +95,11 @@ def test_decisions_are_pure() -> None:
     assert not {str(path.relative_to(ROOT)): found for path in pure() if (found := list(impurities(path)))}
 
 
+def test_agents_draw_from_the_randomness_they_are_handed() -> None:
+    """Or one seed of the World is not one run."""
+    assert not [path for path in (ROOT / "agents").rglob("*.py") if "secrets" in libraries(path)]
+
+
 def test_names_and_docstrings() -> None:
     assert not [path for path in sources() if path.stem in FORBIDDEN_NAMES]
     assert not [path for path in sources() if not ast.get_docstring(parse(path))], "a module says what it owns"

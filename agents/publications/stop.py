@@ -9,7 +9,6 @@ asked for again.
 from __future__ import annotations
 
 import random
-import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -80,7 +79,7 @@ class Stopping:
             await self._end_others(others)
             await self._ask(first.key, Stop(first.app), ASK_MS)
             return {**told, "state": "ended", "ends_ms": None}
-        made = await self._amend(first.key, Amend(first.app, "stop", secrets.token_hex(8), keep_ms=keep_ms))
+        made = await self._amend(first.key, Amend(first.app, "stop", self._rng.randbytes(8).hex(), keep_ms=keep_ms))
         return {**told, "state": "stopped", "ends_ms": made["ends_ms"]}
 
     async def _end_others(self, others: Sequence[Part]) -> None:

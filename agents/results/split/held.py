@@ -59,7 +59,9 @@ class Provisional(Answerer):
         self._copy = copy
         self._term = term
         self.name_of = names
-        self._name, self._address = me
+        name, address = me
+        self._name = name
+        self._address = address
         #: Where followers go on with the job's own master, and how far that has come as agents of the side know.
         self._base = master.edition, master.through_ms or 0
         self._ahead = NEVER
