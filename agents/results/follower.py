@@ -68,7 +68,8 @@ class Following:
         """Ask a job's master again and again for what is newer; ends with the job's record if others have to be asked.
 
         Of one answer with several results, those that changed come again to a follower that goes on in their midst.
-        Results of one side only do not move the position: what they were of comes again from the job's own master.
+        Results of one side only move the position back to where that side began, if anywhere: the job's own master may
+        have counted before what is news to a side, and would not tell of those windows again.
         """
         edition, after_ms = -1, LATEST_MS
         side: tuple[str, int, int] | None = None
@@ -90,9 +91,9 @@ class Following:
             asked = True
             results = value["results"]
             if "side" in value:
-                if after_ms == LATEST_MS:
-                    edition, after_ms = value["base"]
-                side = value["side"], value["edition"], _reached(value, side, after_ms)
+                reached_ms = _reached(value, side, after_ms)
+                edition, after_ms = _back(value, edition, after_ms)
+                side = value["side"], value["edition"], reached_ms
                 for result in results:
                     yield {**result, "hops": hops}, (edition, after_ms)
                 continue
@@ -224,6 +225,14 @@ async def _insisting(question: Callable[[], Awaitable[T]], asked: bool) -> T:
 
 def _names(heard: Sequence[Heard]) -> list[tuple[bytes, str]]:
     return [(voice.app, voice.publication) for voice, _ in heard]
+
+
+def _back(value: Json, edition: int, after_ms: int) -> tuple[int, int]:
+    """Return where a follower goes on with the job's own master, so that it hears of all that a side has told it."""
+    base_edition, base_ms = value["base"]
+    if after_ms == LATEST_MS:
+        return base_edition, base_ms
+    return (min(edition, base_edition), min(after_ms, base_ms)) if value["results"] else (edition, after_ms)
 
 
 def _reached(value: Json, side: tuple[str, int, int] | None, after_ms: int) -> int:

@@ -20,7 +20,7 @@ from tests.ports import free_port
 DEADLINE_S = 60.0
 
 
-def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+def wait_until(condition: Callable[[], Any], what: str | Callable[[], str], deadline_s: float = DEADLINE_S) -> Any:
     """Wait for a condition to give something true and return it; fail loudly when it does not in time.
 
     Most conditions ask an agent, and that takes what the agents need themselves: the longer it lasts the less often.
@@ -31,7 +31,7 @@ def wait_until(condition: Callable[[], Any], what: str, deadline_s: float = DEAD
         if value:
             return value
         time.sleep(min(0.02 + waited_s / 20, 0.2))
-    raise AssertionError(f"not in {deadline_s} s: {what}")
+    raise AssertionError(f"not in {deadline_s} s: {what if isinstance(what, str) else what()}")
 
 
 class AgentProcess:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import http.client
 import json
 import pathlib
 import threading
@@ -82,19 +83,30 @@ def following(member: Member) -> Iterator[list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     stop = threading.Event()
 
+    cursor = ""
+
+    def read_on() -> None:
+        """Read events until the connection ends; one that it ends in the midst of counts for nothing."""
+        nonlocal cursor
+        request = urllib.request.Request(member.agent.url + JOB + "/stream", headers={"Last-Event-ID": cursor})
+        with urllib.request.urlopen(request, timeout=15) as lines:
+            event: dict[str, str] = {}
+            for line in lines:
+                if stop.is_set():
+                    return
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                event[name] = value
+                if line == b"\n":
+                    if "data" in event:
+                        found.append(json.loads(event["data"]))
+                        cursor = event.get("id", cursor)
+                    event = {}
+
     def read() -> None:
         member.enter()
-        cursor = ""
         while not stop.is_set():
-            request = urllib.request.Request(member.agent.url + JOB + "/stream", headers={"Last-Event-ID": cursor})
-            with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=15) as lines:
-                for line in lines:
-                    if stop.is_set():
-                        return
-                    if line.startswith(b"id: "):
-                        cursor = line[4:].decode().strip()
-                    if line.startswith(b"data: "):
-                        found.append(json.loads(line[6:]))
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                read_on()
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
@@ -191,7 +203,9 @@ def test_both_sides_of_a_cut_answer_and_say_so_and_agree_on_the_truth_once_it_he
             }
             assert told
             wait_until(
-                lambda: not unsettled(followed, told), "the follower is told again of what was partial", DEADLINE_S
+                lambda: not unsettled(followed, told),
+                lambda: f"the follower is told again of what was partial: {last_words(followed, told)}",
+                DEADLINE_S,
             )
     finally:
         writer.stop.set()
@@ -214,6 +228,13 @@ def unsettled(followed: Sequence[Mapping[str, Any]], told: set[int]) -> set[int]
     rests = [result[name] for result in followed for name in ("also_closed", "also_revised") if name in result]
     rest = {start for start in told for run in rests if run["start_ms"] <= start < run["end_ms"]}
     return {start for start in told - rest if last[start] not in ("final", "revised")}
+
+
+def last_words(followed: Sequence[Mapping[str, Any]], told: set[int]) -> list[Any]:
+    """Return what a follower was told of unsettled windows, for people."""
+    words = [(result["window"]["start_ms"], result["through_ms"], result["completeness"]) for result in followed]
+    lacking = unsettled(followed, told)
+    return [*[each for each in words if each[0] in lacking], "last of all", words[-1]]
 
 
 def wrong(member: Member, expected: Mapping[int, Counts]) -> list[int]:
