@@ -6,7 +6,7 @@ from elf.agents.errors import JobError
 from elf.agents.master.epochs import check_whole
 from elf.agents.master.master import Master
 from elf.agents.master.results import Span
-from elf.agents.master.windows import Last, Latest, parse_window
+from elf.agents.master.window_texts import Last, Latest, parse_window
 from elf.agents.wire.positions import Json
 from elf.overlay.contract import NEVER
 

@@ -6,7 +6,7 @@ import pytest
 
 from elf.agents.errors import BadRequestError
 from elf.agents.master.results import Span
-from elf.agents.master.windows import Last, Latest, parse_window
+from elf.agents.master.window_texts import Last, Latest, parse_window
 
 
 @pytest.mark.parametrize(
