@@ -35,7 +35,7 @@ PURE = [
 SAYS_PURE = re.compile(r"(?:^|[.:;]\s+)pure\b|\bpure(?=[.;])", re.IGNORECASE)
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
 #: Modules that use too many others, and are to be cut.
-ENTANGLED = {"agents/master/master.py", "elf/offline/verify/run.py"}
+ENTANGLED = {"elf/offline/verify/run.py"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}
 FORBIDDEN_LIBRARIES = {"pickle", "cloudpickle", "marshal", "shelve"}
 

@@ -107,7 +107,7 @@ class Masters:
 
     def progress(self) -> list[tuple[str, int | None]]:
         """Return each job's key and the end of its last committed interval (ms)."""
-        return [(self.job(app).definition.key, self.master(app).through_ms) for app in self._rooted]
+        return [(self.job(app).definition.key, self.master(app).windows.through_ms) for app in self._rooted]
 
     def too_late(self) -> list[tuple[str, int]]:
         """Return each job's key and how many rows came too late for any of its results."""
@@ -331,7 +331,7 @@ class Masters:
     async def changed(self, app: bytes, edition: int, wait_ms: int) -> Master | None:
         """Wait until a job's edition is another one; None if it is the same after `wait_ms`."""
         master = self.master(app)
-        if master.edition == edition:
+        if master.windows.edition == edition:
             try:
                 # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if there is news at the same time.
                 async with asyncio.timeout(wait_ms / 1000):

@@ -91,7 +91,7 @@ class Job:
             sql.execute("DELETE FROM history WHERE kind = ?", (kind,))
 
     def ask(self, first: int, last: int) -> Json:
-        result = self.master.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)
+        result = self.master.windows.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)
         return {"rows": {row["product"]: row["n"] for row in result.rows}, **result.completeness}
 
     def expected(self, first: int, last: int) -> Answer:

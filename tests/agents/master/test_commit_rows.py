@@ -66,7 +66,7 @@ class Told:
         """Rows, status and void intervals of a window."""
         end = interval if last is None else last
         span = Span(interval * OLD.interval_ms, (end + 1) * OLD.interval_ms)
-        result = self.master.result(span, None, None, str)
+        result = self.master.windows.result(span, None, None, str)
         known = result.completeness
         return [tuple(row.values()) for row in result.rows], known["status"], known["void"]
 
@@ -136,7 +136,7 @@ def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Pan
     told = Told(versions, store)
 
     def total() -> tuple[Sequence[object], int]:
-        result = told.master.result(None, None, None, str)
+        result = told.master.windows.result(None, None, None, str)
         return [tuple(row.values()) for row in result.rows], result.completeness["void"]
 
     told.commit(4, (3, "a", 1), (4, "b", 9))

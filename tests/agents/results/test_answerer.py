@@ -20,7 +20,7 @@ class Beginning(Answerer):
         return None
 
     @property
-    def master(self) -> Any:
+    def windows(self) -> Any:
         return self
 
     def latest(self) -> Span:

@@ -132,9 +132,9 @@ class Changed:
             "columns": newest.columns,
             "window": None if plan.window is None else plan.window._asdict(),
             "interval_ms": plan.interval_ms,
-            "through_ms": self.master.through_ms,
-            "oldest_ms": oldest_ms(self.master),
-            "expired_ms": expired_ms(self.master),
+            "through_ms": self.master.windows.through_ms,
+            "oldest_ms": oldest_ms(self.master.windows),
+            "expired_ms": expired_ms(self.master.windows),
             "roster": list(AGENTS),
             "agents": {agent: agent for agent in AGENTS},
             "options": msgspec.to_builtins(newest.options),
@@ -151,7 +151,8 @@ class Changed:
         self.master.load(load, Place(1, self.master.state.applied.index + 1))
 
     def query(self, name: str, *, window: str, limit: int | None = None) -> Result:
-        found: Result = msgspec.to_builtins(self.master.result(resolve(self.master, window), None, limit, str))
+        windows = self.master.windows
+        found: Result = msgspec.to_builtins(windows.result(resolve(windows, window), None, limit, str))
         if limit is None:
             self._tamper(found)
         return found
