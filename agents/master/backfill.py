@@ -152,18 +152,9 @@ def _spliced(
 ) -> Change:
     """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
 
-    A pane that is as the load would make it stays as it is, so that loading again changes nothing.
-
-    Args:
-        history: the job's past, whose panes hold all of the intervals.
-        schema: the job's.
-        load: its bounds.
-        rows: what it brings.
-        fresh: the label of a new pane, but for its run.
-        known: what is backfilled already.
-
-    Raises:
-        ArithmeticError, ValueError: the rows do not merge.
+    A pane that is as the load would make it stays as it is, so that loading again changes nothing. `fresh` is the label
+    of a new pane, but for its run; `known`: what is backfilled already. Raises ArithmeticError or ValueError if the
+    rows do not merge.
     """
     change = Change()
     before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}

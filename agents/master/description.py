@@ -9,7 +9,6 @@ import msgspec
 from elf.agents.master import backfill
 from elf.agents.master.listing import summary
 from elf.agents.master.master import Master
-from elf.agents.master.spans import describe_panes, expired_ms, oldest_ms
 from elf.agents.master.version_decision import describe_history
 from elf.agents.wire.positions import Json
 from elf.agents.wire.records import JobRecord
@@ -42,13 +41,13 @@ def describe(
         "keys": len(plan.grouped.keys),
         "reads_last_result": plan.iterating is not None,
         "through_ms": windows.through_ms,
-        "oldest_ms": oldest_ms(windows),
-        "expired_ms": expired_ms(windows),
+        "oldest_ms": windows.oldest_ms,
+        "expired_ms": windows.expired_ms,
         "agents": {agent: names(agent) for agent in sorted({*roster, *master.state.enlisted})},
         "roster": sorted(names(agent) for agent in roster),
         "retired": sorted(names(agent) for agent in master.state.rollup.retired),
         "too_late": master.state.too_late,
-        "panes": describe_panes(windows),
+        "panes": windows.panes(),
         "control": control,
         "group": {"members": members, "quorate": group is not None and group.quorate},
         "versions": describe_history(job, master.versions, master.state.begins),

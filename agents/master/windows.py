@@ -1,7 +1,8 @@
 """The windows of a job, made of its panes whenever they are asked for (paper: section 3.1, "Job master"; DESIGN 3.6).
 
-Owns what is told of a job: rows and label of any window of whole intervals, which windows there are, and what is new of
-them. Which panes there are is `elf.agents.master.master`'s to change; it hands in each state that has become durable.
+Owns what is told of a job: rows and label of any window of whole intervals, which windows there are, which one is meant
+by what a person asks for, and what is new. Which panes there are is `elf.agents.master.master`'s to change; it hands in
+each state that has become durable.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from elf.agents.completeness.label import Label, join
 from elf.agents.completeness.lacks import Lacks
 from elf.agents.completeness.runs import length, within
+from elf.agents.errors import JobError
 from elf.agents.jobs.key_texts import with_first_key
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Version, Versions
@@ -31,10 +33,14 @@ from elf.agents.master.results import Result, Span, is_awaited
 from elf.agents.master.share import Answer, Share
 from elf.agents.master.state import MasterState
 from elf.agents.master.window_lacks import archived, lacks_of_window
+from elf.agents.master.window_texts import Last, Latest, parse_window
+from elf.agents.wire.positions import Json
 from elf.overlay.contract import NEVER
 
 #: Merged windows kept until the next commit: most questions are for the latest one.
 CACHED_MAX = 16
+#: Panes whose rows are told.
+ROWS_OF = 64
 
 
 class Found(NamedTuple):
@@ -130,21 +136,47 @@ class Windows:
         chained = None if self._chain is None else self._chain.expired
         return self.forgotten if chained is None else max(self.forgotten, chained)
 
-    def panes(self, most: int) -> tuple[int, Label | None, list[int]]:
-        """Return how many panes are retained, the oldest one's label, and how many rows the `most` newest have."""
+    @property
+    def expired_ms(self) -> int | None:
+        """The time before which no window may begin, for its panes have expired; None if none has."""
+        return None if self.expired == NEVER else self.versions.end_ms(self.expired)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Where the oldest pane that is retained begins; None without panes, and for a job without windows."""
         with self.lock:
             labels = self._history.labels
-            return len(labels), labels[labels.oldest()] if labels else None, self._history.newest_rows(most)
+            oldest = labels[labels.oldest()] if labels else None
+        if oldest is None or self.plan.window is None:
+            return None
+        return self.versions.start_ms(oldest.through if oldest.previous == NEVER else oldest.previous + 1)
+
+    def panes(self) -> Json:
+        """Tell how many panes are retained, and of the newest: how many have rows, how many in all, and most of one."""
+        with self.lock:
+            count, newest = len(self._history.labels), self._history.newest_rows(ROWS_OF)
+        rows = [rows for rows in newest if rows]
+        return {"count": count, "filled": len(rows), "rows": sum(rows), "rows_max": max(rows, default=0)}
+
+    def resolve(self, window: str) -> Span | None:
+        """Turn the text of a window into whole intervals of this job.
+
+        Raises:
+            JobError: the job has no windows, or the window does not consist of whole intervals.
+        """
+        asked = parse_window(window)
+        if isinstance(asked, Latest):
+            return self.latest()
+        if self.plan.window is None:
+            raise JobError("this job has no window: it counts since it began; ask for `latest`")
+        if isinstance(asked, Last):
+            end_ms = self.through_ms or 0
+            asked = Span(end_ms - asked.length_ms, end_ms)
+        check_whole(self.versions, asked)
+        return asked
 
     def result(self, span: Span | None, key: str | None, limit: int | None, names: Callable[[str], str]) -> Result:
-        """Answer one window, or the whole job so far for a query without window.
-
-        Args:
-            span: see `find`.
-            key: see `find`.
-            limit: most rows.
-            names: turns an agent id into a name for people.
-        """
+        """Answer with what is found; see `find` and `Found.share`."""
         return Answer.of([self.find(span, key).share(span, limit, names)]).result()
 
     def find(self, span: Span | None, key: str | None) -> Found:
@@ -195,7 +227,7 @@ class Windows:
             newest, through_ms = self.latest(other), self.through_ms
             if through_ms is None:
                 return [newest], Batch([]), Batch([])
-            since_ms = NEVER if self.expired == NEVER else self.versions.end_ms(self.expired)
+            since_ms = NEVER if self.expired_ms is None else self.expired_ms
             known = edition if 0 <= edition <= self.state.edition else None
             return self._news.of(known, after_ms, most, newest, (since_ms, through_ms), self._epochs, other)
 

@@ -20,7 +20,6 @@ from elf.agents.group.masters import Masters
 from elf.agents.language.query import Window
 from elf.agents.master.announcement import Told, news_with_results, told_of
 from elf.agents.master.results import Result, Span
-from elf.agents.master.spans import resolve
 from elf.agents.master.windows import Windows
 from elf.agents.results.shares import Shared
 from elf.agents.wire.positions import Json
@@ -68,7 +67,7 @@ class Answerer(abc.ABC):
         windows = self.windows
         while True:
             had_begun = windows.through_ms is not None
-            span = window if isinstance(window, Span) else resolve(windows, window)
+            span = window if isinstance(window, Span) else windows.resolve(window)
             found = await asyncio.to_thread(find, windows, span)
             if had_begun or windows.through_ms is None:
                 return found

@@ -13,7 +13,6 @@ from elf.agents.errors import ExpiredError, JobError
 from elf.agents.language.instants import instant
 from elf.agents.language.query import Window
 from elf.agents.master.results import Span
-from elf.agents.master.spans import expired_ms, oldest_ms
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
 from elf.agents.store.shared_transactions import Steps, Write
@@ -64,13 +63,13 @@ def test_a_key_that_can_be_none_is_refused(store: Panes) -> None:
 
 def test_windows_no_longer_retained_are_refused_not_answered_wrongly(store: Panes) -> None:
     root = Root(store, plan_of(options='retain = "10s"'))
-    assert (oldest_ms(root.master.windows), expired_ms(root.master.windows)) == (None, None)
+    assert (root.master.windows.oldest_ms, root.master.windows.expired_ms) == (None, None)
     for through in range(20):
         root.commit(through, [(through * 2_000, "a")])
         if through == 2:
-            assert (oldest_ms(root.master.windows), expired_ms(root.master.windows)) == (0, None)
-    since_ms = expired_ms(root.master.windows)
-    assert since_ms == oldest_ms(root.master.windows) and since_ms is not None
+            assert (root.master.windows.oldest_ms, root.master.windows.expired_ms) == (0, None)
+    since_ms = root.master.windows.expired_ms
+    assert since_ms == root.master.windows.oldest_ms and since_ms is not None
     assert root.ask(Span(since_ms, since_ms + 4_000))["rows"][0]["n"] == 2
     with pytest.raises(JobError, match=f"before {instant(since_ms)}, "):
         root.ask(Span(since_ms - 2_000, since_ms + 2_000))

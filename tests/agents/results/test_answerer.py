@@ -23,7 +23,7 @@ class Beginning(Answerer):
     def windows(self) -> Any:
         return self
 
-    def latest(self) -> Span:
+    def resolve(self, window: str) -> Span:
         return Span(-1_000, 0) if self.through_ms is None else Span(self.through_ms - 1_000, self.through_ms)
 
     def result(self, span: Span, *_: object) -> Result:

@@ -14,7 +14,6 @@ from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.backfill import check_load, describe
 from elf.agents.master.commands import Load
 from elf.agents.master.master import Master
-from elf.agents.master.spans import expired_ms, oldest_ms, resolve
 from elf.agents.master.version_decision import described
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
@@ -133,8 +132,8 @@ class Changed:
             "window": None if plan.window is None else plan.window._asdict(),
             "interval_ms": plan.interval_ms,
             "through_ms": self.master.windows.through_ms,
-            "oldest_ms": oldest_ms(self.master.windows),
-            "expired_ms": expired_ms(self.master.windows),
+            "oldest_ms": self.master.windows.oldest_ms,
+            "expired_ms": self.master.windows.expired_ms,
             "roster": list(AGENTS),
             "agents": {agent: agent for agent in AGENTS},
             "options": msgspec.to_builtins(newest.options),
@@ -152,7 +151,7 @@ class Changed:
 
     def query(self, name: str, *, window: str, limit: int | None = None) -> Result:
         windows = self.master.windows
-        found: Result = msgspec.to_builtins(windows.result(resolve(windows, window), None, limit, str))
+        found: Result = msgspec.to_builtins(windows.result(windows.resolve(window), None, limit, str))
         if limit is None:
             self._tamper(found)
         return found
