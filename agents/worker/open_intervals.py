@@ -44,24 +44,24 @@ class OpenIntervals:
         held = self._open.get(interval)
         return None if held is None else held.tree
 
-    def hold(self, interval: int, states: int, tree: SharedTree) -> None:
+    def hold(self, interval: int, kind: int, tree: SharedTree) -> None:
         """Go on with a tree for an interval; this is among its holders."""
-        self._open[interval] = Held(states, tree)
+        self._open[interval] = Held(kind, tree)
 
     def insert(self, paos: Paos) -> None:
         """Insert PAOs that are for nobody else, as far as they are what their intervals are counted by."""
-        for states, frame in paos.parts:
+        for kind, frame in paos.parts:
             if not frame.height:
                 continue
-            plan = self.versions.plan_of(states)
+            plan = self.versions.plan_of(kind)
             for interval, part in by_interval(frame):
-                if plan is not None and self.versions.counts(states, interval):
-                    insert_together(interval, part, plan.schema, [(self, states)])
+                if plan is not None and self.versions.counts(kind, interval):
+                    insert_together(interval, part, plan.schema, [(self, kind)])
 
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions; what later ones do not count is dropped."""
         self.versions = versions
-        self.drop([at for at, known in self._open.items() if not versions.counts(known.states, at)])
+        self.drop([at for at, known in self._open.items() if not versions.counts(known.kind, at)])
 
     def drop(self, intervals: Collection[int]) -> None:
         """Forget intervals."""
@@ -102,12 +102,12 @@ def insert_together(
         takers: what takes all of these rows, and as which kind of PAOs.
     """
     holding: dict[SharedTree | None, list[tuple[OpenIntervals, int]]] = {}
-    for each, states in takers:
-        holding.setdefault(each.tree_of(interval), []).append((each, states))
+    for each, kind in takers:
+        holding.setdefault(each.tree_of(interval), []).append((each, kind))
     for tree, holders in holding.items():
         own = {each for each, _ in holders}
         if tree is None or tree.holders != own:
             tree = SharedTree(schema, own) if tree is None else tree.parted(own)
-            for each, states in holders:
-                each.hold(interval, states, tree)
+            for each, kind in holders:
+                each.hold(interval, kind, tree)
         tree.insert(paos)

@@ -206,9 +206,9 @@ class Worker:
         touched = (
             each for each in self._counting if each.first <= last and first <= each.last and frame.is_for(each.plan)
         )
-        return list({each.version.states: Compiled(each.version, each.plan) for each in touched}.values())
+        return list({each.version.pao_kind: Compiled(each.version, each.plan) for each in touched}.values())
 
-    def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:
+    def admit(self, frame: EventFrame, intervals: Collection[int], kind: int) -> Collection[int]:
         """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
         through, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if through is None or each > through]
@@ -217,11 +217,11 @@ class Worker:
         if not taken:
             return ()
         self.dirty = True
-        if late := self._late(frame, states):
+        if late := self._late(frame, kind):
             self.progress = replace(self.progress, late=self.progress.late + late)
-        return [each for each in taken if self.versions.counts(states, each)]
+        return [each for each in taken if self.versions.counts(kind, each)]
 
-    def _late(self, frame: EventFrame, states: int) -> int:
+    def _late(self, frame: EventFrame, kind: int) -> int:
         """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
         sealed, dropped = self.progress.sealed, self.progress.dropped
         times = frame.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
@@ -230,7 +230,7 @@ class Worker:
         return sum(
             count
             for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(states, each) and not holds(dropped, each)
+            if self.versions.counts(kind, each) and not holds(dropped, each)
         )
 
     def meet(self, frame: EventFrame) -> None:

@@ -22,7 +22,7 @@ COPIES_BYTES_MAX = 64 << 20
 class Held(NamedTuple):
     """An interval that is open: which kind of PAOs, and where they are."""
 
-    states: int
+    kind: int
     tree: SharedTree
 
 
@@ -54,12 +54,12 @@ class Copies:
             first: of the first kind of PAOs, no rows of which come before all others: payloads begin with these.
         """
         nothing = [] if first is None else [(0, first.empty())]
-        frames = [(states, self._frame(tree)) for states, tree in held]
+        frames = [(kind, self._frame(tree)) for kind, tree in held]
         copy = self._copies.get(held[0].tree) if held else None
         if copy is None or not all(each.tree in self._copies for each in held):
             return Paos([*nothing, *frames])
         begins = None if first is None else tuple(first.columns.items())
-        key = begins, *((states, tree, tree.changes) for states, tree in held)
+        key = begins, *((kind, tree, tree.changes) for kind, tree in held)
         return copy.together.setdefault(key, Paos([*nothing, *frames]))
 
     def let_go(self, tree: SharedTree) -> None:

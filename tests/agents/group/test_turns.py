@@ -48,10 +48,10 @@ def copies(tmp_path: Any) -> Any:
 @pytest.mark.parametrize(
     "version",
     [
-        Version(number=2, definition=replace(PATIENT, name="other"), since=5, begins=5, states=2),
-        Version(number=2, definition=replace(PATIENT, version=3), since=5, begins=5, states=2),
-        Version(number=2, definition=PATIENT, since=5, begins=5, states=7),
-        Version(number=7, definition=replace(PATIENT, version=7), since=5, begins=5, states=7),
+        Version(number=2, definition=replace(PATIENT, name="other"), since=5, begins=5, pao_kind=2),
+        Version(number=2, definition=replace(PATIENT, version=3), since=5, begins=5, pao_kind=2),
+        Version(number=2, definition=PATIENT, since=5, begins=5, pao_kind=7),
+        Version(number=7, definition=replace(PATIENT, version=7), since=5, begins=5, pao_kind=7),
     ],
     ids=["another job", "other number within", "unknown kind", "not the next"],
 )

@@ -140,7 +140,7 @@ def test_the_reach_ends_with_the_last_interval_that_some_agent_lacks(
     def lacks(interval: int) -> bool:
         begun = any(interval < at for agent, at in partial.items() if agent in roster)
         return begun or any(
-            counted[number].version.since <= interval < at and number >= versions.at(interval).version.states
+            counted[number].version.since <= interval < at and number >= versions.at(interval).version.pao_kind
             for number, told in since.items()
             for agent, at in told.items()
             if agent in roster

@@ -115,7 +115,7 @@ def test_what_a_pane_lacks_all_later_results_lack_until_the_job_is_reset(root: R
         assert (completeness["missing"], completeness["status"]) == (["w2"], "final_incomplete")
     versions = root.masters[0].versions
     definition = replace(root.plan.definition, version=2)
-    anew = Version(number=2, definition=definition, what="reset", since=21, begins=21, states=2)
+    anew = Version(number=2, definition=definition, what="reset", since=21, begins=21, pao_kind=2)
     both = Versions([*versions.all, Compiled(anew, compile_job(definition, COLUMNS))])
     for master in root.masters:
         master.adopt(both)

@@ -34,9 +34,9 @@ def versions_of(*drawn: tuple[str, int]) -> Versions:
         since, shift = before.plan.numbering.followed_by(plan.interval_ms, since + later)
         same = plan.interval_ms == before.plan.interval_ms
         plan = compile_job(replace(plan.definition, shift=shift, version=number), COLUMNS)
-        begins, states = (before.version.begins, before.version.states) if same else (since, number)
+        begins, kind = (before.version.begins, before.version.pao_kind) if same else (since, number)
         version = Version(
-            number=number, definition=plan.definition, what="update", since=since, begins=begins, states=states
+            number=number, definition=plan.definition, what="update", since=since, begins=begins, pao_kind=kind
         )
         made.append(Compiled(version, plan))
     return Versions(made)

@@ -131,7 +131,7 @@ def test_what_one_has_to_bring_again_is_in_no_other_job() -> None:
 def test_a_job_that_is_changed_goes_its_own_way_from_the_boundary_on() -> None:
     one, other = Worker(PLAN, "w1"), Worker(LATER, "w1")
     new = plan_of(WINDOWED.replace("FROM clicks", "FROM clicks WHERE cents > 1"))
-    changed = Version(number=2, definition=new.definition, what="update", since=1, begins=1, states=2)
+    changed = Version(number=2, definition=new.definition, what="update", since=1, begins=1, pao_kind=2)
     one.adopt(Versions([Compiled(Version(number=1, definition=PLAN.definition), PLAN), Compiled(changed, new)]), None)
     together = crew(one, other)
     together.insert(events([(0, "a", 1)]))

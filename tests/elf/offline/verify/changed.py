@@ -36,7 +36,7 @@ GROUP BY category, window(ts, '20 seconds', '10 seconds') ORDER BY category"""
 
 
 def version(
-    number: int, what: Any, query: str, since: int | None, begins: int | None, states: int, shift: int = 0
+    number: int, what: Any, query: str, since: int | None, begins: int | None, kind: int, shift: int = 0
 ) -> Version:
     """Make a version; intervals are counted from `FIRST`, `shift` is its definition's."""
     types = {"event": "STRING", "category": "STRING", "product": "STRING", "rating": "DOUBLE", "price_cents": "BIGINT"}
@@ -45,7 +45,7 @@ def version(
         name="top", creator="shop", source="clicks", query=query, columns=columns, version=number, shift=shift
     )
     at = (NEVER if each is None else FIRST + each for each in (since, begins))
-    return Version(number=number, definition=definition, what=what, since=next(at), begins=next(at), states=states)
+    return Version(number=number, definition=definition, what=what, since=next(at), begins=next(at), pao_kind=kind)
 
 
 #: Only LIMIT is another with 2; 3 counts something else; of 4's interval nothing is counted; 6 empties the windows.
@@ -113,7 +113,7 @@ class Changed:
                 inside = inside.filter(pl.col("price_cents") % 3 == 0)
             frames.append(plan.reduce(inside.head(0) if by.is_paused else inside))
         rows = pl.concat(frames).filter(pl.col(INTERVAL) == interval)
-        payload = pack(Notes(since=since), Paos([(by.states, plan.schema.merge([rows]))]))
+        payload = pack(Notes(since=since), Paos([(by.pao_kind, plan.schema.merge([rows]))]))
         state = RollupState(committed=interval, roster={agent: RosterEntry(NEVER) for agent in AGENTS})
         previous = self.master.state.rollup.committed
         self.master.commit(
