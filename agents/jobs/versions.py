@@ -126,7 +126,7 @@ class Compiled(NamedTuple):
     plan: Plan
 
 
-class Reign(NamedTuple):
+class VersionRun(NamedTuple):
     """The intervals, both ends included, that a version counts; there is at least one."""
 
     first: int
@@ -202,10 +202,10 @@ class Versions:
     def counts_of(self, times: pl.Series) -> dict[int, int]:
         """Return how many of some event times, in ms, lie in each interval."""
         counts: dict[int, int] = {}
-        for reign in self.reigns():
-            first_ms, until_ms = reign.span_ms
+        for run in self.runs():
+            first_ms, until_ms = run.span_ms
             inside = times.filter((times >= first_ms) & (times < until_ms))
-            found = interval_of(pl.col("at"), reign.plan.numbering)
+            found = interval_of(pl.col("at"), run.plan.numbering)
             counts.update(inside.alias("at").to_frame().group_by(found).len().iter_rows())
         return counts
 
@@ -222,12 +222,12 @@ class Versions:
         newest = self.newest.version
         return newest.since if newest.is_stopped else ALWAYS
 
-    def reigns(self) -> Iterator[Reign]:
+    def runs(self) -> Iterator[VersionRun]:
         """Yield the intervals of each version that counts any, ascending."""
         for index, (version, plan) in enumerate(self.all):
             until = self._since[index + 1] if index + 1 < len(self.all) else ALWAYS
             if version.since < until:
-                yield Reign(version.since, until - 1, version, plan)
+                yield VersionRun(version.since, until - 1, version, plan)
 
     @functools.cached_property
     def told(self) -> tuple[int, ...]:
@@ -235,28 +235,28 @@ class Versions:
         return tuple(version.number for version, _ in self.all if version.is_told)
 
     @functools.cached_property
-    def pauses(self) -> tuple[Reign, ...]:
+    def pauses(self) -> tuple[VersionRun, ...]:
         """The intervals in which the job is paused or stopped."""
-        return tuple(reign for reign in self.reigns() if reign.version.is_paused)
+        return tuple(run for run in self.runs() if run.version.is_paused)
 
-    def counting(self, sealed: int | None) -> tuple[Reign, ...]:
+    def counting(self, sealed: int | None) -> tuple[VersionRun, ...]:
         """Return the versions that count events which may still come, ascending.
 
         Args:
             sealed: the last interval that is sealed, if there is one: of older ones than the master retains none count.
         """
         oldest = NEVER if sealed is None or sealed == NEVER else self.retained(sealed, self.newest.plan)
-        return tuple(each for each in self.reigns() if not each.version.is_paused and each.last >= oldest)
+        return tuple(each for each in self.runs() if not each.version.is_paused and each.last >= oldest)
 
     def closed(self, watermark_ms: int) -> int:
         """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
         closed = NEVER
-        for reign in self.reigns():
-            if reign.first >= self.rests_from:
+        for run in self.runs():
+            if run.first >= self.rests_from:
                 break
-            lateness_ms = reign.plan.definition.options.lateness_ms
-            closed = max(closed, min(reign.plan.numbering.number(watermark_ms - lateness_ms) - 1, reign.last))
-            if closed < reign.last:
+            lateness_ms = run.plan.definition.options.lateness_ms
+            closed = max(closed, min(run.plan.numbering.number(watermark_ms - lateness_ms) - 1, run.last))
+            if closed < run.last:
                 break
         return closed
 
@@ -284,7 +284,7 @@ class Versions:
         """Return the first intervals of versions within (after + 1, through]: where a run is to be divided."""
         if self._since[-1] <= after + 1:
             return []
-        return [reign.first for reign in self.reigns() if after + 1 < reign.first <= through]
+        return [run.first for run in self.runs() if after + 1 < run.first <= through]
 
 
 def compile_versions(

@@ -102,7 +102,7 @@ class Mastered(Answerer):
         return self._masters.master(self._app).windows
 
     def rendered(self, result: Result) -> Json:
-        """Return a result as the API has it; of one side only, with who answers, and for which reign of its group."""
+        """Return a result as the API has it; of one side only, with who answers, and in which term of its group."""
         body = rendered(self.job.definition.key, result, self._masters.address)
         if body["completeness"]["status"] == "partial":
             body["completeness"] |= self._masters.side_of(self._app)

@@ -13,7 +13,7 @@ import polars as pl
 
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.paos import Paos, by_interval
-from elf.agents.worker.sharing.encoded import Copies, Held
+from elf.agents.worker.sharing.readouts import Held, Readouts
 from elf.agents.worker.sharing.trees import SharedTree
 from elf.cbt import PaoSchema
 
@@ -68,21 +68,21 @@ class OpenIntervals:
         for interval in intervals:
             self._open.pop(interval).tree.release(self)
 
-    def take(self, intervals: Iterable[int], copies: Copies | None = None) -> Paos:
-        """Take intervals out, in this order; `copies`: what others of the round have read."""
-        copies = Copies() if copies is None else copies
+    def take(self, intervals: Iterable[int], readouts: Readouts | None = None) -> Paos:
+        """Take intervals out, in this order; `readouts`: what others of the round have read."""
+        readouts = Readouts() if readouts is None else readouts
         taken = [self._open.pop(interval) for interval in intervals]
-        paos = copies.paos(taken, self._first)
+        paos = readouts.paos(taken, self._first)
         for _, tree in taken:
             tree.release(self)
             if not tree.holders:
-                copies.let_go(tree)
+                readouts.let_go(tree)
         return paos
 
-    def snapshot(self, copies: Copies | None = None) -> Paos:
-        """Return all there is, and keep it; `copies`: what others of the round have read."""
-        copies = Copies() if copies is None else copies
-        return copies.paos(list(self._open.values()), self._first)
+    def snapshot(self, readouts: Readouts | None = None) -> Paos:
+        """Return all there is, and keep it; `readouts`: what others of the round have read."""
+        readouts = Readouts() if readouts is None else readouts
+        return readouts.paos(list(self._open.values()), self._first)
 
     @property
     def _first(self) -> PaoSchema | None:

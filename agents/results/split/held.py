@@ -1,7 +1,7 @@
 """One job's provisional master: what it answers from, and how its results are labelled.
 
 Every result is `partial`, whatever it holds: a window that the job's own master closed may have been revised since on
-the other side. `side` and `term` name who answers, and for which reign of the root group; OVERLAY 6.5.
+the other side. `side` and `term` name who answers, and in which term of the root group; OVERLAY 6.5.
 """
 
 from __future__ import annotations

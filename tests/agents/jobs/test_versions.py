@@ -45,10 +45,10 @@ def test_each_interval_has_the_last_version_that_begins_by_then(since: list[int]
     versions = versions_of(*since)
     expected = 1 + sum(first <= interval for first in since)
     assert versions.at(interval).version.number == expected
-    reigns = list(versions.reigns())
-    assert [reign.version.number for reign in reigns if reign.first <= interval <= reign.last] == [expected]
-    assert reigns[0].first == NEVER and all(reign.first <= reign.last for reign in reigns)
-    assert all(before.last + 1 == after.first for before, after in itertools.pairwise(reigns))
+    runs = list(versions.runs())
+    assert [run.version.number for run in runs if run.first <= interval <= run.last] == [expected]
+    assert runs[0].first == NEVER and all(run.first <= run.last for run in runs)
+    assert all(before.last + 1 == after.first for before, after in itertools.pairwise(runs))
 
 
 @given(st.lists(st.integers(0, 20), max_size=6).map(sorted), st.integers(-5, 25), st.integers(0, 10))
@@ -114,7 +114,7 @@ def test_numbers_go_on_where_intervals_become_longer_or_shorter(
         interval = versions.number(at_ms)
         assert versions.start_ms(interval) <= at_ms < versions.end_ms(interval)
         assert versions.at(interval).plan.interval_ms == versions.end_ms(interval) - versions.start_ms(interval)
-        first_ms, until_ms = next(each.span_ms for each in versions.reigns() if each.first <= interval <= each.last)
+        first_ms, until_ms = next(each.span_ms for each in versions.runs() if each.first <= interval <= each.last)
         assert first_ms <= at_ms < until_ms
         frame = pl.DataFrame({"at": [at_ms]})
         assert frame.select(interval_of(pl.col("at"), versions.at(interval).plan.numbering)).item() == interval

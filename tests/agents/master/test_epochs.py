@@ -44,12 +44,12 @@ def versions_of(*drawn: tuple[str, int]) -> Versions:
 
 def ended(versions: Versions, after_ms: int, through_ms: int, last: int) -> list[Span]:
     """The windows that end within (after_ms, through_ms], by those who count as many intervals as `last` by then."""
-    reigns = [reign for reign in versions.reigns() if reign.first <= last]
+    runs = [run for run in versions.runs() if run.first <= last]
     found = []
     for end_ms in range(after_ms + 1_000, through_ms + 1, 1_000):
-        now = next(each for each in reigns if each.span_ms[0] < end_ms <= each.span_ms[1])
+        now = next(each for each in runs if each.span_ms[0] < end_ms <= each.span_ms[1])
         # Windows are those of the last version that has intervals of this length.
-        alike = [each for each in reigns if each.plan.numbering == now.plan.numbering]
+        alike = [each for each in runs if each.plan.numbering == now.plan.numbering]
         window = alike[-1].plan.window
         assert window is not None
         if (end_ms - window.size_ms) % window.slide_ms == 0:

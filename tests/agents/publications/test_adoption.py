@@ -19,7 +19,7 @@ from elf.agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versi
 from elf.agents.master.commands import Turn
 from elf.agents.master.version_decision import next_version, with_version
 from elf.agents.publications.adoption import adopt, adopted
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.wire.changes import Amend, Kind
 from elf.agents.wire.records import JobRecord
 from elf.agents.wire.request import decode_request, encode
@@ -181,14 +181,14 @@ def test_a_version_of_a_time_without_a_date_is_no_message(made_ms: int) -> None:
 async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, deaf = Telling._tell_part, True
+    tell, deaf = Notices._tell_part, True
 
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
     monkeypatch.setattr("elf.agents.group.leadership.TOLD_S", 0.1)
     monkeypatch.setattr("elf.agents.group.leadership.SPREAD_RETRY_S_MAX", 0.2)
     async with running(tmp_path, 3) as agents:

@@ -10,8 +10,8 @@ import pytest
 
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.worker.paos import Paos
-from elf.agents.worker.sharing import encoded
-from elf.agents.worker.sharing.encoded import Copies
+from elf.agents.worker.sharing import readouts
+from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.sharing.trees import SharedTree
 from elf.agents.worker.sharing.workers import Workers
 from elf.agents.worker.worker import Worker
@@ -169,14 +169,14 @@ def test_copies_are_bounded_and_forget_what_nobody_holds() -> None:
     workers = [Worker(PLAN, "w1") for _ in range(3)]
     crew(*workers).insert(events([(0, "a", 1), (2_000, "b", 1)]))
 
-    def found(kept: Copies) -> list[list[tuple[object, ...]]]:
+    def found(kept: Readouts) -> list[list[tuple[object, ...]]]:
         return [[row for _, frame in worker.open.snapshot(kept).parts for row in frame.rows()] for worker in workers]
 
-    none, kept = Copies(0), Copies()
+    none, kept = Readouts(0), Readouts()
     assert found(none) == found(kept) and none.bytes == 0 < kept.bytes
-    kept = Copies()
+    kept = Readouts()
     first = workers[0].open.take([0], kept)
     assert workers[1].open.take([0], kept) is first and isinstance(first, Paos)
     assert kept.bytes > 0
     workers[2].open.take([0], kept)
-    assert kept.bytes == 0 and encoded.COPIES_BYTES_MAX > 0
+    assert kept.bytes == 0 and readouts.READOUTS_BYTES_MAX > 0
