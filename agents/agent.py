@@ -172,7 +172,7 @@ class Agent:
             log.warning("control record %s cannot be used here: %s", record.key, error)
             return
         if job is not None:
-            self.jobs.groups.reigns.on_record(job)
+            self.jobs.groups.leadership.on_record(job)
             if job.definition.source in self.sources.intakes:
                 self._background.spawn(self._follow(job))
         if self.membership.is_own(record):
@@ -241,7 +241,7 @@ class Agent:
 
     def _on_decided(self, app: bytes, command: Command | None) -> None:
         """A copy of ours has applied a command, or has begun or ceased to lead."""
-        self.jobs.groups.reigns.on_changed(app, command)
+        self.jobs.groups.leadership.on_changed(app, command)
         copy = self.jobs.copies.get(app)
         if isinstance(command, Turn) and copy is not None:
             self._follow_change(copy.job)

@@ -14,7 +14,7 @@ from elf.agents.group.root_groups import RootGroups
 from elf.agents.host.means import Means
 from elf.agents.host.neighbours import Neighbours
 from elf.agents.publications.abandonment import GivingUp
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.publications.publisher import Publisher
 from elf.agents.publications.replaced import Replaced
 from elf.agents.results.feedback import Feedback
@@ -67,7 +67,7 @@ class MasterSide:
         admits = self.functions.admit
         self.catalogue = Catalogue(admits)
         self.publisher = Publisher(node, self.known_sources, means.rng, admits)
-        others = Telling(self.publisher.spread, self._ask)
+        others = Notices(self.publisher.spread, self._ask)
         self.groups = RootGroups(node, stores, self.catalogue, others, admits, means.spawn, means.now_ms)
         self.copies = self.groups.copies
         self.masters = self.groups.masters
@@ -89,7 +89,7 @@ class MasterSide:
 
     def start(self) -> None:
         """Go on with the jobs that were mastered here, and look after all."""
-        self.groups.reigns.restored()
+        self.groups.leadership.restored()
         self._spawn(self.sides.masters.watch())
         self._spawn(self.feedback.run())
         self._spawn(self.applications.run())

@@ -20,7 +20,7 @@ from elf.agents.replication.holder import Holder
 from elf.agents.replication.replicas import Replicas
 from elf.agents.settings.config import AgentConfig
 from elf.agents.store.stores import Stores
-from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall
+from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.overlay.node import OverlayNode
 
 Handler = Callable[[Any], Awaitable[Any]]

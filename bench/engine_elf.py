@@ -98,7 +98,7 @@ def _take(worker: Worker, watermark_ms: int, panes: dict[int, list[pl.DataFrame]
     for snapshot in worker.seal(watermark_ms):
         if snapshot.payload is not None:
             _, paos = unpack(snapshot.payload, worker.plan)
-            for interval, part in by_interval(paos.by_states()[0]):
+            for interval, part in by_interval(paos.by_kind()[0]):
                 panes.setdefault(interval, []).append(part)
 
 

@@ -1,7 +1,7 @@
 """Measure ad hoc windows at a master: does a question about a week take longer than one about half a minute?
 
 A master takes in one pane of 10,000 keys every 30 s for a week, 1 % of the rows late by a pane or two, and then answers
-windows of several lengths that end anywhere, none of them asked before. Times are those of `Master.result`, from the
+windows of several lengths that end anywhere, none of them asked before. Times are those of `Windows.result`, from the
 question to rows as the API sends them.
 """
 
@@ -129,7 +129,7 @@ def ask(master: Master, panes: int, questions: int) -> bool:
             first = rng.randint(0, panes - length)
             span = Span(first * PANE_S * 1000, (first + length) * PANE_S * 1000)
             began = time.perf_counter()
-            master.result(span, None, None, str)
+            master.windows.result(span, None, None, str)
             took[name].append((time.perf_counter() - began) * 1000)
     print("| window | p50, ms | p99, ms |\n|---|---|---|")
     for name, times in took.items():

@@ -26,7 +26,7 @@ PURE = [
     "cbt/checks.py", "cbt/aligned.py", "cbt/partitions.py", "cbt/placed.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/decoding.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py", "overlay/dht/table.py",
-    "agents/worker/payload.py", "agents/wire/re*.py", "agents/wire/shares.py", "agents/wire/copies.py",
+    "agents/worker/payload.py", "agents/wire/re*.py", "agents/wire/shares.py",
     "agents/language/installed/calls.py", "agents/sources/rotation.py",
     "agents/language/*.py", "agents/language/functions/*.py", "agents/jobs/*.py",
     "elf/offline/verify/tolerance.py", "elf/offline/since.py",
@@ -34,8 +34,6 @@ PURE = [
 #: What a module's docstring calls itself: a sentence or a part of one that begins so, or ends.
 SAYS_PURE = re.compile(r"(?:^|[.:;]\s+)pure\b|\bpure(?=[.;])", re.IGNORECASE)
 IMPURE = {"asyncio", "socket", "ssl", "threading", "time", "os", "subprocess", "random", "sqlite3", "aiohttp"}
-#: Modules that use too many others, and are to be cut.
-ENTANGLED = {"agents/master/master.py", "elf/offline/verify/run.py"}
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager"}
 FORBIDDEN_LIBRARIES = {"pickle", "cloudpickle", "marshal", "shelve"}
 
@@ -112,9 +110,9 @@ def test_sizes() -> None:
 
 
 def test_constructors_and_imports_are_few() -> None:
-    """A class takes what it can be understood with, a module uses what it can be; `ENTANGLED` may only shrink."""
+    """A class takes what it can be understood with, a module uses what it can be."""
     assert not overloaded()
-    assert {path for path, _ in entangled()} == ENTANGLED
+    assert not entangled()
     assert not [(path, line) for path in sources() for line in packed(path)], "one attribute, one line"
 
 

@@ -48,7 +48,7 @@ DROP_LOOKS = 5
 
 
 class Others(Protocol):
-    """All others whom a job that is mastered here concerns (`elf.agents.publications.notices.Telling`)."""
+    """All others whom a job that is mastered here concerns (`elf.agents.publications.notices.Notices`)."""
 
     async def tell(self, job: JobRecord) -> None:
         """Tell them of its record; raises ElfError if not all have heard."""
@@ -57,7 +57,7 @@ class Others(Protocol):
         """Tell whether a stopped job whose time is over ends, as far as they say; raises ElfError if they do not."""
 
 
-class Reigns:
+class Leadership:
     """The jobs of which this agent is the root, as their groups decide.
 
     Args:

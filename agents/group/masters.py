@@ -24,7 +24,7 @@ from elf.agents.errors import (
 from elf.agents.extensions.installed_applications import require_application
 from elf.agents.group.copies import Copies
 from elf.agents.group.holds import Holds
-from elf.agents.group.leadership import JOB_KEY, Reigns
+from elf.agents.group.leadership import JOB_KEY, Leadership
 from elf.agents.jobs.definition import check_definition
 from elf.agents.master.commands import Command, Count, Dismiss, Enlisted, Enrol, Rename, Say
 from elf.agents.master.description import describe
@@ -59,18 +59,18 @@ class Masters:
     Args:
         node: the overlay.
         copies: the copies of masters kept here.
-        reigns: which of them are the masters.
+        leadership: which of them are the masters.
         names: turns an agent id into a name for people.
     """
 
-    def __init__(self, node: OverlayNode, copies: Copies, reigns: Reigns, names: Callable[[str], str]) -> None:
+    def __init__(self, node: OverlayNode, copies: Copies, leadership: Leadership, names: Callable[[str], str]) -> None:
         self._node = node
         self._copies = copies
         self._names = names
         self.name_of = names
         self.admits = copies.admits
-        self._rooted = reigns.rooted
-        self.told = reigns.told
+        self._rooted = leadership.rooted
+        self.told = leadership.told
         self._holds = Holds()
 
     def __contains__(self, app: bytes) -> bool:
@@ -107,7 +107,7 @@ class Masters:
 
     def progress(self) -> list[tuple[str, int | None]]:
         """Return each job's key and the end of its last committed interval (ms)."""
-        return [(self.job(app).definition.key, self.master(app).through_ms) for app in self._rooted]
+        return [(self.job(app).definition.key, self.master(app).windows.through_ms) for app in self._rooted]
 
     def too_late(self) -> list[tuple[str, int]]:
         """Return each job's key and how many rows came too late for any of its results."""
@@ -331,7 +331,7 @@ class Masters:
     async def changed(self, app: bytes, edition: int, wait_ms: int) -> Master | None:
         """Wait until a job's edition is another one; None if it is the same after `wait_ms`."""
         master = self.master(app)
-        if master.edition == edition:
+        if master.windows.edition == edition:
             try:
                 # Not `wait_for`: in Python 3.11 it forgets that it was cancelled if there is news at the same time.
                 async with asyncio.timeout(wait_ms / 1000):
@@ -347,7 +347,7 @@ class Masters:
         return self._node.contact.address
 
     def side_of(self, app: bytes) -> Json:
-        """Say who answers for a side of a split job, and for which reign of its root group."""
+        """Say who answers for a side of a split job, and in which term of its root group."""
         view = self._node.groups.view(self.job(app).tree)
         return {"side": self.name_of(self._copies.agent_id), "term": view.term if view else 0}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from elf.agents.group.copies import Copies
-from elf.agents.group.leadership import Others, Reigns
+from elf.agents.group.leadership import Leadership, Others
 from elf.agents.group.masters import Masters
 from elf.agents.group.transfer import Fetcher, Pages
 from elf.agents.host.clock import Clock
@@ -46,9 +46,9 @@ class RootGroups:
         self.copies = Copies(agent_id, node, panes, logs, controls, catalogue.learn, admits)
         self._fetcher = Fetcher(agent_id, node, panes, logs, controls, self.copies)
         self.pages = Pages(panes, controls, self.copies)
-        self.reigns = Reigns(node, self.copies, controls, catalogue, others, now_ms)
-        self.copies.opened = self.reigns.on_opened
-        self.masters = Masters(node, self.copies, self.reigns, catalogue.name_of)
+        self.leadership = Leadership(node, self.copies, controls, catalogue, others, now_ms)
+        self.copies.opened = self.leadership.on_opened
+        self.masters = Masters(node, self.copies, self.leadership, catalogue.name_of)
 
     def fetch(self, app: bytes, leader: Contact, term: int) -> None:
         """Begin to fetch a copy of a master from the leader of its root group."""
@@ -62,5 +62,5 @@ class RootGroups:
 
     async def stop(self) -> None:
         """End what is done for the jobs; nothing is forgotten."""
-        await self.reigns.stop()
+        await self.leadership.stop()
         self.pages.close()

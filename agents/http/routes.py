@@ -20,7 +20,7 @@ from elf.agents.http.bodies import read_body, require_type
 from elf.agents.http.service import AgentService, Loaded
 from elf.agents.http.stream import send_results
 from elf.agents.language.durations import parse_duration_ms
-from elf.agents.master.windows import parse_window
+from elf.agents.master.window_texts import parse_window
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.changes import KEEP_MS_MAX, Kind
 from elf.agents.wire.positions import Json

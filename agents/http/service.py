@@ -128,8 +128,8 @@ class AgentService(Protocol):
         Args:
             creator: of the job.
             name: of the job.
-            window: `latest`, `START/END` or a length such as `300s`; well-formed (`elf.agents.master.windows` checked
-            it).
+            window: `latest`, `START/END` or a length such as `300s`; well-formed, as `elf.agents.master.window_texts`
+                checked.
             key: only rows whose first group key is this, as people write it; None: all.
             limit: most rows to return; None: all.
 

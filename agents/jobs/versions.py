@@ -3,7 +3,7 @@
 A change of a running job is effective at the boundary of an interval, the same one on all agents, so no interval ever
 mixes two versions (DESIGN section 7; OVERLAY 6.3, "Spec/reset"). PAOs of two versions are the same where only what the
 master does with them differs: HAVING, ORDER BY, LIMIT, the window, how long one waits. Else windows begin anew with the
-version, for there is nothing that both kinds of PAOs add up to: `states` tells them apart. A version may also have
+version, for there is nothing that both kinds of PAOs add up to: `pao_kind` tells them apart. A version may also have
 longer or shorter intervals; where it begins, one of either length does, and numbers go on.
 """
 
@@ -41,6 +41,8 @@ ALWAYS = -NEVER
 #: The last second of the year 9999: a later one has no date.
 ENDS_MS_MAX = 253_402_300_799_000
 Interval = Annotated[int, msgspec.Meta(ge=NEVER, le=-NEVER)]
+#: Which kind of PAOs: the number of the version since which a job has these; 0: since it was published.
+PaoKind = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
         since: the first interval counted by it; NEVER: all before the next version's.
         begins: the first interval of its windows; those before have PAOs of another kind, or were reset, or lack too
             much of what agents had read by then (`Versions.beginning`).
-        states: number of the version since which PAOs are of this kind; 0: since the job was published.
+        pao_kind: of which kind its PAOs are; `states` on the wire and on disk.
         made_ms: when.
         token: of the request that it was made for.
         ends_ms: of a stop, and of nothing else: the time of day when the job ends for good, unless it is resumed.
@@ -65,7 +67,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     what: What = "publish"
     since: Interval = NEVER
     begins: Interval = NEVER
-    states: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
+    pao_kind: PaoKind = msgspec.field(default=0, name="states")
     #: A job's record is stamped with it: no record has a later one than dates go.
     made_ms: Annotated[int, msgspec.Meta(ge=0, le=ENDS_MS_MAX)] = 0
     token: Annotated[str, msgspec.Meta(max_length=64)] = ""
@@ -89,7 +91,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_told(self) -> bool:
         """Whether agents have to say from which interval on they count by it: what they did before is of no use."""
-        return self.since != NEVER and (self.states == self.number or self.what == "resume")
+        return self.since != NEVER and (self.pao_kind == self.number or self.what == "resume")
 
 
 def check_versions(newest: Definition, versions: Sequence[Version]) -> None:
@@ -113,7 +115,7 @@ def check_versions(newest: Definition, versions: Sequence[Version]) -> None:
     for before, after in itertools.pairwise(versions):
         if not (before.number < after.number and before.since <= after.since and before.begins <= after.begins):
             raise ValueError("the versions are out of order")
-        if after.states not in (before.states, after.number):
+        if after.pao_kind not in (before.pao_kind, after.number):
             raise ValueError("a version has PAOs of a kind that is neither its own nor that of the version before")
 
 
@@ -124,7 +126,7 @@ class Compiled(NamedTuple):
     plan: Plan
 
 
-class Reign(NamedTuple):
+class VersionRun(NamedTuple):
     """The intervals, both ends included, that a version counts; there is at least one."""
 
     first: int
@@ -200,10 +202,10 @@ class Versions:
     def counts_of(self, times: pl.Series) -> dict[int, int]:
         """Return how many of some event times, in ms, lie in each interval."""
         counts: dict[int, int] = {}
-        for reign in self.reigns():
-            first_ms, until_ms = reign.span_ms
+        for run in self.runs():
+            first_ms, until_ms = run.span_ms
             inside = times.filter((times >= first_ms) & (times < until_ms))
-            found = interval_of(pl.col("at"), reign.plan.numbering)
+            found = interval_of(pl.col("at"), run.plan.numbering)
             counts.update(inside.alias("at").to_frame().group_by(found).len().iter_rows())
         return counts
 
@@ -220,12 +222,12 @@ class Versions:
         newest = self.newest.version
         return newest.since if newest.is_stopped else ALWAYS
 
-    def reigns(self) -> Iterator[Reign]:
+    def runs(self) -> Iterator[VersionRun]:
         """Yield the intervals of each version that counts any, ascending."""
         for index, (version, plan) in enumerate(self.all):
             until = self._since[index + 1] if index + 1 < len(self.all) else ALWAYS
             if version.since < until:
-                yield Reign(version.since, until - 1, version, plan)
+                yield VersionRun(version.since, until - 1, version, plan)
 
     @functools.cached_property
     def told(self) -> tuple[int, ...]:
@@ -233,28 +235,28 @@ class Versions:
         return tuple(version.number for version, _ in self.all if version.is_told)
 
     @functools.cached_property
-    def pauses(self) -> tuple[Reign, ...]:
+    def pauses(self) -> tuple[VersionRun, ...]:
         """The intervals in which the job is paused or stopped."""
-        return tuple(reign for reign in self.reigns() if reign.version.is_paused)
+        return tuple(run for run in self.runs() if run.version.is_paused)
 
-    def counting(self, sealed: int | None) -> tuple[Reign, ...]:
+    def counting(self, sealed: int | None) -> tuple[VersionRun, ...]:
         """Return the versions that count events which may still come, ascending.
 
         Args:
             sealed: the last interval that is sealed, if there is one: of older ones than the master retains none count.
         """
         oldest = NEVER if sealed is None or sealed == NEVER else self.retained(sealed, self.newest.plan)
-        return tuple(each for each in self.reigns() if not each.version.is_paused and each.last >= oldest)
+        return tuple(each for each in self.runs() if not each.version.is_paused and each.last >= oldest)
 
     def closed(self, watermark_ms: int) -> int:
         """Return the last interval that a watermark closes: each waits as long as its version of the job says."""
         closed = NEVER
-        for reign in self.reigns():
-            if reign.first >= self.rests_from:
+        for run in self.runs():
+            if run.first >= self.rests_from:
                 break
-            lateness_ms = reign.plan.definition.options.lateness_ms
-            closed = max(closed, min(reign.plan.numbering.number(watermark_ms - lateness_ms) - 1, reign.last))
-            if closed < reign.last:
+            lateness_ms = run.plan.definition.options.lateness_ms
+            closed = max(closed, min(run.plan.numbering.number(watermark_ms - lateness_ms) - 1, run.last))
+            if closed < run.last:
                 break
         return closed
 
@@ -269,20 +271,20 @@ class Versions:
         """Return a version by its number, if it is remembered."""
         return next((each for each in self.all if each.version.number == number), None)
 
-    def plan_of(self, states: int) -> Plan | None:
+    def plan_of(self, kind: int) -> Plan | None:
         """Return a plan whose PAOs are of a kind."""
-        return next((each.plan for each in self.all if each.version.states == states), None)
+        return next((each.plan for each in self.all if each.version.pao_kind == kind), None)
 
-    def counts(self, states: int, interval: int) -> bool:
+    def counts(self, kind: int, interval: int) -> bool:
         """Tell whether PAOs of a kind are what an interval is counted by."""
         version = self.at(interval).version
-        return version.states == states and not version.is_paused and interval >= version.since
+        return version.pao_kind == kind and not version.is_paused and interval >= version.since
 
     def boundaries(self, after: int, through: int) -> list[int]:
         """Return the first intervals of versions within (after + 1, through]: where a run is to be divided."""
         if self._since[-1] <= after + 1:
             return []
-        return [reign.first for reign in self.reigns() if after + 1 < reign.first <= through]
+        return [run.first for run in self.runs() if after + 1 < run.first <= through]
 
 
 def compile_versions(
@@ -317,7 +319,7 @@ def _check_successor(before: Compiled, version: Version, plan: Plan) -> None:
         )
     if _iterates(plan) != _iterates(before.plan):
         raise JobSpecError(f"version {version.number} reads its last result otherwise than the version before")
-    if version.states == before.version.states and (old, before.plan.schema.columns) != (new, plan.schema.columns):
+    if version.pao_kind == before.version.pao_kind and (old, before.plan.schema.columns) != (new, plan.schema.columns):
         raise JobSpecError(f"version {version.number} says it has the PAOs of the version before, and has others")
 
 

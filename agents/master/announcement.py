@@ -10,8 +10,8 @@ import msgspec
 from elf.agents.errors import ExpiredError
 from elf.agents.language.query import Window
 from elf.agents.master.emission import Batch
-from elf.agents.master.master import Master
 from elf.agents.master.results import Result, Span
+from elf.agents.master.windows import Windows
 from elf.agents.wire.positions import Json
 from elf.agents.wire.records import JobRecord
 
@@ -37,18 +37,18 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     rests: Mapping[str, Rest] = {}
 
 
-def told_of(job: JobRecord, master: Master, edition: int, after_ms: int, other: Window | None = None) -> Told:
+def told_of(job: JobRecord, windows: Windows, edition: int, after_ms: int, other: Window | None = None) -> Told:
     """Return what is new to a follower; called in a thread, for it may wait.
 
     Args:
         job: as it is.
-        master: of the job.
-        edition: what the follower knows; see `Master.news`.
+        windows: of the job, at its master.
+        edition: what the follower knows; see `Windows.news`.
         after_ms: up to where it has been sent all windows that closed.
         other: the windows of a job that reads this one.
     """
-    now, through_ms = master.edition, master.through_ms
-    spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX, other)
+    now, through_ms = windows.edition, windows.through_ms
+    spans, changed, closed = windows.news(edition, after_ms, FOLLOW_WINDOWS_MAX, other)
     return Told(job=job, edition=now, through_ms=through_ms, spans=spans, rests=_rests(changed, closed))
 
 
@@ -58,19 +58,19 @@ def _rests(changed: Batch, closed: Batch) -> Mapping[str, Rest]:
 
 
 def news_with_results(
-    master: Master, edition: int, after_ms: int, names: Callable[[str], str], render: Callable[[Result], Json]
+    windows: Windows, edition: int, after_ms: int, names: Callable[[str], str], render: Callable[[Result], Json]
 ) -> tuple[int, list[Json]]:
     """Return the master's edition now, and the results that it brings; see `told_of`.
 
     `names` turns an agent id into a name for people, `render` a result into what is sent.
     """
-    now = master.edition
-    spans, changed, closed = master.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
+    now = windows.edition
+    spans, changed, closed = windows.news(edition, after_ms, FOLLOW_WINDOWS_MAX)
     results: list[Json] = []
     for span in spans:
         # A commit that came since may have made it expire: there is nothing to tell of it any more.
         with contextlib.suppress(ExpiredError):
-            results.append(render(master.result(span, None, None, names)))
+            results.append(render(windows.result(span, None, None, names)))
     if results:
         results[0] |= rests_told(_rests(changed, closed))
     return now, results

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from elf.agents.completeness.label import Label
 from elf.agents.completeness.lacks import ARCHIVED
-from elf.agents.completeness.runs import RunsAfter, holds, union
+from elf.agents.completeness.runs import RunsAfter, ends, holds, union
 from elf.agents.errors import JobError
 from elf.agents.jobs.plan import Plan
 from elf.agents.jobs.versions import Compiled, Versions
@@ -28,7 +28,7 @@ from elf.agents.master.state import MasterState
 from elf.agents.master.version_uptake import NEVER_YET, begun, paused
 from elf.agents.wire.positions import Json
 from elf.agents.worker.paos import between, by_interval
-from elf.cbt import PaoSchema
+from elf.cbt import INTERVAL, PaoDecodeError, PaoSchema, decode
 from elf.overlay.contract import NEVER
 from elf.overlay.rollup.succession import counted_through
 
@@ -107,14 +107,14 @@ def check_load(job: Plan | Versions, state: MasterState, load: Load) -> None:
 def describe(job: Plan | Versions, state: MasterState, instance: str, names: Callable[[str], str]) -> Json:
     """Describe what may be backfilled of a publication, what is, and how far each agent was counted, in ms."""
     versions, (version, plan), reach = Versions.of(job), counting(job, state), reach_of(job, state)
-    ends = {agent: None if last is None else versions.end_ms(last) for agent, last in _counted(state).items()}
+    through_ms = {agent: None if last is None else versions.end_ms(last) for agent, last in _counted(state).items()}
     return {
         "instance": instance,
         "version": version.number,
         "shift": plan.numbering.shift,
         "first_ms": None if reach is None else versions.start_ms(reach.first),
         "until_ms": None if reach is None else versions.start_ms(reach.until),
-        "agents": [{"agent": agent, "name": names(agent), "through_ms": ends[agent]} for agent in sorted(ends)],
+        "agents": [{"agent": each, "name": names(each), "through_ms": through_ms[each]} for each in sorted(through_ms)],
         "backfilled": [[versions.start_ms(first), versions.end_ms(last)] for first, last in state.backfilled],
     }
 
@@ -127,23 +127,34 @@ def with_pauses(known: RunsAfter, versions: Versions) -> RunsAfter:
 # ---- panes
 
 
-def spliced(
+def with_load(history: History, versions: Versions, state: MasterState, load: Load) -> tuple[MasterState, Change]:
+    """Return a master's state after a load that was checked, and how its panes change.
+
+    Raises:
+        PaoDecodeError: the block is not this job's, or its rows are not of these intervals, or do not merge.
+    """
+    schema = counting(versions, state).plan.schema
+    rows = decode(load.block, schema)
+    if rows.height and not rows[INTERVAL].is_between(load.first, load.last).all():
+        raise PaoDecodeError(f"there are rows of other intervals than {load.first} to {load.last}")
+    edition, known = state.edition + 1, union(state.archived, ((load.first - 1, load.last),))
+    fresh = Label(0, 0, len(state.rollup.roster), tuple(sorted(load.missing)), changed=edition)
+    try:
+        change = _spliced(history, schema, load, rows, fresh, state.archived)
+    except (ArithmeticError, ValueError) as error:
+        raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
+    newest = max([state.newest, *rows[INTERVAL].unique()])
+    return replace(state, edition=edition, newest=newest, backfilled=ends(known)), change
+
+
+def _spliced(
     history: History, schema: PaoSchema, load: Load, rows: pl.DataFrame, fresh: Label, known: RunsAfter
 ) -> Change:
     """Describe what a load changes: panes of its intervals anew, and what is left of those they lay in.
 
-    A pane that is as the load would make it stays as it is, so that loading again changes nothing.
-
-    Args:
-        history: the job's past, whose panes hold all of the intervals.
-        schema: the job's.
-        load: its bounds.
-        rows: what it brings.
-        fresh: the label of a new pane, but for its run.
-        known: what is backfilled already.
-
-    Raises:
-        ArithmeticError, ValueError: the rows do not merge.
+    A pane that is as the load would make it stays as it is, so that loading again changes nothing. `fresh` is the label
+    of a new pane, but for its run; `known`: what is backfilled already. Raises ArithmeticError or ValueError if the
+    rows do not merge.
     """
     change = Change()
     before = {key: history.labels[key] for key in history.labels.holding(load.first, load.last)}

@@ -55,7 +55,7 @@ class Filling:
             key = self._open_pane(previous, through)
             self._opened[key] = change.labels[key].previous
         now, before = self._versions.at(commit.through), self._history.current
-        if (now.version.begins, now.version.states) != (before.begins, before.states):
+        if (now.version.begins, now.version.pao_kind) != (before.begins, before.pao_kind):
             change.turn = now
 
     def _open_pane(self, previous: int, through: int) -> int:
@@ -108,12 +108,12 @@ class Filling:
         Raises:
             ArithmeticError, ValueError: the rows do not merge.
         """
-        for states, rows in paos.parts:
-            plan = self._versions.plan_of(states)
+        for kind, rows in paos.parts:
+            plan = self._versions.plan_of(kind)
             assert plan is not None
             if plan.window is not None:
                 state = self._add_to_panes(rows, plan.schema, state)
-            elif states == self._versions.at(self._commit.through).version.states:
+            elif kind == self._versions.at(self._commit.through).version.pao_kind:
                 schema, frames = plan.schema, self.change.frames
                 frames[TOTAL] = schema.merge([frames[TOTAL], schema.at_zero(rows)])
             else:

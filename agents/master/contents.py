@@ -45,13 +45,13 @@ def content_of(commit: Commit, job: Versions | Plan) -> tuple[Notes, Paos | None
     if closed.height < paos.height:
         gaps = Lacks.of([Lack(None, commit.through, commit.through, Cause.GAP)])
     if len(versions.all) > 1:
-        closed = Paos((states, _counted(states, frame, versions)) for states, frame in closed.parts)
+        closed = Paos((kind, _counted(kind, frame, versions)) for kind, frame in closed.parts)
     return notes.with_lacks((lacks | gaps).bounded(), since=since), closed
 
 
-def _counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+def _counted(kind: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
     """Return the rows of the intervals that are counted by PAOs of this kind."""
-    wanted = [at for at in frame[INTERVAL].unique().to_list() if versions.counts(states, at)]
+    wanted = [at for at in frame[INTERVAL].unique().to_list() if versions.counts(kind, at)]
     return frame.filter(pl.col(INTERVAL).is_in(wanted))
 
 

@@ -9,7 +9,6 @@ import msgspec
 from elf.agents.master import backfill
 from elf.agents.master.listing import summary
 from elf.agents.master.master import Master
-from elf.agents.master.spans import describe_panes, expired_ms, oldest_ms
 from elf.agents.master.version_decision import describe_history
 from elf.agents.wire.positions import Json
 from elf.agents.wire.records import JobRecord
@@ -29,6 +28,7 @@ def describe(
         group: its root group, as far as it is known here.
     """
     definition, plan, roster = job.definition, master.plan, master.state.rollup.roster
+    windows = master.windows
     seats = group.seats if group is not None else ()
     members = [{"name": names(seat.agent), "address": seat.address, "votes": seat.votes} for seat in seats]
     return {
@@ -40,14 +40,14 @@ def describe(
         "output": [{"name": name, "type": kind.ddl} for name, kind in plan.output],
         "keys": len(plan.grouped.keys),
         "reads_last_result": plan.iterating is not None,
-        "through_ms": master.through_ms,
-        "oldest_ms": oldest_ms(master),
-        "expired_ms": expired_ms(master),
+        "through_ms": windows.through_ms,
+        "oldest_ms": windows.oldest_ms,
+        "expired_ms": windows.expired_ms,
         "agents": {agent: names(agent) for agent in sorted({*roster, *master.state.enlisted})},
         "roster": sorted(names(agent) for agent in roster),
         "retired": sorted(names(agent) for agent in master.state.rollup.retired),
         "too_late": master.state.too_late,
-        "panes": describe_panes(master),
+        "panes": windows.panes(),
         "control": control,
         "group": {"members": members, "quorate": group is not None and group.quorate},
         "versions": describe_history(job, master.versions, master.state.begins),

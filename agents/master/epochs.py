@@ -29,13 +29,13 @@ class Epoch(NamedTuple):
 def epochs(versions: Versions, last: int) -> list[Epoch]:
     """Return the epochs of the versions that count intervals up to `last`, ascending; mostly there is only one."""
     found: list[Epoch] = []
-    for reign in versions.reigns():
-        if reign.first > last:
+    for run in versions.runs():
+        if run.first > last:
             break
-        start_ms, until_ms = reign.span_ms
-        if found and found[-1].plan.numbering == reign.plan.numbering:
+        start_ms, until_ms = run.span_ms
+        if found and found[-1].plan.numbering == run.plan.numbering:
             start_ms = found.pop().start_ms
-        found.append(Epoch(start_ms, until_ms, reign.plan))
+        found.append(Epoch(start_ms, until_ms, run.plan))
     return found
 
 

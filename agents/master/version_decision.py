@@ -60,7 +60,7 @@ def next_version(
         what=request.kind,
         since=since,
         begins=newest.begins if same else since,
-        states=newest.states if same else number,
+        pao_kind=newest.pao_kind if same else number,
         made_ms=now_ms,
         token=request.token,
         ends_ms=min(now_ms + request.keep_ms, ENDS_MS_MAX) if request.kind == "stop" else None,
@@ -129,7 +129,7 @@ def with_version(job: JobRecord, version: Version, committed: int) -> JobRecord 
     since = max(wanted, newest.since, committed + 1 if committed != NEVER else NEVER)
     since, shift = now.followed_by(then.length_ms, since)
     definition = replace(version.definition, shift=shift)
-    begins = since if version.states == version.number else newest.begins
+    begins = since if version.pao_kind == version.number else newest.begins
     history = (*job.history, replace(version, definition=definition, since=since, begins=begins))
     stamp_ms = max(version.made_ms, job.stamp_ms + 1)
     job = replace(job, definition=definition, versions=history[-VERSIONS_MAX:], stamp_ms=stamp_ms)

@@ -54,7 +54,7 @@ def begun(since: Since, agents: Mapping[str, int], versions: Versions, first: in
     found = [(agent, now.begins) for agent, until in agents.items() if first < now.begins <= until]
     for version, _ in versions.all:
         # All since the PAOs are of this kind, however short they counted: the later ones build on them.
-        if version.is_told and version.number >= now.states and version.since <= last:
+        if version.is_told and version.number >= now.pao_kind and version.since <= last:
             told, due = since.get(version.number, {}), max(first, version.since)
             # Also who is expected no more: what it counted by another version was left out.
             found += [

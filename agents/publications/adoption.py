@@ -31,8 +31,8 @@ def adopted(job: JobRecord, version: Version) -> Version | None:
         return None
     definition = replace(version.definition, part=job.definition.part)
     # Of versions that were forgotten meanwhile nobody knows whether they kept PAOs as they were.
-    states = newest.states if version.states == newest.states else version.number
-    return replace(version, definition=definition, states=states)
+    pao_kind = newest.pao_kind if version.pao_kind == newest.pao_kind else version.number
+    return replace(version, definition=definition, pao_kind=pao_kind)
 
 
 async def adopt(masters: Masters, request: Adopt) -> int:

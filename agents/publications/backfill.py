@@ -31,9 +31,9 @@ async def load(masters: Masters, request: LoadIntervals) -> Json:
         await asyncio.to_thread(decode, wanted.block, master.plan.schema)
     except PaoDecodeError as error:
         raise BadRequestError(f"the intervals cannot be read: {error}") from None
-    before = master.edition
+    before = master.windows.edition
     await masters.decide(app, wanted)
     known = master.state.archived
-    if master.edition == before or not (holds(known, wanted.first) and holds(known, wanted.last)):
+    if master.windows.edition == before or not (holds(known, wanted.first) and holds(known, wanted.last)):
         raise UnavailableError("the intervals were not loaded; the log of the job's master says why")
-    return {"first": wanted.first, "last": wanted.last, "edition": master.edition}
+    return {"first": wanted.first, "last": wanted.last, "edition": master.windows.edition}

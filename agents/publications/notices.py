@@ -33,7 +33,7 @@ class _Described(msgspec.Struct, frozen=True):
     backfill: Publication
 
 
-class Telling:
+class Notices:
     """Tells of jobs that are mastered here, and asks before one ends, on behalf of one agent.
 
     Args:

@@ -2,11 +2,11 @@
 
 Paper: section 2.3, hot replication and the "mirroring straggler". A snapshot that has no verdict after a moment is
 handed to the tree under its owner's name. Snapshots are immutable and the root counts an agent once an interval
-(`elf.overlay.rollup.claims`), so a copy can do no harm, whoever else comes. A checkpoint is another matter: what is in
-it is not sealed, its owner goes on from there itself. It is only given back, to whoever begins at its owner's address
-(`elf.agents.replication.succession`), never handed to a tree.
+(`elf.overlay.rollup.claims`), so a replica can do no harm, whoever else comes. A checkpoint is another matter: what is
+in it is not sealed, its owner goes on from there itself. It is only given back, to whoever begins at its owner's
+address (`elf.agents.replication.succession`), never handed to a tree.
 
-Everything is on this agent's disk before its owner is told that it is held, so copies outlive a restart of their
+Everything is on this agent's disk before its owner is told that it is held, so replicas outlive a restart of their
 holder; many that come together share one transaction. Snapshots are in memory besides, from seal to verdict.
 """
 
@@ -19,27 +19,27 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from elf.agents.completeness.runs import FOREVER
-from elf.agents.store.held import HeldCheckpoint, HeldCopies
+from elf.agents.store.held import HeldCheckpoint, HeldReplicas
 from elf.agents.wire.agents import Introduce
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.copies import Keep, KeepCheckpoint
 from elf.agents.wire.records import contact_at
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.wire.request import encode
 from elf.overlay.errors import OverlayError
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
-#: A copy without a verdict for this long is handed to the tree if its owner does not answer either: a root waits 0.5 s
-#: for agents that the tree has lost. If the owner does answer, after the second time: agents seal an interval up to
-#: half a second apart, and a copy in the tree is one message more.
+#: A replica without a verdict for this long is handed to the tree if its owner does not answer either: a root waits
+#: 0.5 s for agents that the tree has lost. If the owner does answer, after the second time: agents seal an interval up
+#: to half a second apart, and a replica in the tree is one message more.
 ANSWER_AFTER_S, ANSWER_LATEST_S = 0.3, 2.0
 OWNER_MS = 400
 LOOK_S = 0.1
 #: Snapshots held for others; more are refused.
 HELD_BYTES_MAX, HELD_MAX = 32 << 20, 4_096
-#: What has a verdict leaves the disk with the next copy that is written, or after this time.
+#: What has a verdict leaves the disk with the next replica that is written, or after this time.
 CLEAR_S = 5.0
-#: Copies of a tree in which this agent does not stand, after a restart, are given up after this time.
+#: Replicas of a tree in which this agent does not stand, after a restart, are given up after this time.
 UNKNOWN_S = 3_600.0
 #: Checkpoints held for others, on disk only; more are refused. One that was not renewed for a day goes.
 CHECKPOINTS_BYTES_MAX, CHECKPOINTS_MAX = 64 << 20, 256
@@ -48,19 +48,19 @@ CHECKPOINT_MS_MAX = 86_400_000
 
 @dataclass(slots=True)
 class _Held:
-    copy: Keep
+    replica: Keep
     since_s: float
     answered: bool = False
 
 
 class Holder:
-    """Copies of other agents here.
+    """Replicas of other agents here.
 
     Args:
         agent_id: this agent's name in rosters.
         node: the overlay.
         catalogue: the jobs and members known here.
-        store: the copies on disk.
+        store: the replicas on disk.
         spawn: runs something in the background for as long as the agent runs.
         now_ms: wall clock.
     """
@@ -70,7 +70,7 @@ class Holder:
         agent_id: str,
         node: OverlayNode,
         catalogue: Catalogue,
-        store: HeldCopies,
+        store: HeldReplicas,
         spawn: Callable[[Coroutine[None, None, None]], None],
         now_ms: Callable[[], int],
     ) -> None:
@@ -92,7 +92,7 @@ class Holder:
         #: Whether the last write went well.
         self._able = True
         self._asking: set[str] = set()
-        #: Since this start: copies handed to the tree for others, copies taken, and those refused.
+        #: Since this start: replicas handed to the tree for others, replicas taken, and those refused.
         self.answered = self.taken = self.skipped = 0
 
     @property
@@ -101,42 +101,42 @@ class Holder:
         return len(self._checkpoints)
 
     def restore(self) -> None:
-        """Take up the copies of the last run."""
+        """Take up the replicas of the last run."""
         now_s = asyncio.get_running_loop().time()
-        for copy in self._store.snapshots():
-            self._file(copy, now_s)
+        for replica in self._store.snapshots():
+            self._file(replica, now_s)
         self._checkpoints = self._store.checkpoints()
 
-    async def keep(self, copy: Keep) -> bool:
+    async def keep(self, replica: Keep) -> bool:
         """Hold a snapshot for another agent until its verdict is known here; False if we cannot answer for it."""
-        size = len(copy.payload or b"")
+        size = len(replica.payload or b"")
         full = self.held >= HELD_MAX or self._held_bytes + size > HELD_BYTES_MAX
-        if full or copy.agent == self._agent_id or not self._node.tree(copy.tree).member:
+        if full or replica.agent == self._agent_id or not self._node.tree(replica.tree).member:
             self.skipped += full
             return False
         # At once: its owner may be gone before our disk is done.
-        self._file(copy, asyncio.get_running_loop().time())
-        kept = await self._write(copy)
+        self._file(replica, asyncio.get_running_loop().time())
+        kept = await self._write(replica)
         self.taken += kept
         return kept
 
-    async def keep_checkpoint(self, copy: KeepCheckpoint) -> bool:
+    async def keep_checkpoint(self, replica: KeepCheckpoint) -> bool:
         """Hold a checkpoint in the place of the one before; False if there is no room, or it is an older one."""
-        place, oldest_ms = (copy.source, copy.address), self._now_ms() - CHECKPOINT_MS_MAX
+        place, oldest_ms = (replica.source, replica.address), self._now_ms() - CHECKPOINT_MS_MAX
         self._checkpoints = {at: held for at, held in self._checkpoints.items() if held.kept_ms >= oldest_ms}
         others = [held.size_bytes for at, held in self._checkpoints.items() if at != place]
-        full = len(others) >= CHECKPOINTS_MAX or sum(others) + len(copy.body) > CHECKPOINTS_BYTES_MAX
-        if full or copy.agent == self._agent_id:
+        full = len(others) >= CHECKPOINTS_MAX or sum(others) + len(replica.body) > CHECKPOINTS_BYTES_MAX
+        if full or replica.agent == self._agent_id:
             self.skipped += full
             return False
         known = self._checkpoints.get(place)
-        if known is not None and known.agent == copy.agent and known.number > copy.number:
+        if known is not None and known.agent == replica.agent and known.number > replica.number:
             return False
-        if copy.body:
-            self._checkpoints[place] = HeldCheckpoint(copy.agent, copy.number, self._now_ms(), len(copy.body))
+        if replica.body:
+            self._checkpoints[place] = HeldCheckpoint(replica.agent, replica.number, self._now_ms(), len(replica.body))
         else:
             self._checkpoints.pop(place, None)
-        return await self._write(copy)
+        return await self._write(replica)
 
     async def recall(self, source: str, address: str) -> KeepCheckpoint | None:
         """Return the newest checkpoint of the agent that was at an address."""
@@ -148,10 +148,10 @@ class Holder:
 
     # ---- on disk
 
-    async def _write(self, copy: Keep | KeepCheckpoint) -> bool:
-        """Have a copy written; returns whether it is on disk."""
+    async def _write(self, replica: Keep | KeepCheckpoint) -> bool:
+        """Have a replica written; returns whether it is on disk."""
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._queue.append((copy, done))
+        self._queue.append((replica, done))
         self._begin_writing()
         return await done
 
@@ -168,10 +168,10 @@ class Holder:
                 self._queue = []
                 settled = self._settled
                 self._settled = {}
-                copies, now_ms = [copy for copy, _ in queue], self._now_ms()
+                replicas, now_ms = [replica for replica, _ in queue], self._now_ms()
                 oldest_ms, written, trouble = now_ms - CHECKPOINT_MS_MAX, False, "the disk is almost full"
                 try:
-                    written = await asyncio.to_thread(self._store.write, copies, settled, now_ms, oldest_ms)
+                    written = await asyncio.to_thread(self._store.write, replicas, settled, now_ms, oldest_ms)
                 except (OSError, sqlite3.Error) as error:
                     # What should have gone goes with the next start at the latest.
                     trouble = str(error)
@@ -189,10 +189,10 @@ class Holder:
 
     # ---- answering
 
-    def _file(self, copy: Keep, now_s: float) -> None:
+    def _file(self, replica: Keep, now_s: float) -> None:
         self.held += 1
-        self._held_bytes += len(copy.payload or b"")
-        self._held.setdefault(copy.tree, []).append(_Held(copy, now_s))
+        self._held_bytes += len(replica.payload or b"")
+        self._held.setdefault(replica.tree, []).append(_Held(replica, now_s))
         if not self._watched:
             self._watched = True
             self._spawn(self._watch())
@@ -223,20 +223,20 @@ class Holder:
                 continue
             if age_s >= ANSWER_LATEST_S:
                 self._answer(held)
-            elif held.copy.agent not in self._asking:
-                self._asking.add(held.copy.agent)
-                self._spawn(self._ask_owner(held.copy.agent))
+            elif held.replica.agent not in self._asking:
+                self._asking.add(held.replica.agent)
+                self._spawn(self._ask_owner(held.replica.agent))
 
     async def _ask_owner(self, agent: str) -> None:
-        """Answer with an agent's copies that wait if it is silent."""
+        """Answer with an agent's replicas that wait if it is silent."""
         try:
             if await self._runs(agent):
                 await asyncio.sleep(ANSWER_AFTER_S)
                 return
             late_s = asyncio.get_running_loop().time() - ANSWER_AFTER_S
-            for tree, copies in list(self._held.items()):
-                for held in copies if self._node.tree(tree).member else ():
-                    if held.copy.agent == agent and held.since_s <= late_s and not held.answered:
+            for tree, replicas in list(self._held.items()):
+                for held in replicas if self._node.tree(tree).member else ():
+                    if held.replica.agent == agent and held.since_s <= late_s and not held.answered:
                         self._answer(held)
         finally:
             self._asking.discard(agent)
@@ -251,18 +251,20 @@ class Holder:
             return False
 
     def _answer(self, held: _Held) -> None:
-        copy = held.copy
+        replica = held.replica
         held.answered = True
-        self._node.answer_for(copy.tree, copy.agent, copy.since, copy.through, copy.payload)
+        self._node.answer_for(replica.tree, replica.agent, replica.since, replica.through, replica.payload)
         self.answered += 1
 
     def _drop(self, tree: bytes, settled: int) -> None:
-        """Let go of the copies of these intervals."""
-        copies = self._held.pop(tree, [])
-        waiting = [held for held in copies if held.copy.through > settled]
-        self.held -= len(copies) - len(waiting)
-        self._held_bytes -= sum(len(held.copy.payload or b"") for held in copies if held.copy.through <= settled)
-        if len(waiting) < len(copies):
+        """Let go of the replicas of these intervals."""
+        replicas = self._held.pop(tree, [])
+        waiting = [held for held in replicas if held.replica.through > settled]
+        self.held -= len(replicas) - len(waiting)
+        self._held_bytes -= sum(
+            len(held.replica.payload or b"") for held in replicas if held.replica.through <= settled
+        )
+        if len(waiting) < len(replicas):
             if not self._settled:
                 self._settled_s = asyncio.get_running_loop().time()
             self._settled[tree] = settled

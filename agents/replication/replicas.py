@@ -1,6 +1,6 @@
-"""Copies of this agent's sealed snapshots and checkpoints at its neighbours, which `holder` keeps there.
+"""Replicas of this agent's sealed snapshots and checkpoints at its neighbours, which `holder` keeps there.
 
-Paper: section 2.3, hot replication. A snapshot is copied once it is durable and handed to the tree: copies are in
+Paper: section 2.3, hot replication. A snapshot is copied once it is durable and handed to the tree: replicas are in
 nobody's way, and what could not be copied is as it would be without. A checkpoint is copied as it is in the database,
 at most every two seconds and only if lines were read: its read positions, open intervals and snapshots without a
 verdict. Who begins at our address after us, with an empty disk, goes on from there
@@ -21,8 +21,8 @@ import msgspec
 from elf.agents.errors import ElfError
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.copies import Keep, KeepCheckpoint
 from elf.agents.wire.records import JobRecord, contact_at
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
 from elf.agents.worker.state import Snapshot, Whole
@@ -34,14 +34,14 @@ from elf.overlay.node import OverlayNode
 log = logging.getLogger(__name__)
 #: Snapshots on their way to others: more are not copied.
 SENDING_BYTES_MAX, SENDING_MAX = 32 << 20, 64
-#: A holder answers once the copy is on its disk.
+#: A holder answers once the replica is on its disk.
 KEEP_MS, KEEP_CHECKPOINT_MS = 3_000, 10_000
 #: A neighbour that did not answer is passed over for so long.
 SILENT_S = 30.0
-#: Pause between looks for a newer checkpoint to copy; longer after large ones, so that all of an agent's copies of
+#: Pause between looks for a newer checkpoint to copy; longer after large ones, so that all of an agent's replicas of
 #: checkpoints together are no more than so many bytes a second and holder.
 COPY_S, COPY_BYTES_PER_S = 2.0, 256 << 10
-#: A copy of a checkpoint is sent again after this time, or its holder would let go of it.
+#: A replica of a checkpoint is sent again after this time, or its holder would let go of it.
 RENEW_S = 3_600.0
 #: Room for what is beside a checkpoint in its message.
 BODY_BYTES_MAX = PAYLOAD_BYTES_MAX - 1_024
@@ -58,7 +58,7 @@ class _Sent:
 
 
 class Replicas:
-    """Copies of what this agent has, at others.
+    """Replicas of what this agent has, at others.
 
     Args:
         agent_id: this agent's name in rosters.
@@ -86,7 +86,7 @@ class Replicas:
         self._sending = self._sending_bytes = 0
         self._silent_s: dict[str, float] = {}
         self._sent: dict[str, _Sent] = {}
-        #: Since this start: checkpoints copied; copies not made, of snapshots or of checkpoints.
+        #: Since this start: checkpoints copied; replicas not made, of snapshots or of checkpoints.
         self.copied = self.skipped = 0
 
     def offer(self, tree: bytes, snapshot: Snapshot) -> None:
@@ -110,16 +110,16 @@ class Replicas:
         """The tree is no more."""
         self._sealed.pop(tree, None)
 
-    async def _send(self, job: JobRecord, copy: Keep) -> None:
+    async def _send(self, job: JobRecord, replica: Keep) -> None:
         """Copy to the nearest neighbours that take it."""
         try:
-            # The master comes last: it may be what a copy has to get over.
+            # The master comes last: it may be what a replica has to get over.
             near = self._neighbours(job.definition.source, {job.master})
-            if not await self._give(near, encode(copy), job.definition.options.holders, KEEP_MS):
+            if not await self._give(near, encode(replica), job.definition.options.holders, KEEP_MS):
                 self.skipped += 1
         finally:
             self._sending -= 1
-            self._sending_bytes -= len(copy.payload or b"")
+            self._sending_bytes -= len(replica.payload or b"")
 
     # ---- checkpoints
 
@@ -184,7 +184,7 @@ class Replicas:
         return sorted(others, key=lambda contact: (contact in last, distance(contact.id, me.id)))
 
     async def _give(self, contacts: Sequence[Contact], body: bytes, wanted: int, timeout_ms: int) -> list[Contact]:
-        """Ask one after the other until so many have a copy; returns those."""
+        """Ask one after the other until so many have a replica; returns those."""
         takers: list[Contact] = []
         for contact in contacts:
             if len(takers) == wanted:

@@ -3,9 +3,9 @@
 An agent with an empty disk first asks, once a source, whether a neighbour holds the checkpoint of whoever was at its
 address. It is used only if all of this holds: this agent has no checkpoint of its own, and none was ever on this disk;
 the job's master has excluded the agent that it is of, for good (`Enlisted.of`); and the lines that it was made of are
-not all to be found where this agent would read them from the beginning, which needs no copy and makes the archive anew.
-Then this agent takes it over as if it were its own, read positions and all. So what is in it is counted once: nobody
-but the successor ever brings what an excluded agent had not brought, and the successor reads on behind it.
+not all to be found where this agent would read them from the beginning, which needs no replica and makes the archive
+anew. Then this agent takes it over as if it were its own, read positions and all. So what is in it is counted once:
+nobody but the successor ever brings what an excluded agent had not brought, and the successor reads on behind it.
 
 What came between the checkpoint and the loss is read again where the files are still there; for those that are not,
 the tail notes a gap from the newest event of the checkpoint on.
@@ -31,8 +31,8 @@ from elf.agents.sources import rotation
 from elf.agents.sources.rotation import Position
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.wire.catalogue import Catalogue
-from elf.agents.wire.copies import KeepCheckpoint, Recall
 from elf.agents.wire.records import JobRecord, contact_at
+from elf.agents.wire.replicas import KeepCheckpoint, Recall
 from elf.agents.wire.replies import value_of
 from elf.agents.wire.request import encode
 from elf.agents.worker.state import Whole, WorkerState
@@ -44,7 +44,7 @@ from elf.overlay.ids import distance
 from elf.overlay.node import OverlayNode
 
 log = logging.getLogger(__name__)
-#: Neighbours that are asked, those whose ids are nearest first: copies are with the nearest that were there.
+#: Neighbours that are asked, those whose ids are nearest first: replicas are with the nearest that were there.
 ASKED_MAX = 8
 RECALL_MS = 3_000
 
@@ -182,16 +182,16 @@ class Succession:
             value = value_of(answer)
             if value is None:
                 return []
-            copy = msgspec.convert(value, KeepCheckpoint)
-            whole = read_msgpack(copy.body, Whole)
+            replica = msgspec.convert(value, KeepCheckpoint)
+            whole = read_msgpack(replica.body, Whole)
             rotation.decode(whole.source.positions)
             msgspec.json.decode(whole.source.counters, type=SourceProgress)
         except (ElfError, msgspec.MsgspecError, ValueError) as error:
             log.warning("source %s: a neighbour's copy of a checkpoint cannot be used: %s", source, error)
             return []
-        if copy.agent == self._agent_id or (whole.source.source, whole.source.sequence) != (source, copy.number):
+        if replica.agent == self._agent_id or (whole.source.source, whole.source.sequence) != (source, replica.number):
             return []
-        return [Found(copy.agent, copy.number, whole)]
+        return [Found(replica.agent, replica.number, whole)]
 
 
 def is_all_there(positions: bytes) -> bool:

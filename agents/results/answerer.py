@@ -19,9 +19,8 @@ from elf.agents.errors import JobError, UnavailableError
 from elf.agents.group.masters import Masters
 from elf.agents.language.query import Window
 from elf.agents.master.announcement import Told, news_with_results, told_of
-from elf.agents.master.master import Master
 from elf.agents.master.results import Result, Span
-from elf.agents.master.spans import resolve
+from elf.agents.master.windows import Windows
 from elf.agents.results.shares import Shared
 from elf.agents.wire.positions import Json
 from elf.agents.wire.questions import Follow, Query
@@ -44,8 +43,8 @@ class Answerer(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def master(self) -> Master:
-        """Has its panes."""
+    def windows(self) -> Windows:
+        """What its panes say."""
 
     @abc.abstractmethod
     def rendered(self, result: Result) -> Json:
@@ -58,25 +57,25 @@ class Answerer(abc.ABC):
     async def query(self, request: Query) -> Json:
         """Answer one window; raises JobError if it is not one of the job's."""
 
-        def find(master: Master, span: Span | None) -> Result:
-            return master.result(span, request.key, request.limit, self.name_of)
+        def find(windows: Windows, span: Span | None) -> Result:
+            return windows.result(span, request.key, request.limit, self.name_of)
 
         return self.rendered(await self.found(request.window, find))
 
-    async def found(self, window: str | Span, find: Callable[[Master, Span | None], T]) -> T:
-        """Find something of a window, as people write it or in ms, in a thread; errors as `Master.find`."""
-        master = self.master
+    async def found(self, window: str | Span, find: Callable[[Windows, Span | None], T]) -> T:
+        """Find something of a window, as people write it or in ms, in a thread; errors as `Windows.find`."""
+        windows = self.windows
         while True:
-            had_begun = master.through_ms is not None
-            span = window if isinstance(window, Span) else resolve(master, window)
-            found = await asyncio.to_thread(find, master, span)
-            if had_begun or master.through_ms is None:
+            had_begun = windows.through_ms is not None
+            span = window if isinstance(window, Span) else windows.resolve(window)
+            found = await asyncio.to_thread(find, windows, span)
+            if had_begun or windows.through_ms is None:
                 return found
             # The first commit came between: the window that stood for those to come would be a final one of long ago.
 
     async def news(self, edition: int, after_ms: int) -> tuple[int, list[Json]]:
         """Return the edition now, and the results that it brings a follower."""
-        return await asyncio.to_thread(news_with_results, self.master, edition, after_ms, self.name_of, self.rendered)
+        return await asyncio.to_thread(news_with_results, self.windows, edition, after_ms, self.name_of, self.rendered)
 
 
 class Mastered(Answerer):
@@ -98,19 +97,19 @@ class Mastered(Answerer):
         return self._masters.job(self._app)
 
     @property
-    def master(self) -> Master:
-        """Its master."""
-        return self._masters.master(self._app)
+    def windows(self) -> Windows:
+        """What its master has."""
+        return self._masters.master(self._app).windows
 
     def rendered(self, result: Result) -> Json:
-        """Return a result as the API has it; of one side only, with who answers, and for which reign of its group."""
+        """Return a result as the API has it; of one side only, with who answers, and in which term of its group."""
         body = rendered(self.job.definition.key, result, self._masters.address)
         if body["completeness"]["status"] == "partial":
             body["completeness"] |= self._masters.side_of(self._app)
         return body
 
     async def follow(self, request: Follow, wait_ms: int) -> Json:
-        """Wait for another edition; return what it brings a follower that knows this one (`Master.news`)."""
+        """Wait for another edition; return what it brings a follower that knows this one (`Windows.news`)."""
         edition, results = request.edition, list[Json]()
         if await self._masters.changed(self._app, edition, wait_ms) is not None:
             edition, results = await self.news(edition, request.after_ms)
@@ -120,11 +119,11 @@ class Mastered(Answerer):
         """Return the part's share of a window, for an agent that puts those of all parts together."""
         self._masters.require_data(self._app)
 
-        def find(master: Master, span: Span | None) -> Shared:
-            found = master.find(span, request.key)
+        def find(windows: Windows, span: Span | None) -> Shared:
+            found = windows.find(span, request.key)
             fits = request.version in (None, found.by.version.number)
             if not fits:
-                rollup = master.state.rollup
+                rollup = windows.state.rollup
                 # Who is expected no more may have brought some of what is left out.
                 everybody = tuple(sorted({*found.label.missing, *rollup.roster, *rollup.retired}))
                 found = found._replace(label=replace(found.label, expected=len(everybody), missing=everybody))
@@ -141,23 +140,23 @@ class Mastered(Answerer):
         Raises:
             JobError: a job that reads it asks for windows, and it has none.
         """
-        if request.window is not None and self.master.plan.window is None:
+        if request.window is not None and self.windows.plan.window is None:
             raise JobError(f"{self.job.definition.key} has no window now: it was published anew")
         job, master = self.job, await self._masters.changed(self._app, request.edition, wait_ms)
         if master is None:
-            told = Told(job=job, edition=request.edition, through_ms=self.master.through_ms)
+            told = Told(job=job, edition=request.edition, through_ms=self.windows.through_ms)
         else:
-            told = await asyncio.to_thread(_told, job, master, request)
+            told = await asyncio.to_thread(_told, job, master.windows, request)
         body: Json = msgspec.to_builtins(told)
         return body
 
 
-def _told(job: JobRecord, master: Master, request: Watch) -> Told:
+def _told(job: JobRecord, windows: Windows, request: Watch) -> Told:
     other = None if request.window is None else Window(*request.window)
     while True:
-        told = told_of(job, master, request.edition, request.after_ms, other)
+        told = told_of(job, windows, request.edition, request.after_ms, other)
         # Else what closed with a commit that came between might be passed over.
-        if master.edition == told.edition:
+        if windows.edition == told.edition:
             return told
 
 

@@ -120,7 +120,7 @@ class Feedback:
                 if not self._masters.job(app).definition.options.feedback:
                     return  # the job was changed, and wants none any more
                 if master is not None:
-                    edition = master.edition
+                    edition = master.windows.edition
                     await self._tell(app, edition)
             except UnknownJobError:
                 return  # another agent is the master, or the job was stopped
@@ -142,7 +142,7 @@ class Feedback:
                     window = result["window"]
                     if window is None or newest_ms is None or window["end_ms"] >= newest_ms:
                         newest_ms = None if window is None else window["end_ms"]
-                        self._say(app, self._masters.master(app).edition, packed(result))
+                        self._say(app, self._masters.master(app).windows.edition, packed(result))
         except UnknownJobError:
             raise
         except (UnavailableError, JobError) as error:

@@ -15,9 +15,9 @@ from elf.agents.jobs.key_texts import with_first_column
 from elf.agents.jobs.parts import first_part
 from elf.agents.jobs.plan import Plan
 from elf.agents.language.joins import Joined, Use
-from elf.agents.master.master import Master
 from elf.agents.master.results import Result, Span
 from elf.agents.master.share import Answer, least_through
+from elf.agents.master.windows import Windows
 from elf.agents.results.answerer import Parted
 from elf.agents.results.gatherer import Gathering, all_of
 from elf.agents.results.joined_news import read_by
@@ -55,19 +55,19 @@ class Joining(Parted):
             return self.rendered(own.result())
         through_ms = least_through([each.through_ms for each in found])
         if request.window.strip().lower() == "latest" and through_ms is not None and through_ms < span.end_ms:
-            run = self.master.plan.window
+            run = self.windows.plan.window
             assert run is not None
             back_ms = -(-(span.end_ms - through_ms) // run.slide_ms) * run.slide_ms
             _, span = await self._own(Span(span.start_ms - back_ms, span.end_ms - back_ms))
             found = await self._read(span)
-        plan = self.master.plan
+        plan = self.windows.plan
         return self.rendered(await asyncio.to_thread(_combined, plan, found, span, request.key, request.limit))
 
     async def _own(self, window: str | Span) -> tuple[Answer, Span]:
         """Return the job's own share, which has no rows: it is checked whether there is such a window, and which."""
 
-        def find(master: Master, span: Span | None) -> Answer:
-            return Answer.of([master.find(span, None).share(span, 0, self.name_of)])
+        def find(windows: Windows, span: Span | None) -> Answer:
+            return Answer.of([windows.find(span, None).share(span, 0, self.name_of)])
 
         own = await self.found(window, find)
         assert own.span is not None

@@ -1,7 +1,7 @@
 """What this agent keeps for others on its disk: sealed snapshots without a verdict, and last checkpoints.
 
-Rows stand for themselves: one that is damaged costs that copy, which is counted, said and dropped, and nothing else.
-When to take a copy, and when to let it go, is `elf.agents.replication.holder`'s.
+Rows stand for themselves: one that is damaged costs that replica, which is counted, said and dropped, and nothing else.
+When to take a replica, and when to let it go, is `elf.agents.replication.holder`'s.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from elf.agents.store.checksums import is_whole
 from elf.agents.store.database import Database
-from elf.agents.wire.copies import Keep, KeepCheckpoint
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 
 #: What others must leave of our disk: it is for our own work first.
 ROOM_BYTES_MIN = 64 << 20
@@ -27,45 +27,47 @@ class HeldCheckpoint(NamedTuple):
     size_bytes: int
 
 
-class HeldCopies:
-    """Reads and writes copies in a database."""
+class HeldReplicas:
+    """Reads and writes replicas in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def write(
-        self, copies: Sequence[Keep | KeepCheckpoint], settled: Mapping[bytes, int], now_ms: int, oldest_ms: int
+        self, replicas: Sequence[Keep | KeepCheckpoint], settled: Mapping[bytes, int], now_ms: int, oldest_ms: int
     ) -> bool:
-        """Change everything in one transaction, durably; returns False if there was no room for the copies.
+        """Change everything in one transaction, durably; returns False if there was no room for the replicas.
 
         Args:
-            copies: to be kept; a checkpoint takes the place of the one before of the same source and address, an empty
-                one leaves none.
+            replicas: to be kept; a checkpoint takes the place of the one before of the same source and address, an
+                empty one leaves none.
             settled: tree -> up to which interval its snapshots are needed no more.
             now_ms: wall clock, which says when a checkpoint was kept.
             oldest_ms: checkpoints kept before this are dropped.
         """
         disk = os.statvfs(self._database.path.parent)
         room_bytes = disk.f_bavail * disk.f_frsize - ROOM_BYTES_MIN
-        sizes = (len(copy.body if isinstance(copy, KeepCheckpoint) else copy.payload or b"") for copy in copies)
+        sizes = (
+            len(replica.body if isinstance(replica, KeepCheckpoint) else replica.payload or b"") for replica in replicas
+        )
         has_room = sum(sizes) <= room_bytes
         with self._database.transaction() as sql:
             sql.execute("DELETE FROM held_checkpoints WHERE kept_ms < ?", (oldest_ms,))
-            for copy in copies if has_room else ():
-                if isinstance(copy, KeepCheckpoint) and not copy.body:
-                    place = (copy.source, copy.address)
+            for replica in replicas if has_room else ():
+                if isinstance(replica, KeepCheckpoint) and not replica.body:
+                    place = (replica.source, replica.address)
                     sql.execute("DELETE FROM held_checkpoints WHERE source = ? AND address = ?", place)
-                elif isinstance(copy, Keep):
+                elif isinstance(replica, Keep):
                     sql.execute(
                         "INSERT OR REPLACE INTO held_snapshots "
                         "VALUES (?1, ?2, ?3, ?4, ?5, row_checksum(?1, ?2, ?3, ?4, ?5))",
-                        (copy.tree, copy.agent, copy.since, copy.through, copy.payload),
+                        (replica.tree, replica.agent, replica.since, replica.through, replica.payload),
                     )
                 else:
                     sql.execute(
                         "INSERT OR REPLACE INTO held_checkpoints "
                         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, row_checksum(?1, ?2, ?3, ?4, ?5, ?6))",
-                        (copy.source, copy.address, copy.agent, copy.number, now_ms, copy.body),
+                        (replica.source, replica.address, replica.agent, replica.number, now_ms, replica.body),
                     )
             # Last: a verdict may have come while its snapshot waited to be written.
             sql.executemany("DELETE FROM held_snapshots WHERE tree = ? AND through <= ?", settled.items())

@@ -6,7 +6,7 @@ from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls
 from elf.agents.store.database import Database
 from elf.agents.store.groups import GroupLogs
-from elf.agents.store.held import HeldCopies
+from elf.agents.store.held import HeldReplicas
 from elf.agents.store.panes import Panes
 from elf.agents.store.records import Records
 
@@ -23,6 +23,6 @@ class Stores:
         self.checkpoints = Checkpoints(database)
         self.controls = Controls(database)
         self.groups = GroupLogs(database)
-        self.held = HeldCopies(database)
+        self.held = HeldReplicas(database)
         self.panes = Panes(database)
         self.records = Records(database)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from elf.agents.wire.copies import Request
 from elf.agents.wire.records import Instant
+from elf.agents.wire.replicas import Request
 from elf.overlay.fields import AppId
 
 

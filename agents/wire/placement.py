@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from elf.agents.wire.copies import Request
 from elf.agents.wire.records import JobRecord
+from elf.agents.wire.replicas import Request
 from elf.overlay.fields import Address, AgentId, AppId, check_address
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from elf.agents.wire.copies import Request
 from elf.agents.wire.records import JobRecord
+from elf.agents.wire.replicas import Request
 from elf.agents.wire.shares import AskShare, Limit, Watch
 from elf.overlay.fields import AppId
 

@@ -10,9 +10,9 @@ import msgspec
 from elf.agents.wire.agents import Introduce, ListJobs, ViewTree
 from elf.agents.wire.application_messages import Ask, Letter
 from elf.agents.wire.changes import Amend, Leap
-from elf.agents.wire.copies import Keep, KeepCheckpoint, Recall
 from elf.agents.wire.placement import Install, Weigh
 from elf.agents.wire.questions import Describe, Follow, Locate, OfSide, Query, Retire, Stop
+from elf.agents.wire.replicas import Keep, KeepCheckpoint, Recall
 from elf.agents.wire.root_groups import Enlist, Fetch
 from elf.agents.wire.shares import Adopt, AskShare, LoadIntervals, Watch
 from elf.agents.wire.sources import DescribeSource, Inspect, Spread

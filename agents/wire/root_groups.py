@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from elf.agents.wire.copies import Request
+from elf.agents.wire.replicas import Request
 from elf.overlay.contract import NEVER, ControlState
 from elf.overlay.fields import Address, AgentId, AppId, check_address
 from elf.overlay.group.messages import Place

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 from elf.agents.jobs.definition import TREES_MAX
-from elf.agents.wire.copies import Request
+from elf.agents.wire.replicas import Request
 from elf.overlay.fields import AppId
 from elf.overlay.ids import partition_id
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from elf.agents.jobs.versions import Versions
 from elf.agents.worker.paos import Paos, by_interval
-from elf.agents.worker.sharing.encoded import Copies, Held
+from elf.agents.worker.sharing.readouts import Held, Readouts
 from elf.agents.worker.sharing.trees import SharedTree
 from elf.cbt import PaoSchema
 
@@ -44,45 +44,45 @@ class OpenIntervals:
         held = self._open.get(interval)
         return None if held is None else held.tree
 
-    def hold(self, interval: int, states: int, tree: SharedTree) -> None:
+    def hold(self, interval: int, kind: int, tree: SharedTree) -> None:
         """Go on with a tree for an interval; this is among its holders."""
-        self._open[interval] = Held(states, tree)
+        self._open[interval] = Held(kind, tree)
 
     def insert(self, paos: Paos) -> None:
         """Insert PAOs that are for nobody else, as far as they are what their intervals are counted by."""
-        for states, frame in paos.parts:
+        for kind, frame in paos.parts:
             if not frame.height:
                 continue
-            plan = self.versions.plan_of(states)
+            plan = self.versions.plan_of(kind)
             for interval, part in by_interval(frame):
-                if plan is not None and self.versions.counts(states, interval):
-                    insert_together(interval, part, plan.schema, [(self, states)])
+                if plan is not None and self.versions.counts(kind, interval):
+                    insert_together(interval, part, plan.schema, [(self, kind)])
 
     def adopt(self, versions: Versions) -> None:
         """Go on with other versions; what later ones do not count is dropped."""
         self.versions = versions
-        self.drop([at for at, known in self._open.items() if not versions.counts(known.states, at)])
+        self.drop([at for at, known in self._open.items() if not versions.counts(known.kind, at)])
 
     def drop(self, intervals: Collection[int]) -> None:
         """Forget intervals."""
         for interval in intervals:
             self._open.pop(interval).tree.release(self)
 
-    def take(self, intervals: Iterable[int], copies: Copies | None = None) -> Paos:
-        """Take intervals out, in this order; `copies`: what others of the round have read."""
-        copies = Copies() if copies is None else copies
+    def take(self, intervals: Iterable[int], readouts: Readouts | None = None) -> Paos:
+        """Take intervals out, in this order; `readouts`: what others of the round have read."""
+        readouts = Readouts() if readouts is None else readouts
         taken = [self._open.pop(interval) for interval in intervals]
-        paos = copies.paos(taken, self._first)
+        paos = readouts.paos(taken, self._first)
         for _, tree in taken:
             tree.release(self)
             if not tree.holders:
-                copies.let_go(tree)
+                readouts.let_go(tree)
         return paos
 
-    def snapshot(self, copies: Copies | None = None) -> Paos:
-        """Return all there is, and keep it; `copies`: what others of the round have read."""
-        copies = Copies() if copies is None else copies
-        return copies.paos(list(self._open.values()), self._first)
+    def snapshot(self, readouts: Readouts | None = None) -> Paos:
+        """Return all there is, and keep it; `readouts`: what others of the round have read."""
+        readouts = Readouts() if readouts is None else readouts
+        return readouts.paos(list(self._open.values()), self._first)
 
     @property
     def _first(self) -> PaoSchema | None:
@@ -102,12 +102,12 @@ def insert_together(
         takers: what takes all of these rows, and as which kind of PAOs.
     """
     holding: dict[SharedTree | None, list[tuple[OpenIntervals, int]]] = {}
-    for each, states in takers:
-        holding.setdefault(each.tree_of(interval), []).append((each, states))
+    for each, kind in takers:
+        holding.setdefault(each.tree_of(interval), []).append((each, kind))
     for tree, holders in holding.items():
         own = {each for each, _ in holders}
         if tree is None or tree.holders != own:
             tree = SharedTree(schema, own) if tree is None else tree.parted(own)
-            for each, states in holders:
-                each.hold(interval, states, tree)
+            for each, kind in holders:
+                each.hold(interval, kind, tree)
         tree.insert(paos)

@@ -12,17 +12,15 @@ from typing import Annotated
 import msgspec
 import polars as pl
 
-from elf.agents.jobs.versions import Versions
+from elf.agents.jobs.versions import PaoKind, Versions
 from elf.cbt import BLOCK_BYTES_MAX, INTERVAL, PaoDecodeError, claimed_bytes, decode, encode
 from elf.cbt.frames import joined
 from elf.overlay.decoding import read_msgpack
 
-#: Which kind of PAOs, as `elf.agents.jobs.versions.Version.states` has it.
-States = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 #: Blocks at a time: agents nearer to the leaves than a new version hand on what they cannot merge.
 BLOCKS_MAX = 1 << 12
 #: Blocks of kinds of PAOs other than the first.
-Blocks = Annotated[tuple[tuple[States, bytes], ...], msgspec.Meta(max_length=BLOCKS_MAX)]
+Blocks = Annotated[tuple[tuple[PaoKind, bytes], ...], msgspec.Meta(max_length=BLOCKS_MAX)]
 #: So many intervals are looked for one by one: a partition by Polars costs more.
 FEW = 4
 #: How lz4 frames begin, so also blocks.
@@ -57,44 +55,42 @@ class Paos:
 
     def _slice(self, begin: int, end: int) -> Paos:
         parts, at = [], 0
-        for states, frame in self.parts:
+        for kind, frame in self.parts:
             first, last = (min(max(edge - at, 0), frame.height) for edge in (begin, end))
-            parts.append((states, frame[first:last]))
+            parts.append((kind, frame[first:last]))
             at += frame.height
         return Paos(parts)
 
     def between(self, first: int | None, last: int | None) -> Paos:
         """Return the rows of these intervals, both ends included; None: whatever is before, or behind."""
-        return Paos((states, between(frame, first, last)) for states, frame in self.parts)
+        return Paos((kind, between(frame, first, last)) for kind, frame in self.parts)
 
-    def by_states(self) -> dict[int, pl.DataFrame]:
+    def by_kind(self) -> dict[int, pl.DataFrame]:
         """Return the rows of each kind, in their order."""
         frames: dict[int, list[pl.DataFrame]] = {}
-        for states, frame in self.parts:
-            parts = frames.setdefault(states, [])
+        for kind, frame in self.parts:
+            parts = frames.setdefault(kind, [])
             # Mostly one part has rows, and need not become a column of several.
             if frame.height and parts and not parts[0].height:
                 parts[0] = frame
             elif frame.height or not parts:
                 parts.append(frame)
-        return {states: joined(parts) for states, parts in frames.items()}
+        return {kind: joined(parts) for kind, parts in frames.items()}
 
     @property
     def blocks(self) -> Mapping[int, bytes]:
         """Each kind that has rows, and the first kind if there is any part of it, encoded, in order. O(rows), once."""
         # A cached_property of Python 3.11 lets one thread at a time encode, whatever the object.
         if self._blocks is None:
-            frames = self.by_states().items()
-            self._blocks = {states: encode(frame) for states, frame in frames if frame.height or states == 0}
+            frames = self.by_kind().items()
+            self._blocks = {kind: encode(frame) for kind, frame in frames if frame.height or kind == 0}
         return self._blocks
 
     def merged(self, versions: Versions) -> Paos:
         """Return them with one row for each interval and key; those of no version that is remembered are left out."""
-        kinds = self.by_states().items()
+        kinds = self.by_kind().items()
         return Paos(
-            (states, plan.schema.merge([frame]))
-            for states, frame in kinds
-            if (plan := versions.plan_of(states)) is not None
+            (kind, plan.schema.merge([frame])) for kind, frame in kinds if (plan := versions.plan_of(kind)) is not None
         )
 
 
@@ -146,17 +142,17 @@ def decoded(blocks: Sequence[tuple[int, bytes]], versions: Versions) -> Paos:
         PaoDecodeError: one is not what that kind is, or together they are too large.
     """
     check_blocks(blocks)
-    plans = ((states, block, versions.plan_of(states)) for states, block in blocks)
-    return Paos((states, decode(block, plan.schema)) for states, block, plan in plans if plan is not None)
+    plans = ((kind, block, versions.plan_of(kind)) for kind, block in blocks)
+    return Paos((kind, decode(block, plan.schema)) for kind, block, plan in plans if plan is not None)
 
 
 def encode_open(paos: Paos, versions: Versions) -> bytes:
     """Encode what a worker has open, for its own disk: as one block where all of it is of the first kind."""
-    kinds = {states for states, frame in paos.parts if frame.height}
+    kinds = {kind for kind, frame in paos.parts if frame.height}
     first = versions.plan_of(0)
     if first is not None and kinds <= {0}:
         return paos.blocks.get(0) or encode(first.schema.empty())
-    return msgspec.msgpack.encode([(states, block) for states, block in paos.blocks.items() if states in kinds])
+    return msgspec.msgpack.encode([(kind, block) for kind, block in paos.blocks.items() if kind in kinds])
 
 
 def decode_open(data: bytes, versions: Versions) -> Paos:

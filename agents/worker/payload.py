@@ -80,7 +80,7 @@ def pack(notes: Notes, rows: pl.DataFrame | Paos) -> bytes | None:
     paos = Paos([(0, rows)]) if isinstance(rows, pl.DataFrame) else rows
     if not notes and not paos.height:
         return None
-    others = [(states, block) for states, block in paos.blocks.items() if states]
+    others = [(kind, block) for kind, block in paos.blocks.items() if kind]
     return _encode(notes, paos.blocks.get(0, b""), others)
 
 
@@ -119,25 +119,25 @@ def merge(payloads: Sequence[bytes], job: Versions | Plan) -> bytes:
         notes += wire.notes
         blocks = wire.blocks()
         check_blocks(blocks)
-        for states, block in blocks:
-            plan = versions.plan_of(states)
+        for kind, block in blocks:
+            plan = versions.plan_of(kind)
             if plan is None:
-                unknown.append((states, block))
+                unknown.append((kind, block))
             else:
-                frames.setdefault(states, []).append(decode(block, plan.schema))
+                frames.setdefault(kind, []).append(decode(block, plan.schema))
     try:
-        merged = {states: _schema(versions, states).merge(parts) for states, parts in frames.items()}
+        merged = {kind: _schema(versions, kind).merge(parts) for kind, parts in frames.items()}
     except (ArithmeticError, ValueError) as error:
         # States of our own making always merge.
         raise PaoDecodeError(f"the PAOs do not merge: {error}") from None
     first = merged.pop(0, None)
-    others = [*((states, encode(frame)) for states, frame in merged.items()), *unknown]
+    others = [*((kind, encode(frame)) for kind, frame in merged.items()), *unknown]
     # Or nobody nearer to the root would read any of it.
     check_blocks(others)
     return _encode(notes, b"" if first is None else encode(first), others)
 
 
-def _schema(versions: Versions, states: int) -> PaoSchema:
-    plan = versions.plan_of(states)
+def _schema(versions: Versions, kind: int) -> PaoSchema:
+    plan = versions.plan_of(kind)
     assert plan is not None
     return plan.schema

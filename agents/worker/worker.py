@@ -21,9 +21,9 @@ from elf.agents.jobs.versions import ALWAYS, Compiled, Versions
 from elf.agents.worker.open_intervals import OpenIntervals
 from elf.agents.worker.paos import Paos, decode_open, encode_open
 from elf.agents.worker.payload import Notes, unpack
-from elf.agents.worker.sharing.encoded import Copies
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.insertion import insert_alone
+from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.snapshot_size import fit
 from elf.agents.worker.state import Progress, Snapshot, WorkerState
 from elf.agents.worker.verdicts import counted, is_set_back, left_out
@@ -113,12 +113,12 @@ class Worker:
     @property
     def plans(self) -> Sequence[Plan]:
         """Those of the versions of which events may come."""
-        return [reign.plan for reign in self._counting]
+        return [run.plan for run in self._counting]
 
     @property
     def literals(self) -> Sequence[Sequence[str]]:
         """For each such version, texts each of which every event that it wants contains in its raw line."""
-        return [reign.plan.literals for reign in self._counting]
+        return [run.plan.literals for run in self._counting]
 
     @property
     def counts_nothing(self) -> bool:
@@ -190,12 +190,12 @@ class Worker:
         if len(self.versions.all) == 1:
             return [(self.versions.newest, frame)] if frame.is_for(self.plan) else []
         found = []
-        for reign in self._counting:
-            first_ms, until_ms = reign.span_ms
+        for run in self._counting:
+            first_ms, until_ms = run.span_ms
             inside = (frame.times >= first_ms) & (frame.times < until_ms)
-            if inside.any() and frame.is_for(reign.plan):
+            if inside.any() and frame.is_for(run.plan):
                 part = frame if inside.all() else EventFrame(frame.events.filter(inside))
-                found.append((Compiled(reign.version, reign.plan), part))
+                found.append((Compiled(run.version, run.plan), part))
         return found
 
     def counting(self, frame: EventFrame) -> list[Compiled]:
@@ -206,9 +206,9 @@ class Worker:
         touched = (
             each for each in self._counting if each.first <= last and first <= each.last and frame.is_for(each.plan)
         )
-        return list({each.version.states: Compiled(each.version, each.plan) for each in touched}.values())
+        return list({each.version.pao_kind: Compiled(each.version, each.plan) for each in touched}.values())
 
-    def admit(self, frame: EventFrame, intervals: Collection[int], states: int) -> Collection[int]:
+    def admit(self, frame: EventFrame, intervals: Collection[int], kind: int) -> Collection[int]:
         """Take note of a frame of events, and say of which intervals this worker takes the PAOs, of some kind."""
         through, dropped = self.progress.counted, self.progress.dropped
         taken = [each for each in intervals if through is None or each > through]
@@ -217,11 +217,11 @@ class Worker:
         if not taken:
             return ()
         self.dirty = True
-        if late := self._late(frame, states):
+        if late := self._late(frame, kind):
             self.progress = replace(self.progress, late=self.progress.late + late)
-        return [each for each in taken if self.versions.counts(states, each)]
+        return [each for each in taken if self.versions.counts(kind, each)]
 
-    def _late(self, frame: EventFrame, states: int) -> int:
+    def _late(self, frame: EventFrame, kind: int) -> int:
         """Count the events of a frame that are late: of intervals that are sealed, counted and not dropped."""
         sealed, dropped = self.progress.sealed, self.progress.dropped
         times = frame.before(NEVER if sealed in (None, NEVER) else self.versions.end_ms(sealed))
@@ -230,7 +230,7 @@ class Worker:
         return sum(
             count
             for each, count in self.versions.counts_of(times).items()
-            if self.versions.counts(states, each) and not holds(dropped, each)
+            if self.versions.counts(kind, each) and not holds(dropped, each)
         )
 
     def meet(self, frame: EventFrame) -> None:
@@ -257,7 +257,7 @@ class Worker:
         self.progress = replace(self.progress, rejected=self.progress.rejected + lines)
         self.dirty = True
 
-    def seal(self, watermark_ms: int, copies: Copies | None = None) -> list[Snapshot]:
+    def seal(self, watermark_ms: int, readouts: Readouts | None = None) -> list[Snapshot]:
         """Seal every interval the watermark has closed, ascending: one snapshot each where there is data.
 
         The last one closes the whole run up to the watermark, empty or not, so that an idle agent blocks nobody. What
@@ -267,7 +267,7 @@ class Worker:
 
         Args:
             watermark_ms: no earlier event is expected any more.
-            copies: what others have read that seal at the same time.
+            readouts: what others have read that seal at the same time.
         """
         if watermark_ms < self._closing_ms:
             return []  # most looks of most workers find nothing
@@ -285,7 +285,7 @@ class Worker:
             throughs.add(floor + 1)
         snapshots = []
         for through in sorted(throughs):
-            snapshots.append(self._seal_one(floor, through, copies))
+            snapshots.append(self._seal_one(floor, through, readouts))
             floor = through
         if len(self._counting) > 1:
             self._counting = self.versions.counting(floor)
@@ -350,14 +350,14 @@ class Worker:
         ]
 
     def state(
-        self, sealed: Sequence[Snapshot] = (), *, last: bool = False, copies: Copies | None = None
+        self, sealed: Sequence[Snapshot] = (), *, last: bool = False, readouts: Readouts | None = None
     ) -> WorkerState:
         """Return what a checkpoint must hold to bring this worker back.
 
         Args:
             sealed: the snapshots made since the last one, if all are to be stored.
             last: it is to hold all there is, whatever the job's semantics: mostly the agent stops after it.
-            copies: what others have read that are stored at the same time.
+            readouts: what others have read that are stored at the same time.
         """
         progress, paos = self.progress, None
         if not self.is_exact:
@@ -367,7 +367,7 @@ class Worker:
             self._stored = max([self._stored, *(held.through for held in sealed)])
             paos = None if keeps else Paos()
             self.progress = replace(self.progress, early=progress.early)
-        block = encode_open(self.open.snapshot(copies) if paos is None else paos, self.versions)
+        block = encode_open(self.open.snapshot(readouts) if paos is None else paos, self.versions)
         return WorkerState(self.tree, progress, block, tuple(sealed))
 
     def _volatile(self) -> tuple[int, int] | None:
@@ -385,12 +385,12 @@ class Worker:
         """Let go of all that is open; the worker is not to be used any more."""
         self.open.drop(list(self.open))
 
-    def _seal_one(self, floor: int, through: int, copies: Copies | None) -> Snapshot:
+    def _seal_one(self, floor: int, through: int, readouts: Readouts | None) -> Snapshot:
         """Seal the intervals of (floor, through], and bring what is late of those before as far as there is room."""
         progress, agent = self.progress, self.agent_id
         # What is sealed now goes first, for labels claim that it is here; then what is late, the oldest first.
         due = sorted((interval for interval in self.open if interval <= through), key=lambda i: (i <= floor, i))
-        rows = self.open.take(due, copies)
+        rows = self.open.take(due, readouts)
         since = {agent: progress.since} if progress.since else {}
         lacks = progress.lacks(agent)
         notes = Notes(late=progress.late, rejected=progress.rejected, since=since)

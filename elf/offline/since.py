@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from elf.agents.errors import BadRequestError, JobError
 from elf.agents.language.durations import parse_duration_ms
-from elf.agents.master.windows import instant_ms
+from elf.agents.master.window_texts import instant_ms
 
 
 def parse_since(text: str, end_ms: int | None) -> int:

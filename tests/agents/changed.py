@@ -144,7 +144,7 @@ class ChangedWorld(LabelWorld):
         versions = self.versions
         start_ms, interval_ms = versions.start_ms(first), versions.at(last).plan.interval_ms
         # One that begins among intervals of another length holds nothing of these.
-        found = self.master.find(Span(start_ms - start_ms % interval_ms, versions.end_ms(last)), None)
+        found = self.master.windows.find(Span(start_ms - start_ms % interval_ms, versions.end_ms(last)), None)
         version = found.by.version
         rows = dict(found.paos.select("k0", "a0_n").rows())
         if set(rows.values()) - {1}:

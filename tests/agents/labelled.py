@@ -209,7 +209,7 @@ class LabelWorld(World):
         roster = {f"a{index}": RosterEntry(admitted=NEVER) for index in range(count)}
         store.create(plan.definition.app_id, b"job", b"")
         self.master = Master(plan, store, None)
-        self.master.state = MasterState(rollup=RollupState(roster=roster))
+        self.master.windows.state = MasterState(rollup=RollupState(roster=roster))
         super().__init__(count, seed, root=seed % count)
         self.leap_after_ms, self.replicas = 1, 0.2
         #: How often an agent rests between reading and sealing, and falls between sealing and what follows.

@@ -32,4 +32,4 @@ def events(rows: Sequence[tuple[int, str | None, int | None]]) -> pl.DataFrame:
 def opened(payload: bytes, plan: Plan) -> tuple[Notes, pl.DataFrame]:
     """Decode a payload of a job that was never changed: its PAOs are of one kind."""
     notes, paos = unpack(payload, plan)
-    return notes, paos.by_states().get(0, plan.schema.empty())
+    return notes, paos.by_kind().get(0, plan.schema.empty())

@@ -38,7 +38,9 @@ NUMBERS = plan_of(
 CHANGED = Versions(
     [
         Compiled(Version(number=1, definition=PLAN.definition), PLAN),
-        Compiled(Version(number=2, definition=NUMBERS.definition, what="update", since=5, begins=5, states=2), NUMBERS),
+        Compiled(
+            Version(number=2, definition=NUMBERS.definition, what="update", since=5, begins=5, pao_kind=2), NUMBERS
+        ),
     ]
 )
 

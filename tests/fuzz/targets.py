@@ -324,7 +324,7 @@ def _job(definition: Definition, rng: random.Random) -> JobRecord:
     changed = msgspec.structs.replace(definition, version=definition.version + 1)
     versions = (
         Version(number=definition.version, definition=definition),
-        Version(number=changed.version, definition=changed, what="update", since=9, begins=9, states=changed.version),
+        Version(number=changed.version, definition=changed, what="update", since=9, begins=9, pao_kind=changed.version),
     )
     newest, versions = (changed, versions) if rng.random() < 0.5 else (definition, ())
     return msgspec.structs.replace(drawn, definition=newest, versions=versions, master_host="10.0.0.1", stamp_ms=5)

@@ -16,7 +16,7 @@ from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.controls import Controls, decided_key
 from elf.agents.store.database import Database
 from elf.agents.store.groups import GroupLogs
-from elf.agents.store.held import HeldCopies
+from elf.agents.store.held import HeldReplicas
 from elf.agents.store.panes import Kind, Panes
 from elf.agents.store.records import Records
 from elf.agents.wire.records import JobRecord, Member
@@ -41,7 +41,7 @@ def holdings(path: pathlib.Path) -> Holdings:
             sources = [name for (name,) in sql.execute("SELECT source FROM sources ORDER BY source")]
             trees = [tree for (tree,) in sql.execute("SELECT tree FROM workers ORDER BY tree")]
             apps = [app for (app,) in sql.execute("SELECT DISTINCT app FROM records ORDER BY app")]
-        checkpoints, panes, held = Checkpoints(database), Panes(database), HeldCopies(database)
+        checkpoints, panes, held = Checkpoints(database), Panes(database), HeldReplicas(database)
         found: Holdings = {
             "agent": database.agent_id,
             "predecessor": database.predecessor,

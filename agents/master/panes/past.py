@@ -104,7 +104,7 @@ class Past:
         self.blank = Ordered({key: True for key, entry in entries.items() if entry.blank})
         #: Panes whose labels say that they are damaged, whatever a commit makes of those labels.
         self._damaged = {key: True for key, entry in entries.items() if entry.label.damaged}
-        #: Of the kind of PAOs that was written last (`Version.states`): the block without rows.
+        #: Of the kind of PAOs that was written last (`Version.pao_kind`): the block without rows.
         self._no_rows: tuple[int, bytes] | None = None
 
     @property
@@ -130,9 +130,9 @@ class Past:
         """Encode a pane's rows; those of most panes are none, and their block is the same for all PAOs of a kind."""
         if frame.height:
             return encode(frame)
-        states = (self.versions.at(key) if self.windowed else self.current).version.states
-        if self._no_rows is None or self._no_rows[0] != states:
-            self._no_rows = states, encode(frame)
+        kind = (self.versions.at(key) if self.windowed else self.current).version.pao_kind
+        if self._no_rows is None or self._no_rows[0] != kind:
+            self._no_rows = kind, encode(frame)
         return self._no_rows[1]
 
     def _schema_of(self, place: Place) -> PaoSchema:

@@ -1,7 +1,7 @@
 """One job's provisional master: what it answers from, and how its results are labelled.
 
 Every result is `partial`, whatever it holds: a window that the job's own master closed may have been revised since on
-the other side. `side` and `term` name who answers, and for which reign of the root group; OVERLAY 6.5.
+the other side. `side` and `term` name who answers, and in which term of the root group; OVERLAY 6.5.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from elf.agents.errors import UnknownJobError
 from elf.agents.group.copies import Copy
 from elf.agents.master.master import Master
 from elf.agents.master.results import Result
+from elf.agents.master.windows import Windows
 from elf.agents.results.answerer import Answerer, rendered
 from elf.agents.results.split.borrowed import BorrowedPanes
 from elf.agents.wire.positions import Json
@@ -49,7 +50,7 @@ class Provisional(Answerer):
         names: Callable[[str], str],
     ) -> None:
         self._job = job
-        self._master = master
+        self.master = master
         self.store = store
         self.tree = tree
         self.began_with = copy.master.state
@@ -63,7 +64,7 @@ class Provisional(Answerer):
         self._name = name
         self._address = address
         #: Where followers go on with the job's own master, and how far that has come as agents of the side know.
-        self._base = master.edition, master.through_ms or 0
+        self._base = self.windows.edition, self.windows.through_ms or 0
         self._ahead = NEVER
         self._news = asyncio.Event()
 
@@ -73,9 +74,9 @@ class Provisional(Answerer):
         return self._job
 
     @property
-    def master(self) -> Master:
-        """Answers from the copy's panes, and from those of the side."""
-        return self._master
+    def windows(self) -> Windows:
+        """Of the copy's panes, and of those of the side."""
+        return self.master.windows
 
     @property
     def is_current(self) -> bool:
@@ -97,12 +98,12 @@ class Provisional(Answerer):
 
         Raises UnknownJobError when there is a master again.
         """
-        token, master = self.tree.hex(), self.master
+        token, windows = self.tree.hex(), self.windows
         # The job's own master may have told a follower more than the copy has: that is not told again as partial.
-        edition, after_ms, known = min(request.edition, master.edition), request.after_ms, False
+        edition, after_ms, known = min(request.edition, windows.edition), request.after_ms, False
         if request.side is not None and request.side[0] == token:
             (_, edition, after_ms), known = request.side, True
-        if known and master.edition == edition:
+        if known and windows.edition == edition:
             try:
                 async with asyncio.timeout(wait_ms / 1000):
                     await self._news.wait()
@@ -123,7 +124,7 @@ class Provisional(Answerer):
 
     def _lacks(self, window: Json | None) -> bool:
         """Whether the job's own master has counted for a window what nobody here has any more, the copy not yet."""
-        interval_ms, committed = self.master.plan.interval_ms, self.began_with.rollup.committed
+        interval_ms, committed = self.windows.plan.interval_ms, self.began_with.rollup.committed
         if self._ahead <= committed or window is None:
             return self._ahead > committed
         since_ms = 0 if committed == NEVER else (committed + 1) * interval_ms

@@ -55,15 +55,15 @@ def insert_alone(frame: EventFrame, worker: Worker) -> None:
     for (version, plan), part in worker.parted(frame):
         try:
             paos = split(plan.reduce(part.events), plan.schema, definition.options.trees)[definition.part]
-            mapped.append((part, paos, plan.schema, version.states))
+            mapped.append((part, paos, plan.schema, version.pao_kind))
         except FunctionsStoppedError:
             if len(worker.versions.all) == 1:
                 raise
             left_out.append(part)
     for part in left_out:
         worker.note_gap(part.first_ms, part.last_ms)
-    for part, paos, schema, states in mapped:
-        take_together(part, paos, schema, [(worker, states)])
+    for part, paos, schema, kind in mapped:
+        take_together(part, paos, schema, [(worker, kind)])
 
 
 def take_together(
@@ -81,11 +81,11 @@ def take_together(
     """
     parts = by_interval(paos)
     intervals = [interval for interval, _ in parts]
-    taken = [(worker, states, worker.admit(frame, intervals, states)) for worker, states in workers]
+    taken = [(worker, kind, worker.admit(frame, intervals, kind)) for worker, kind in workers]
     for interval, part in parts:
-        takers = [(worker, states) for worker, states, own in taken if interval in own]
+        takers = [(worker, kind) for worker, kind, own in taken if interval in own]
         try:
-            insert_together(interval, part, schema, [(worker.open, states) for worker, states in takers])
+            insert_together(interval, part, schema, [(worker.open, kind) for worker, kind in takers])
         except MemoryError:
             raise
         except FAILURES as error:

@@ -36,7 +36,7 @@ def takers(workers: Iterable[Worker], frame: EventFrame) -> Iterator[Taker]:
             continue
         for version, plan in counting:
             together = alike.setdefault(mapped_as(plan), Together(plan, frame))
-            together.add(worker, version.states)
+            together.add(worker, version.pao_kind)
     filters: dict[object, list[Together]] = {}
     for each in alike.values():
         filters.setdefault(each.plan.filter_key or each, []).append(each)
@@ -100,10 +100,10 @@ class Together:
         #: Over so many trees, and of which of them: the workers, each with the kind of PAOs that these are in its job.
         self._members: dict[tuple[int, int], list[tuple[Worker, int]]] = {}
 
-    def add(self, worker: Worker, states: int) -> None:
+    def add(self, worker: Worker, kind: int) -> None:
         """Map for a worker, too, in whose job these are the PAOs of a kind."""
         definition = worker.plan.definition
-        self._members.setdefault((definition.options.trees, definition.part), []).append((worker, states))
+        self._members.setdefault((definition.options.trees, definition.part), []).append((worker, kind))
 
     def insert(self, events: pl.DataFrame) -> None:
         """Map the frame, or a part of it, and give all workers their rows; if it cannot be mapped, none has any."""

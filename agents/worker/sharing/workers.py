@@ -8,10 +8,10 @@ import polars as pl
 
 from elf.agents.language.types import SqlType
 from elf.agents.worker.poison import insert_whatever
-from elf.agents.worker.sharing.encoded import Copies
 from elf.agents.worker.sharing.event_frame import EventFrame
 from elf.agents.worker.sharing.mapping import takers
 from elf.agents.worker.sharing.parse import Parsing, parsings
+from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.state import Snapshot, WorkerState
 from elf.agents.worker.worker import Worker
 
@@ -57,8 +57,8 @@ class Workers(dict[bytes, Worker]):
         """Seal what a watermark, if there is any, has closed; return the snapshots of each."""
         if watermark_ms is None:
             return {tree: [] for tree in self}
-        copies = Copies()
-        return {tree: worker.seal(watermark_ms, copies) for tree, worker in self.items()}
+        readouts = Readouts()
+        return {tree: worker.seal(watermark_ms, readouts) for tree, worker in self.items()}
 
     def states(self, sealed: Mapping[bytes, Sequence[Snapshot]], *, last: bool) -> list[WorkerState]:
         """Return what a checkpoint has to hold of those who have changed since the last one; they are not dirty then.
@@ -67,10 +67,10 @@ class Workers(dict[bytes, Worker]):
             sealed: the snapshots made since the last one, by tree.
             last: as of `Worker.state`.
         """
-        copies, states = Copies(), []
+        readouts, states = Readouts(), []
         for tree, worker in self.items():
             if worker.dirty or sealed[tree] or (last and not worker.is_exact):
-                states.append(worker.state(sealed[tree], last=last, copies=copies))
+                states.append(worker.state(sealed[tree], last=last, readouts=readouts))
                 worker.dirty = False
         return states
 

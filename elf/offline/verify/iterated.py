@@ -22,7 +22,7 @@ from elf.agents.errors import ElfError, ExpiredError, JobError
 from elf.agents.language.last_result import Last, is_last
 from elf.agents.language.query import Item, Query, parse_query
 from elf.agents.master.results import Span
-from elf.agents.master.windows import parse_window
+from elf.agents.master.window_texts import parse_window
 from elf.offline.asking import JobText
 from elf.offline.events import find_files
 from elf.offline.grid import Grid, Window

@@ -58,7 +58,7 @@ def windows_since(job: JobText, since: str) -> list[Window]:
     oldest_ms = max((each for each in (job.expired_ms, _remembered_ms(job)) if each is not None), default=None)
     found: list[Window] = []
     count = 0
-    for window, after_ms, until_ms in _reigns(job):
+    for window, after_ms, until_ms in _slides(job):
         size_ms, slide_ms = window.size_ms, window.slide_ms
         # Windows begin at multiples of the slide.
         first = ((since_ms if after_ms is None else max(since_ms, after_ms)) - size_ms) // slide_ms + 1
@@ -73,7 +73,7 @@ def windows_since(job: JobText, since: str) -> list[Window]:
     return found
 
 
-def _reigns(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
+def _slides(job: JobText) -> Iterator[tuple[Slides, int | None, int | None]]:
     """Yield the window of each version, and after and until which event time its windows end; None is no bound."""
     if job.joined is not None:
         # All its versions have the window of the first job that it reads.

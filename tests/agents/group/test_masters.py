@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ class Waited(Masters):
     def __init__(self) -> None:
         self.news = asyncio.Event()
         self._rooted = {APP: self.news}  # type: ignore[assignment, dict-item]
-        self.edition = 1
+        self.windows = SimpleNamespace(edition=1)
 
     def master(self, app: bytes) -> Any:
         return self

@@ -18,7 +18,7 @@ from elf.agents.group.transfer import Pages
 from elf.agents.http.agent_service import Service
 from elf.agents.master.commands import End, Rename
 from elf.agents.publications import end
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.store.controls import Controls
 from elf.agents.store.panes import Panes
 from elf.agents.wire.records import JobRecord
@@ -185,14 +185,14 @@ async def test_a_member_that_does_not_lead_refuses_to_begin_the_job_anew(tmp_pat
 async def test_a_job_of_whose_end_the_agents_cannot_be_told_ends_once_they_were_and_nothing_begins_before(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, away = Telling.tell, True
+    tell, away = Notices.tell, True
 
-    async def tells(self: Telling, job: JobRecord) -> None:
+    async def tells(self: Notices, job: JobRecord) -> None:
         if away and job.stopped:
             raise UnavailableError("nobody answers")
         await tell(self, job)
 
-    monkeypatch.setattr(Telling, "tell", tells)
+    monkeypatch.setattr(Notices, "tell", tells)
     monkeypatch.setattr(end, "ENDED_S", 0.1)
     async with running(tmp_path, 1) as agents:
         master, job = await publish(agents)

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from elf.agents.group.copies import Copies, Copy
-from elf.agents.group.leadership import Reigns
+from elf.agents.group.leadership import Leadership
 from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.commands import Rename, Turn, encode_command
 from elf.agents.master.master import Master
@@ -48,10 +48,10 @@ def copies(tmp_path: Any) -> Any:
 @pytest.mark.parametrize(
     "version",
     [
-        Version(number=2, definition=replace(PATIENT, name="other"), since=5, begins=5, states=2),
-        Version(number=2, definition=replace(PATIENT, version=3), since=5, begins=5, states=2),
-        Version(number=2, definition=PATIENT, since=5, begins=5, states=7),
-        Version(number=7, definition=replace(PATIENT, version=7), since=5, begins=5, states=7),
+        Version(number=2, definition=replace(PATIENT, name="other"), since=5, begins=5, pao_kind=2),
+        Version(number=2, definition=replace(PATIENT, version=3), since=5, begins=5, pao_kind=2),
+        Version(number=2, definition=PATIENT, since=5, begins=5, pao_kind=7),
+        Version(number=7, definition=replace(PATIENT, version=7), since=5, begins=5, pao_kind=7),
     ],
     ids=["another job", "other number within", "unknown kind", "not the next"],
 )
@@ -77,12 +77,12 @@ def test_a_master_without_the_source_waits_for_others_as_its_newest_version_says
         return True
 
     async def play() -> None:
-        reigns = Reigns(node, copies, MagicMock(), MagicMock(), others(spread), lambda: 8)
-        reigns.rooted[DEFINITION.app_id] = asyncio.Event()
-        copies.changed = reigns.on_changed
+        leadership = Leadership(node, copies, MagicMock(), MagicMock(), others(spread), lambda: 8)
+        leadership.rooted[DEFINITION.app_id] = asyncio.Event()
+        copies.changed = leadership.on_changed
         sound = Version(number=2, definition=PATIENT, since=5, begins=5)
         await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(sound)))
-        await reigns.stop()
+        await leadership.stop()
 
     asyncio.run(play())
     assert [call.kwargs["leap_after_ms"] for call in node.join_tree.call_args_list] == [60_000]
@@ -103,9 +103,9 @@ def test_while_somebody_cannot_be_told_only_the_newest_version_is_tried(copies: 
 
     async def play() -> None:
         nonlocal away
-        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(tell), lambda: 8)
-        reigns.rooted[DEFINITION.app_id] = asyncio.Event()
-        copies.changed = reigns.on_changed
+        leadership = Leadership(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(tell), lambda: 8)
+        leadership.rooted[DEFINITION.app_id] = asyncio.Event()
+        copies.changed = leadership.on_changed
         copy = copies.get(DEFINITION.app_id)
         assert copy is not None
         copy.leads = True
@@ -113,7 +113,7 @@ def test_while_somebody_cannot_be_told_only_the_newest_version_is_tried(copies: 
             away = number < 6
             version = Version(number=number, definition=replace(PATIENT, version=number), since=5, begins=5)
             if not away:
-                waiting = asyncio.create_task(reigns.told(DEFINITION.app_id))
+                waiting = asyncio.create_task(leadership.told(DEFINITION.app_id))
                 await asyncio.sleep(0)
             await copies.on_apply(JOB.tree, Place(1, 8 + number), Kind.COMMAND, encode_command(Turn(version)))
             await asyncio.sleep(0)
@@ -122,7 +122,7 @@ def test_while_somebody_cannot_be_told_only_the_newest_version_is_tried(copies: 
         # Who waits for an earlier version is told once the newest one is.
         await waiting
         assert trying == []
-        await reigns.stop()
+        await leadership.stop()
 
     asyncio.run(play())
 
@@ -168,15 +168,17 @@ def test_the_leader_ends_a_stopped_job_when_its_time_is_over(copies: Copies) -> 
         copies.propose = propose  # type: ignore[method-assign]
         await copies.on_apply(JOB.tree, Place(1, 8), Kind.COMMAND, encode_command(Turn(STOP)))
         copy.leads, told[:] = True, []
-        reigns = Reigns(MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(spread), lambda: now_ms)
-        reigns.rooted[DEFINITION.app_id], copies.changed = asyncio.Event(), reigns.on_changed
-        task = asyncio.create_task(reigns._end_in_time(DEFINITION.app_id, copy))
+        leadership = Leadership(
+            MagicMock(contact=HERE), copies, MagicMock(), MagicMock(), others(spread), lambda: now_ms
+        )
+        leadership.rooted[DEFINITION.app_id], copies.changed = asyncio.Event(), leadership.on_changed
+        task = asyncio.create_task(leadership._end_in_time(DEFINITION.app_id, copy))
         await asyncio.sleep(0)
         assert not proposed and not told, "its time is not over"
         nonlocal_now()
         await task
         await wait_until(lambda: len(proposed) == 2)
-        await reigns.stop()
+        await leadership.stop()
 
     def nonlocal_now() -> None:
         nonlocal now_ms

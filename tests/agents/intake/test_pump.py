@@ -238,14 +238,14 @@ def test_a_worker_attached_in_the_middle_knows_from_where_on_it_has_everything(s
 
 def test_who_begins_at_the_end_of_a_log_lacks_what_was_written_before_by_any_version(site: Site) -> None:
     """Though no line was read: intervals may have become others since it began."""
-    version = Version(number=2, definition=PLAN.definition, what="reset", since=1, begins=1, states=2)
+    version = Version(number=2, definition=PLAN.definition, what="reset", since=1, begins=1, pao_kind=2)
     versions = Versions([*Versions.of(PLAN).all, Compiled(version, PLAN)])
     site.pump.change(PLAN.definition.app_id, versions)
     (worker,) = site.pump.workers.values()
     assert worker.progress.since == {2: 1}, "nothing was ever there"
     site.pump.from_end = True
     site.pump.change(
-        PLAN.definition.app_id, Versions([*versions.all, Compiled(replace(version, number=3, states=3), PLAN)])
+        PLAN.definition.app_id, Versions([*versions.all, Compiled(replace(version, number=3, pao_kind=3), PLAN)])
     )
     assert worker.progress.since[3] == (BASE_MS + NOW_MS) // 2_000 + 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
+import msgspec
 import polars as pl
 import pytest
 from hypothesis import given
@@ -34,7 +35,7 @@ def versions_of(*since: int, plan: Plan = PLAN) -> Versions:
     """Versions 1, 2, ... of which each but the first begins at an interval, with PAOs of its own."""
     made = [Compiled(Version(number=1, definition=plan.definition), plan)]
     for number, first in enumerate(since, start=2):
-        version = Version(number=number, definition=plan.definition, since=first, begins=first, states=number)
+        version = Version(number=number, definition=plan.definition, since=first, begins=first, pao_kind=number)
         made.append(Compiled(version, plan))
     return Versions(made)
 
@@ -44,10 +45,10 @@ def test_each_interval_has_the_last_version_that_begins_by_then(since: list[int]
     versions = versions_of(*since)
     expected = 1 + sum(first <= interval for first in since)
     assert versions.at(interval).version.number == expected
-    reigns = list(versions.reigns())
-    assert [reign.version.number for reign in reigns if reign.first <= interval <= reign.last] == [expected]
-    assert reigns[0].first == NEVER and all(reign.first <= reign.last for reign in reigns)
-    assert all(before.last + 1 == after.first for before, after in itertools.pairwise(reigns))
+    runs = list(versions.runs())
+    assert [run.version.number for run in runs if run.first <= interval <= run.last] == [expected]
+    assert runs[0].first == NEVER and all(run.first <= run.last for run in runs)
+    assert all(before.last + 1 == after.first for before, after in itertools.pairwise(runs))
 
 
 @given(st.lists(st.integers(0, 20), max_size=6).map(sorted), st.integers(-5, 25), st.integers(0, 10))
@@ -65,8 +66,8 @@ def test_windows_have_nothing_of_before_a_beginning_and_all_else_is_as_it_was(si
     versions = versions_of(*since)
     begun = versions.beginning(interval)
     assert [each.version.begins for each in begun.all] == [max(interval, at) for at in (NEVER, *since)]
-    assert [(each.version.since, each.version.states, each.plan) for each in begun.all] == [
-        (each.version.since, each.version.states, each.plan) for each in versions.all
+    assert [(each.version.since, each.version.pao_kind, each.plan) for each in begun.all] == [
+        (each.version.since, each.version.pao_kind, each.plan) for each in versions.all
     ]
     assert begun.beginning(interval) is begun and begun.beginning(interval - 1) is begun
     assert versions.beginning(NEVER) is versions
@@ -102,7 +103,7 @@ def test_numbers_go_on_where_intervals_become_longer_or_shorter(
     for number, (length_ms, later) in enumerate(changes, start=2):
         since, shift = numbering.followed_by(length_ms, since + later)
         definition = replace(PLAN.definition, shift=shift, version=number)
-        version = Version(number=number, definition=definition, since=since, begins=since, states=number)
+        version = Version(number=number, definition=definition, since=since, begins=since, pao_kind=number)
         numbering = Numbering(length_ms, shift)
         made.append(Compiled(version, replace(PLAN, numbering=numbering)))
     versions = Versions(made)
@@ -113,7 +114,7 @@ def test_numbers_go_on_where_intervals_become_longer_or_shorter(
         interval = versions.number(at_ms)
         assert versions.start_ms(interval) <= at_ms < versions.end_ms(interval)
         assert versions.at(interval).plan.interval_ms == versions.end_ms(interval) - versions.start_ms(interval)
-        first_ms, until_ms = next(each.span_ms for each in versions.reigns() if each.first <= interval <= each.last)
+        first_ms, until_ms = next(each.span_ms for each in versions.runs() if each.first <= interval <= each.last)
         assert first_ms <= at_ms < until_ms
         frame = pl.DataFrame({"at": [at_ms]})
         assert frame.select(interval_of(pl.col("at"), versions.at(interval).plan.numbering)).item() == interval
@@ -184,7 +185,7 @@ def test_intervals_become_longer_or_shorter_where_windows_can_begin_anew() -> No
 
 
 @pytest.mark.parametrize(
-    ("query", "states", "why"),
+    ("query", "kind", "why"),
     [
         (WINDOWED.replace("sum(cents)", "max(cents)"), 0, "says it has the PAOs"),
         (WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"), 2, "has other intervals"),
@@ -192,14 +193,20 @@ def test_intervals_become_longer_or_shorter_where_windows_can_begin_anew() -> No
         (WINDOWED.replace("'4 seconds', '2 seconds'", "'3 seconds'"), 0, "has other intervals"),
     ],
 )
-def test_versions_that_disagree_are_refused(query: str, states: int, why: str) -> None:
+def test_versions_that_disagree_are_refused(query: str, kind: int, why: str) -> None:
     """Else each event fails, and is looked for alone, for as long as the job runs."""
     first = replace(PLAN.definition, columns={"product": "STRING", "cents": "BIGINT"})
     second = replace(first, query=query, version=2)
-    made = [Version(number=1, definition=first), Version(number=2, definition=second, since=3, states=states)]
+    made = [Version(number=1, definition=first), Version(number=2, definition=second, since=3, pao_kind=kind)]
     with pytest.raises(JobSpecError, match=f"version 2 {why}"):
         compile_versions(made)
     assert len(compile_versions([made[0], replace(made[1], definition=replace(first, version=2))]).all) == 2
+
+
+def test_the_kind_of_paos_keeps_its_name_between_releases() -> None:
+    made = Version(number=2, definition=PLAN.definition, since=3, pao_kind=2)
+    assert msgspec.to_builtins(made)["states"] == 2
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=Version) == made
 
 
 def test_what_is_compiled_already_is_taken_from_there() -> None:

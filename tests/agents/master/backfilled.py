@@ -61,7 +61,7 @@ class Job:
         previous = self.master.state.rollup.committed
         notes = Notes(partial_before={} if begun is None else {"w1": begun - 2, "w2": begun}, since=since or {})
         state = RollupState(committed=through, roster={agent: RosterEntry(NEVER) for agent in ("w1", "w2")})
-        paos = Paos((self.versions.at(row[0]).version.states, self.frame([row])) for row in rows)
+        paos = Paos((self.versions.at(row[0]).version.pao_kind, self.frame([row])) for row in rows)
         commit = Commit(previous, through, pack(notes, paos.merged(self.versions)), ("w1", "w2"), (), state)
         self.master.commit(commit, self.next_place())
         for interval, product in rows:
@@ -91,7 +91,7 @@ class Job:
             sql.execute("DELETE FROM history WHERE kind = ?", (kind,))
 
     def ask(self, first: int, last: int) -> Json:
-        result = self.master.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)
+        result = self.master.windows.result(Span(2_000 * first, 2_000 * (last + 1)), None, None, str)
         return {"rows": {row["product"]: row["n"] for row in result.rows}, **result.completeness}
 
     def expected(self, first: int, last: int) -> Answer:
@@ -105,10 +105,10 @@ FEWER = plan_of("SELECT product, count(*) AS n FROM clicks GROUP BY product, win
 def history(*versions: tuple[str, Plan, int, int, int]) -> Versions:
     """Versions from what made them, plan, first interval, first interval of their windows and kind of PAOs."""
     compiled = []
-    for number, (what, plan, since, begins, states) in enumerate(versions, 1):
+    for number, (what, plan, since, begins, kind) in enumerate(versions, 1):
         definition = replace(plan.definition, version=number)
         made = Version(
-            number=number, definition=definition, what=what, since=since, begins=begins, states=states  # type: ignore[arg-type]
+            number=number, definition=definition, what=what, since=since, begins=begins, pao_kind=kind  # type: ignore[arg-type]
         )  # fmt: skip
         compiled.append(Compiled(made, plan))
     return Versions(compiled)

@@ -92,12 +92,12 @@ class Root:
             self.masters[number] = Master(versions if len(versions.all) > 1 else self.plan, Panes(database), state)
 
     def result(self, end: int, which: int = 0) -> Result:
-        return self.masters[which].result(Span((end - SIZE) * 1_000, end * 1_000), None, None, str)
+        return self.masters[which].windows.result(Span((end - SIZE) * 1_000, end * 1_000), None, None, str)
 
     def answerable(self) -> range:
         master = self.masters[0]
         first = min([at for at, _, _ in self.rows], default=0)
-        return range(max(first, master.expired + 1 + SIZE), (master.through_ms or 0) // 1_000 + 1)
+        return range(max(first, master.windows.expired + 1 + SIZE), (master.windows.through_ms or 0) // 1_000 + 1)
 
     def close(self) -> None:
         for database in self.databases:

@@ -87,7 +87,7 @@ def test_what_was_loaded_into_a_former_versions_windows_makes_no_later_one_whole
     with Job(tmp_path, CHANGED) as job:
         job.commit(49, [], begun=None)
         job.commit(55, [(51, "a")], None, {"w1": {2: 50}, "w2": {2: 50}})
-        job.master.state = replace(job.master.state, backfilled=((30, 49),))
+        job.master.windows.state = replace(job.master.state, backfilled=((30, 49),))
         answer = job.ask(45, 55)
         assert (answer["missing"], answer["status"]) == (["w1", "w2"], "final_incomplete")
         assert "backfilled" not in answer
@@ -140,7 +140,7 @@ def test_the_reach_ends_with_the_last_interval_that_some_agent_lacks(
     def lacks(interval: int) -> bool:
         begun = any(interval < at for agent, at in partial.items() if agent in roster)
         return begun or any(
-            counted[number].version.since <= interval < at and number >= versions.at(interval).version.states
+            counted[number].version.since <= interval < at and number >= versions.at(interval).version.pao_kind
             for number, told in since.items()
             for agent, at in told.items()
             if agent in roster

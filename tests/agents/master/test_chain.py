@@ -56,7 +56,7 @@ def test_results_are_the_chain_of_all_windows_or_say_that_they_may_not_be(
             through += count
             rows = [(max(0, min(through, through + 1 - count + at)), a, b) for at, a, b in drawn]
             base = root.masters[0].state.base
-            expired = root.masters[0].expired
+            expired = root.masters[0].windows.expired
             fixed = expired + 1 if base is None else base.end_ms // 1_000
             exact = exact and all(at >= fixed for at, _, _ in rows)
             root.commit(through, rows)
@@ -87,20 +87,21 @@ def test_late_data_changes_all_later_windows_and_followers_hear_of_it(root: Root
         {"c": "b", "d": "c"}, {"c": "b", "d": "b"}, {"c": "b", "d": "b"},
     ]  # fmt: skip
     assert [root.result(end).converged for end in (1, 2, 3)] == [False, False, True]
-    before = master.edition
+    before = master.windows.edition
     root.commit(4, [(1, "a", "b"), (4, "b", "c"), (4, "c", "d")], notes=Notes(late=1))
     assert [rows_of(root.result(end)) for end in (1, 2, 3, 4, 5)] == [chained(root.rows, end) for end in range(1, 6)]
     assert rows_of(root.result(4)) == {"b": "a", "c": "a", "d": "a"}
-    spans, changed, closed = master.news(before, 4_000, 20)
+    spans, changed, closed = master.windows.news(before, 4_000, 20)
     assert [span.end_ms for span in changed.spans] == [2_000, 3_000, 4_000], "not only those that hold the event"
     assert [span.end_ms for span in closed.spans] == [5_000] and len(spans) == 4
     assert [root.result(end).completeness["revision"] for end in (1, 2, 4)] == [0, 1, 1]
     # Also windows that no longer hold it: they follow from those that do.
     for through in range(5, 8):
         root.commit(through, [(through, "c", "d")])
-    before = master.edition
+    before = master.windows.edition
     root.commit(8, [(3, "a", "c")])
-    assert [span.end_ms for span in master.news(before, 8_000, 20)[1].spans] == [4_000, 5_000, 6_000, 7_000, 8_000]
+    _, changed, _ = master.windows.news(before, 8_000, 20)
+    assert [span.end_ms for span in changed.spans] == [4_000, 5_000, 6_000, 7_000, 8_000]
 
 
 def test_what_a_pane_lacks_all_later_results_lack_until_the_job_is_reset(root: Root) -> None:
@@ -114,7 +115,7 @@ def test_what_a_pane_lacks_all_later_results_lack_until_the_job_is_reset(root: R
         assert (completeness["missing"], completeness["status"]) == (["w2"], "final_incomplete")
     versions = root.masters[0].versions
     definition = replace(root.plan.definition, version=2)
-    anew = Version(number=2, definition=definition, what="reset", since=21, begins=21, states=2)
+    anew = Version(number=2, definition=definition, what="reset", since=21, begins=21, pao_kind=2)
     both = Versions([*versions.all, Compiled(anew, compile_job(definition, COLUMNS))])
     for master in root.masters:
         master.adopt(both)
@@ -156,10 +157,10 @@ def test_an_event_that_is_too_late_for_the_base_is_a_gap_in_all_that_follows(roo
         root.commit(through, [(through, "b", "c")])
     base = root.masters[0].state.base
     assert base is not None and base.end_ms == 8_000 and base.lacks == 0
-    before = root.masters[0].edition
+    before = root.masters[0].windows.edition
     root.commit(12, [(0, "a", "b"), (12, "b", "c")])
     assert root.result(13).completeness["gaps"] == 1
-    changed = root.masters[0].news(before, 12_000, 20)[1]
+    changed = root.masters[0].windows.news(before, 12_000, 20)[1]
     assert [span.end_ms for span in changed.spans] == [10_000, 11_000, 12_000], "they were final to followers"
     root.commit(13, [(7, "a", "b"), (13, "b", "c")])
     root.restart()
@@ -169,13 +170,13 @@ def test_an_event_that_is_too_late_for_the_base_is_a_gap_in_all_that_follows(roo
 
 
 def test_only_own_closed_windows_are_answered(root: Root) -> None:
-    assert root.masters[0].result(root.masters[0].latest(), None, None, str).rows == []
+    assert root.masters[0].windows.result(root.masters[0].windows.latest(), None, None, str).rows == []
     root.commit(9, [(9, "a", "b")])
     for span, says in ((Span(5_000, 10_000), "own windows"), (Span(8_000, 12_000), "closed windows")):
         with pytest.raises(JobError, match=says):
-            root.masters[0].result(span, None, None, str)
-    assert rows_of(root.masters[0].result(Span(6_000, 10_000), "b", 1, str)) == {"b": "a"}
-    assert root.masters[0].result(Span(6_000, 10_000), "a", 1, str).rows == []
+            root.masters[0].windows.result(span, None, None, str)
+    assert rows_of(root.masters[0].windows.result(Span(6_000, 10_000), "b", 1, str)) == {"b": "a"}
+    assert root.masters[0].windows.result(Span(6_000, 10_000), "a", 1, str).rows == []
 
 
 def test_a_result_that_is_too_large_is_an_error_until_windows_are_empty(
@@ -188,7 +189,7 @@ def test_a_result_that_is_too_large_is_an_error_until_windows_are_empty(
         if through == 7:
             root.restart()
     for end in (2, 9, 12):
-        if end > root.masters[0].expired + SIZE:
+        if end > root.masters[0].windows.expired + SIZE:
             with pytest.raises(JobError, match=r"3 rows of .* and one that is read again at most 2"):
                 root.result(end)
     assert root.masters[0].state.base is not None and "3 rows" in root.masters[0].state.base.failed

@@ -24,13 +24,13 @@ NEW = plan_of("SELECT product, max(cents) AS most FROM clicks GROUP BY product, 
 VERSIONS = Versions(
     [
         Compiled(Version(number=1, definition=OLD.definition), OLD),
-        Compiled(Version(number=2, definition=NEW.definition, what="update", since=15, begins=15, states=2), NEW),
-        Compiled(Version(number=3, definition=NEW.definition, what="pause", since=18, begins=15, states=2), NEW),
-        Compiled(Version(number=4, definition=NEW.definition, what="resume", since=20, begins=15, states=2), NEW),
+        Compiled(Version(number=2, definition=NEW.definition, what="update", since=15, begins=15, pao_kind=2), NEW),
+        Compiled(Version(number=3, definition=NEW.definition, what="pause", since=18, begins=15, pao_kind=2), NEW),
+        Compiled(Version(number=4, definition=NEW.definition, what="resume", since=20, begins=15, pao_kind=2), NEW),
     ]
 )
 #: The end of a longer pause.
-LATER = Version(number=4, definition=NEW.definition, what="resume", since=30, begins=15, states=2)
+LATER = Version(number=4, definition=NEW.definition, what="resume", since=30, begins=15, pao_kind=2)
 Row = tuple[int, str, int]
 
 
@@ -48,7 +48,7 @@ class Told:
         """
         state, interval_ms = self.master.state, OLD.interval_ms
         parts = [
-            (found.version.states, found.plan.reduce(events([(interval * interval_ms, product, cents)])))
+            (found.version.pao_kind, found.plan.reduce(events([(interval * interval_ms, product, cents)])))
             for interval, product, cents in rows
             for found in [self.versions.at(interval)]
         ]
@@ -66,7 +66,7 @@ class Told:
         """Rows, status and void intervals of a window."""
         end = interval if last is None else last
         span = Span(interval * OLD.interval_ms, (end + 1) * OLD.interval_ms)
-        result = self.master.result(span, None, None, str)
+        result = self.master.windows.result(span, None, None, str)
         known = result.completeness
         return [tuple(row.values()) for row in result.rows], known["status"], known["void"]
 
@@ -122,7 +122,7 @@ def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Pan
     new = plan_of(CUMULATIVE.replace("FROM clicks", "FROM clicks WHERE cents > 2"), options='interval = "2s"')
 
     def version(number: int, what: str, since: int) -> Compiled:
-        made = Version(number=number, definition=new.definition, what=what, since=since, begins=5, states=2)  # type: ignore[arg-type]
+        made = Version(number=number, definition=new.definition, what=what, since=since, begins=5, pao_kind=2)  # type: ignore[arg-type]
         return Compiled(made, new)
 
     versions = Versions(
@@ -136,7 +136,7 @@ def test_a_total_begins_anew_with_other_paos_and_goes_on_over_a_pause(store: Pan
     told = Told(versions, store)
 
     def total() -> tuple[Sequence[object], int]:
-        result = told.master.result(None, None, None, str)
+        result = told.master.windows.result(None, None, None, str)
         return [tuple(row.values()) for row in result.rows], result.completeness["void"]
 
     told.commit(4, (3, "a", 1), (4, "b", 9))

@@ -27,7 +27,7 @@ def test_rows_of_intervals_that_are_not_closed_are_left_out_and_said_to_be(inter
     ahead = PLAN.reduce(events([(0, "c", 1)])).with_columns(pl.lit(interval, dtype=pl.Int64).alias(INTERVAL))
     notes, rows = content_of(commit_of(Notes(late=3), pl.concat([ROWS, ahead])), PLAN)
     assert rows is not None
-    assert rows.by_states()[0].sort(INTERVAL).equals(ROWS.sort(INTERVAL))
+    assert rows.by_kind()[0].sort(INTERVAL).equals(ROWS.sort(INTERVAL))
     assert notes == Notes(late=3, gaps=((1, 1),))
 
 

@@ -105,18 +105,18 @@ class Followed:
 
     async def _ask(self, key: str, question: Any, timeout_ms: int) -> tuple[Any, list[str]]:
         assert isinstance(question, Follow)
-        master = self.fed.master
-        if question.edition == master.edition:
+        windows = self.fed.master.windows
+        if question.edition == windows.edition:
             raise EOFError
-        spans, changed, closed = master.news(question.edition, question.after_ms, MOST)
-        results = [msgspec.to_builtins(master.result(span, None, None, str)) for span in spans]
+        spans, changed, closed = windows.news(question.edition, question.after_ms, MOST)
+        results = [msgspec.to_builtins(windows.result(span, None, None, str)) for span in spans]
         for batch in (changed, closed):
             assert batch.rest is None or len(batch.spans) == MOST, "each is sent while there is room"
         if changed.rest is not None:
             results[0]["also_revised"] = changed.rest
         if closed.rest is not None:
             results[0]["also_closed"] = closed.rest
-        return {"edition": master.edition, "results": results}, []
+        return {"edition": windows.edition, "results": results}, []
 
 
 class Follower:
@@ -193,11 +193,11 @@ def test_what_a_follower_was_sent_last_of_a_window_is_what_the_window_says(
                 skipped.update(ends)
                 for each in ends:
                     final.pop(each, None)
-        ends = range(0, (fed.master.through_ms or 0) + 1, plan.window.slide_ms)
+        ends = range(0, (fed.master.windows.through_ms or 0) + 1, plan.window.slide_ms)
         assert {*final} | skipped >= {*ends} - {0}, "all that closed"
         for end_ms, result in final.items():
             span = Span(result["window"]["start_ms"], end_ms)
-            now = msgspec.to_builtins(fed.master.result(span, None, None, str))
+            now = msgspec.to_builtins(fed.master.windows.result(span, None, None, str))
             assert (result["rows"], result["completeness"]) == (now["rows"], now["completeness"])
     finally:
         database.close()
@@ -245,10 +245,10 @@ def test_who_reads_a_job_is_told_of_its_own_windows_and_of_none_that_is_open(sto
     fed, other = Fed(JOBS["early"], store), Window(4_000, 4_000)
     for interval in range(5):
         fed.commit(1, [(interval * 2_000, "a", 1)])
-    assert fed.master.news(-1, 10**18, 20, other)[0] == [Span(4_000, 8_000)]
-    assert fed.master.news(4, 4_000, 20, other)[0] == [Span(4_000, 8_000)]
+    assert fed.master.windows.news(-1, 10**18, 20, other)[0] == [Span(4_000, 8_000)]
+    assert fed.master.windows.news(4, 4_000, 20, other)[0] == [Span(4_000, 8_000)]
     fed.commit(1, [(1_000, "a", 1)])
-    assert fed.master.news(5, 8_000, 20, other)[0] == [Span(0, 4_000), Span(8_000, 12_000)]
+    assert fed.master.windows.news(5, 8_000, 20, other)[0] == [Span(0, 4_000), Span(8_000, 12_000)]
 
 
 def test_an_open_window_is_sent_as_often_as_the_job_says(store: Panes) -> None:

@@ -34,9 +34,9 @@ def versions_of(*drawn: tuple[str, int]) -> Versions:
         since, shift = before.plan.numbering.followed_by(plan.interval_ms, since + later)
         same = plan.interval_ms == before.plan.interval_ms
         plan = compile_job(replace(plan.definition, shift=shift, version=number), COLUMNS)
-        begins, states = (before.version.begins, before.version.states) if same else (since, number)
+        begins, kind = (before.version.begins, before.version.pao_kind) if same else (since, number)
         version = Version(
-            number=number, definition=plan.definition, what="update", since=since, begins=begins, states=states
+            number=number, definition=plan.definition, what="update", since=since, begins=begins, pao_kind=kind
         )
         made.append(Compiled(version, plan))
     return Versions(made)
@@ -44,12 +44,12 @@ def versions_of(*drawn: tuple[str, int]) -> Versions:
 
 def ended(versions: Versions, after_ms: int, through_ms: int, last: int) -> list[Span]:
     """The windows that end within (after_ms, through_ms], by those who count as many intervals as `last` by then."""
-    reigns = [reign for reign in versions.reigns() if reign.first <= last]
+    runs = [run for run in versions.runs() if run.first <= last]
     found = []
     for end_ms in range(after_ms + 1_000, through_ms + 1, 1_000):
-        now = next(each for each in reigns if each.span_ms[0] < end_ms <= each.span_ms[1])
+        now = next(each for each in runs if each.span_ms[0] < end_ms <= each.span_ms[1])
         # Windows are those of the last version that has intervals of this length.
-        alike = [each for each in reigns if each.plan.numbering == now.plan.numbering]
+        alike = [each for each in runs if each.plan.numbering == now.plan.numbering]
         window = alike[-1].plan.window
         assert window is not None
         if (end_ms - window.size_ms) % window.slide_ms == 0:
@@ -69,37 +69,37 @@ def test_a_follower_is_sent_each_window_once_and_all_are_whole(
             rows = [(at, "x") for at in range(through + 1, through + length + 1)]
             through += length
             job.commit(through, rows, begun=None)
-            through_ms = job.master.through_ms
+            through_ms = job.master.windows.through_ms
             assert through_ms == versions.end_ms(through)
             if not reads:
                 continue
             # The first pane's run has no beginning; it ends with the first commit, or before the first change.
             first = min([steps[0][0], *versions.boundaries(NEVER, steps[0][0] - 1)]) - 1
             due = ended(versions, max(after_ms, versions.start_ms(first)), through_ms, through + 1)
-            newest = job.master.latest()
+            newest = job.master.windows.latest()
             assert newest is not None and (not due or newest == due[-1])
-            spans, changed, closed = job.master.news(edition, after_ms, 1_000)
+            spans, changed, closed = job.master.windows.news(edition, after_ms, 1_000)
             assert spans == (due or [newest] if edition < 0 else due) and not changed.spans and closed.rest is None
             for span in {*spans, newest}:
-                result = job.master.result(span, None, None, str)
-                by = job.master.find(span, None).by.version
+                result = job.master.windows.result(span, None, None, str)
+                by = job.master.windows.find(span, None).by.version
                 first, last = versions.within(span.start_ms, span.end_ms)
                 counted = range(max(first, by.begins, 0), last + 1)
                 assert [row["n"] for row in result.rows] == ([len(counted)] if counted else [])
-            edition, after_ms = job.master.edition, through_ms
+            edition, after_ms = job.master.windows.edition, through_ms
 
 
 def test_a_window_that_cuts_an_interval_is_refused(tmp_path: pathlib.Path) -> None:
     versions = versions_of((WINDOWS[1], 3))
     with Job(tmp_path, versions) as job:
         job.commit(5, [(at, "x") for at in range(6)], begun=None)
-        assert versions.start_ms(3) == 6_000 and job.master.through_ms == 15_000
+        assert versions.start_ms(3) == 6_000 and job.master.windows.through_ms == 15_000
         for start_ms, end_ms, length in ((1_000, 4_000, 2), (2_000, 5_000, 2), (6_000, 8_000, 3), (4_000, 9_000, 3)):
             why = f"made of whole intervals of {length} seconds, .* 1970-01-01T00:00:0{start_ms // 1_000}Z/"
             with pytest.raises(JobError, match=why):
-                job.master.find(Span(start_ms, end_ms), None)
-        assert job.master.find(Span(2_000, 6_000), None).by.version.number == 1
-        assert job.master.find(Span(3_000, 9_000), None).by.version.number == 2
+                job.master.windows.find(Span(start_ms, end_ms), None)
+        assert job.master.windows.find(Span(2_000, 6_000), None).by.version.number == 1
+        assert job.master.windows.find(Span(3_000, 9_000), None).by.version.number == 2
 
 
 def test_what_is_late_is_told_of_in_windows_of_its_time(tmp_path: pathlib.Path) -> None:
@@ -107,12 +107,12 @@ def test_what_is_late_is_told_of_in_windows_of_its_time(tmp_path: pathlib.Path) 
     with Job(tmp_path, versions) as job:
         for at in range(6):
             job.commit(at, [(at, "x")], begun=None)
-        edition = job.master.edition
+        edition = job.master.windows.edition
         job.commit(6, [(2, "late"), (4, "late")], begun=None)
-        spans, changed, closed = job.master.news(edition, 15_000, 20)
+        spans, changed, closed = job.master.windows.news(edition, 15_000, 20)
         assert changed.spans == [Span(2_000, 6_000), Span(9_000, 12_000)] and closed.spans == [Span(15_000, 18_000)]
         assert spans == [*changed.spans, *closed.spans]
-        assert job.master.news(edition, 15_000, 1)[1] == Batch([Span(9_000, 12_000)], Span(2_000, 6_000), 1)
+        assert job.master.windows.news(edition, 15_000, 1)[1] == Batch([Span(9_000, 12_000)], Span(2_000, 6_000), 1)
 
 
 def test_batches_become_one_of_the_newest() -> None:

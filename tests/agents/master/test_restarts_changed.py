@@ -26,7 +26,7 @@ CUMULATIVES = {
 
 
 def answer(job: Job) -> Json:
-    result = job.master.result(None, None, None, str)
+    result = job.master.windows.result(None, None, None, str)
     return {"rows": result.rows, **result.completeness}
 
 

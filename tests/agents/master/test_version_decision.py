@@ -45,8 +45,8 @@ def changed(job: JobRecord, request: Amend, now_ms: int = NOW_MS, committed: int
 def test_a_version_counts_from_the_second_boundary_ahead() -> None:
     job = changed(JOB, Amend(APP, "update", "t", FILTERED))
     first, second = job.history
-    assert (first.number, first.since, first.states) == (1, NEVER, 0)
-    assert (second.number, second.since, second.begins, second.states) == (2, 1_000 + AHEAD, 1_000 + AHEAD, 2)
+    assert (first.number, first.since, first.pao_kind) == (1, NEVER, 0)
+    assert (second.number, second.since, second.begins, second.pao_kind) == (2, 1_000 + AHEAD, 1_000 + AHEAD, 2)
     assert job.definition == second.definition == replace(FILTERED, version=2)
     assert job.stamp_ms > JOB.stamp_ms and JobRecord.decode(job.encode()) == job
 
@@ -54,11 +54,11 @@ def test_a_version_counts_from_the_second_boundary_ahead() -> None:
 def test_windows_go_on_where_paos_are_the_same_and_begin_anew_with_a_reset() -> None:
     ranked = replace(DEFINITION, query=WINDOWED.replace("ORDER BY", "HAVING n > 1 ORDER BY"))
     job = changed(JOB, Amend(APP, "update", "t", ranked))
-    assert (job.history[-1].begins, job.history[-1].states) == (NEVER, 0)
+    assert (job.history[-1].begins, job.history[-1].pao_kind) == (NEVER, 0)
     job = changed(job, Amend(APP, "reset", "t"), NOW_MS + 60_000)
-    assert (job.history[-1].begins, job.history[-1].states) == (1_030 + AHEAD, 3)
+    assert (job.history[-1].begins, job.history[-1].pao_kind) == (1_030 + AHEAD, 3)
     job = changed(job, Amend(APP, "pause", "t"), NOW_MS + 120_000)
-    assert (job.history[-1].begins, job.history[-1].states, job.history[-1].is_told) == (1_030 + AHEAD, 3, False)
+    assert (job.history[-1].begins, job.history[-1].pao_kind, job.history[-1].is_told) == (1_030 + AHEAD, 3, False)
     assert changed(job, Amend(APP, "resume", "t"), NOW_MS + 180_000).history[-1].is_told
 
 
@@ -140,7 +140,7 @@ def test_a_stop_changes_no_windows_and_can_be_undone_until_it_ends(kinds: list[A
         assert after.rests == (kind == "stop") == new.is_stopped and not after.tombstone(now_ms).rests
         assert after.ends_ms == (now_ms + keep_ms if kind == "stop" else None)
         if kind in ("stop", "resume"):
-            assert (new.states, new.begins, new.definition.query) == (was.states, was.begins, was.definition.query)
+            assert (new.pao_kind, new.begins, new.definition.query) == (was.pao_kind, was.begins, was.definition.query)
             assert new.since > was.since and new.is_told == (kind == "resume")
         if kind == "stop":
             resumed = changed(after, Amend(APP, "resume", "t"), now_ms + 1)
@@ -242,7 +242,7 @@ def test_intervals_of_another_length_take_over_where_both_begin(committed: int, 
         needed = max(old.number(now_ms) + AHEAD, before.since, committed + 1)
         assert at_ms - math.lcm(numbering.length_ms, old.length_ms) < old.start_ms(needed)
         if numbering.length_ms != old.length_ms:
-            assert version.states == version.number and version.begins == version.since, "windows begin anew"
+            assert version.pao_kind == version.number and version.begins == version.since, "windows begin anew"
         now_ms, committed = now_ms + 1_700, max(committed, version.since - 1)
     assert JobRecord.decode(job.encode()) == job
     rows = describe_history(job, compiled(job))
@@ -256,7 +256,7 @@ def test_a_rollback_brings_earlier_intervals_back() -> None:
     job = changed(changed(JOB, Amend(APP, "update", "t", finer)), Amend(APP, "rollback", "t"), NOW_MS + 60_000)
     first, second, third = (plan.interval_ms for _, plan in compiled(job).all)
     assert (first, second, third) == (2_000, 3_000, 2_000)
-    assert job.history[-1].states == 3, "windows begin anew, for they lie in intervals of two lengths"
+    assert job.history[-1].pao_kind == 3, "windows begin anew, for they lie in intervals of two lengths"
 
 
 @pytest.mark.parametrize("wrong", ["number", "order", "definition", "begins"])

@@ -19,7 +19,7 @@ from elf.agents.jobs.versions import VERSIONS_MAX, check_versions, compile_versi
 from elf.agents.master.commands import Turn
 from elf.agents.master.version_decision import next_version, with_version
 from elf.agents.publications.adoption import adopt, adopted
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.wire.changes import Amend, Kind
 from elf.agents.wire.records import JobRecord
 from elf.agents.wire.request import decode_request, encode
@@ -79,7 +79,7 @@ def test_a_part_has_the_versions_of_the_first_one_from_the_same_interval_on_or_l
     assert [each.number for each in part.history] == [each.number for each in first.history]
     for mine, theirs in zip(part.history, first.history, strict=True):
         assert mine.definition == replace(theirs.definition, part=2) and mine.what == theirs.what
-        assert mine.since >= theirs.since and mine.begins >= theirs.begins and mine.states == theirs.states
+        assert mine.since >= theirs.since and mine.begins >= theirs.begins and mine.pao_kind == theirs.pao_kind
         assert mine.ends_ms == theirs.ends_ms
     # PAOs of one kind have one schema, and the record is one that peers accept.
     compile_versions(part.history)
@@ -105,11 +105,11 @@ def test_a_part_that_missed_forgotten_versions_begins_anew_with_the_oldest_that_
         version = next_version(first, compile_versions(first.history), request, (1_000 + number) * LENGTH_MS)
         first = with_version(first, version, NEVER) or first
     oldest = first.history[0]
-    assert oldest.number > oldest.states > 0, "the reset is forgotten, what it began is not"
+    assert oldest.number > oldest.pao_kind > 0, "the reset is forgotten, what it began is not"
     part = followed(PART, first, 5_000)
     assert part.history[-1].number == first.history[-1].number
     mine = next(each for each in part.history if each.number == oldest.number)
-    assert mine.states == mine.number and mine.begins == mine.since == 5_001
+    assert mine.pao_kind == mine.number and mine.begins == mine.since == 5_001
 
 
 class FakeMasters:
@@ -181,14 +181,14 @@ def test_a_version_of_a_time_without_a_date_is_no_message(made_ms: int) -> None:
 async def test_windows_lack_the_rows_of_a_part_that_has_not_heard_and_say_so(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, deaf = Telling._tell_part, True
+    tell, deaf = Notices._tell_part, True
 
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
     monkeypatch.setattr("elf.agents.group.leadership.TOLD_S", 0.1)
     monkeypatch.setattr("elf.agents.group.leadership.SPREAD_RETRY_S_MAX", 0.2)
     async with running(tmp_path, 3) as agents:

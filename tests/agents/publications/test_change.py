@@ -345,8 +345,8 @@ async def test_five_agents_race_while_the_master_goes(tmp_path: pathlib.Path, tr
             return [version.number for version, _ in agent.catalogue.versions(tree).all]
 
         await wait_until(lambda: all(numbers(agent) == newest for agent in live), 60)
-        reigns = [[each.version.since for each in agent.catalogue.versions(tree).all] for agent in live]
-        assert all(each == reigns[0] for each in reigns)
+        runs = [[each.version.since for each in agent.catalogue.versions(tree).all] for agent in live]
+        assert all(each == runs[0] for each in runs)
         start_ms, deadline = history[-1]["since_ms"], time_s() + 60
         while True:
             await counted_through(live[0], start_ms + INTERVAL_MS)

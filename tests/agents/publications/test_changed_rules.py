@@ -30,7 +30,7 @@ Patch = pytest.MonkeyPatch
 def without_leaving_stale_rows_out(patch: Patch) -> None:
     """A master counts whatever rows come."""
 
-    def counted(states: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
+    def counted(kind: int, frame: pl.DataFrame, versions: Versions) -> pl.DataFrame:
         return frame
 
     patch.setattr(contents, "_counted", counted)
@@ -58,7 +58,7 @@ def without_the_kind_of_a_later_version(patch: Patch) -> None:
     def mutant(since: Since, agents: Mapping[str, int], versions: Versions, first: int, last: int) -> Sequence[Lack]:
         now = versions.at(last).version
         return begun(
-            since if now.is_told else {now.states: dict.fromkeys(agents, NEVER)}, agents, versions, first, last
+            since if now.is_told else {now.pao_kind: dict.fromkeys(agents, NEVER)}, agents, versions, first, last
         )
 
     patch.setattr(window_lacks, "begun", mutant)

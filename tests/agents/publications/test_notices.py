@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from elf.agents.errors import ElfError, UnavailableError, UnknownJobError
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.results.gatherer import Answered
 from elf.agents.results.location import JobRequest
 from elf.agents.wire.questions import Describe
@@ -31,23 +31,23 @@ async def test_the_source_and_all_parts_are_told_even_if_one_cannot_be() -> None
         spread.append(job)
         return True
 
-    telling, versions = Telling(spreads, ask), told().versions
-    await telling.tell(FIRST)
+    notices, versions = Notices(spreads, ask), told().versions
+    await notices.tell(FIRST)
     assert not asked, "who was never changed has nothing to tell"
     changed = replace(FIRST, definition=versions[-1].definition, versions=versions)
     with pytest.raises(UnavailableError, match="away"):
-        await telling.tell(changed)
+        await notices.tell(changed)
     apps = [part.app for part in FIRST.definition.parts[1:3]]
     assert [key for key, _ in asked] == ["shop/job#1", "shop/job#2"]
     assert [(each.app, each.publication, each.versions) for _, each in asked] == [
         (app, "one", versions) for app in apps
     ]
     asked.clear()
-    await telling.tell(replace(changed, stopped=True))
+    await notices.tell(replace(changed, stopped=True))
     part = replace(
         PART, definition=replace(changed.definition, part=2), versions=followed(PART, changed, NEVER).versions
     )
-    await telling.tell(part)
+    await notices.tell(part)
     assert not asked and len(spread) == 4
 
 
@@ -104,6 +104,6 @@ async def _is_over(job: JobRecord, answers: dict[str, tuple[JobRecord, Any]]) ->
         pytest.fail("nobody is told")
 
     try:
-        return await Telling(spreads, ask).is_over(job)
+        return await Notices(spreads, ask).is_over(job)
     except UnavailableError:
         return None

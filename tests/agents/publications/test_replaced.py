@@ -16,7 +16,7 @@ from elf.agents.http.agent_service import Service
 from elf.agents.jobs.parts import Part
 from elf.agents.publications import replaced
 from elf.agents.publications.end import _is_left_over
-from elf.agents.publications.notices import Telling
+from elf.agents.publications.notices import Notices
 from elf.agents.publications.replaced import first_of, is_replaced
 from elf.agents.wire.records import JobRecord
 from elf.overlay.ids import app_id, partition_id
@@ -107,10 +107,10 @@ async def test_without_another_publication_all_parts_rest(
 async def test_a_part_that_never_heard_of_the_stop_is_freed_too(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, trees: int
 ) -> None:
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         raise UnavailableError("it hears nothing")
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
     monkeypatch.setattr(leadership, "TOLD_S", 0.1)
     monkeypatch.setattr(replaced, "LOOK_S", 0.05)
     async with running(tmp_path, 2) as agents:
@@ -130,14 +130,14 @@ async def test_a_part_that_never_heard_of_the_stop_is_freed_too(
 async def test_a_part_that_has_not_heard_that_its_job_was_resumed_is_kept_when_that_is_published_again(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, deaf = Telling._tell_part, False
+    tell, deaf = Notices._tell_part, False
 
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
     monkeypatch.setattr(leadership, "TOLD_S", 0.1)
     async with running(tmp_path, 2) as agents:
         await publish(agents[0], 2)
@@ -155,21 +155,21 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_is_kept_when_t
 async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_when_its_time_is_over(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, deaf, asked = Telling._tell_part, False, 0
-    is_over = Telling.is_over
+    tell, deaf, asked = Notices._tell_part, False, 0
+    is_over = Notices.is_over
 
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    async def asks(self: Telling, job: JobRecord) -> bool:
+    async def asks(self: Notices, job: JobRecord) -> bool:
         nonlocal asked
         asked += 1
         return await is_over(self, job)
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
-    monkeypatch.setattr(Telling, "is_over", asks)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "is_over", asks)
     for name in ("TOLD_S", "SPREAD_RETRY_S_MAX", "OVER_RETRY_S"):
         monkeypatch.setattr(leadership, name, 0.1)
     async with running(tmp_path, 2) as agents:
@@ -192,19 +192,19 @@ async def test_a_part_that_has_not_heard_that_its_job_was_resumed_does_not_end_w
 async def test_a_stop_that_a_part_hears_of_only_after_the_job_was_kept_for_long_enough_ends_all_parts(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell, is_over, deaf, answers = Telling._tell_part, Telling.is_over, True, list[bool]()
+    tell, is_over, deaf, answers = Notices._tell_part, Notices.is_over, True, list[bool]()
 
-    async def tells(self: Telling, job: JobRecord, part: Part) -> None:
+    async def tells(self: Notices, job: JobRecord, part: Part) -> None:
         if deaf and part.number == 1:
             raise UnavailableError("it hears nothing")
         await tell(self, job, part)
 
-    async def asks(self: Telling, job: JobRecord) -> bool:
+    async def asks(self: Notices, job: JobRecord) -> bool:
         answers.append(await is_over(self, job))
         return answers[-1]
 
-    monkeypatch.setattr(Telling, "_tell_part", tells)
-    monkeypatch.setattr(Telling, "is_over", asks)
+    monkeypatch.setattr(Notices, "_tell_part", tells)
+    monkeypatch.setattr(Notices, "is_over", asks)
     for name in ("TOLD_S", "SPREAD_RETRY_S_MAX", "OVER_RETRY_S"):
         monkeypatch.setattr(leadership, name, 0.1)
     async with running(tmp_path, 2) as agents:

@@ -12,9 +12,9 @@ from elf.agents.replication import holder
 from elf.agents.replication.holder import Holder
 from elf.agents.store import held
 from elf.agents.store.database import Database
-from elf.agents.store.held import HeldCopies
+from elf.agents.store.held import HeldReplicas
 from elf.agents.wire.catalogue import job_record
-from elf.agents.wire.copies import Keep, KeepCheckpoint
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from tests.agents.replication.neighbours import Neighbourhood, job_of, wait_for
 
 
@@ -29,7 +29,7 @@ class Site(Neighbourhood):
 
     def start(self) -> None:
         self.database = Database(self.path)
-        self.store = HeldCopies(self.database)
+        self.store = HeldReplicas(self.database)
         self.holder = Holder("a1", self.node, self.catalogue, self.store, self.spawn, lambda: self.now_ms)  # type: ignore[arg-type]
 
     async def restart(self) -> None:

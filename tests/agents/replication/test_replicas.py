@@ -11,8 +11,8 @@ from elf.agents.replication import replicas
 from elf.agents.replication.replicas import Replicas
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
-from elf.agents.wire.copies import Keep, KeepCheckpoint
 from elf.agents.wire.records import JobRecord
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
 from tests.agents.replication.neighbours import Neighbourhood, job_of

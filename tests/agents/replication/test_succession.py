@@ -21,7 +21,7 @@ from elf.agents.sources.counters import Counters
 from elf.agents.sources.tail import Tail
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.database import Database
-from elf.agents.wire.copies import KeepCheckpoint, Recall
+from elf.agents.wire.replicas import KeepCheckpoint, Recall
 from elf.agents.wire.request import AnyRequest
 from elf.agents.worker.payload import Notes
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState

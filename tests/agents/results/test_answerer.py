@@ -20,10 +20,10 @@ class Beginning(Answerer):
         return None
 
     @property
-    def master(self) -> Any:
+    def windows(self) -> Any:
         return self
 
-    def latest(self) -> Span:
+    def resolve(self, window: str) -> Span:
         return Span(-1_000, 0) if self.through_ms is None else Span(self.through_ms - 1_000, self.through_ms)
 
     def result(self, span: Span, *_: object) -> Result:

@@ -65,8 +65,7 @@ async def test_any_agent_explains_a_running_job(tmp_path: pathlib.Path) -> None:
 
         def rows() -> int:
             masters = [(agent.masters, job.definition) for agent in agents for job in agent.masters.jobs]
-            found = [each.master(job.app_id).panes(9)[2] for each, job in masters if job.name == "sold"]
-            return sum(map(sum, found))
+            return sum(each.master(job.app_id).windows.panes()["rows"] for each, job in masters if job.name == "sold")
 
         await sell(agents[1], "tetris", "zelda", "tetris")
         await wait_until(lambda: rows() >= 2)

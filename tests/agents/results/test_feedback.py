@@ -158,6 +158,7 @@ class Master:
         job, self.joined = load_definition(JOB), joined
         self.record = SimpleNamespace(definition=job, tree=b"tree")
         self.answers, self.edition, self.asked = list(answers), 99, 0
+        self.windows = self
 
     @property
     def jobs(self) -> list[Any]:

@@ -36,7 +36,7 @@ def changed(part: int) -> JobRecord:
     old, new = (replace(each, part=part, columns=columns) for each in (BY_CENTS, replace(BY_PRODUCT, version=2)))
     versions = (
         Version(number=1, definition=old),
-        Version(number=2, definition=new, what="update", since=1, begins=1, states=2),
+        Version(number=2, definition=new, what="update", since=1, begins=1, pao_kind=2),
     )
     return replace(record(part), definition=new, versions=versions)
 

@@ -164,7 +164,7 @@ def test_shares_of_a_job_that_reads_its_last_result_are_rows_of_its_groups() -> 
 TOTALS = replace(PLANS[1].definition, part=1, columns={name: kind.ddl for name, kind in COLUMNS.items()})
 VERSIONS = [
     Version(number=1, definition=replace(TOTALS, version=1)),
-    Version(number=2, definition=replace(TOTALS, version=2), what="reset", since=5, begins=5, states=2),
+    Version(number=2, definition=replace(TOTALS, version=2), what="reset", since=5, begins=5, pao_kind=2),
 ]
 JOB = replace(record(1), definition=VERSIONS[-1].definition, versions=tuple(VERSIONS))
 

@@ -217,7 +217,7 @@ async def test_all_parts_rest_and_are_resumed_as_one_job(tmp_path: pathlib.Path)
         found = await counted(void, void=True)
         span = Span(found["window"]["start_ms"], found["window"]["end_ms"])
         masters = [agent.masters.master(job.definition.app_id) for agent in agents for job in agent.masters.jobs]
-        voids = [master.result(span, None, None, str).completeness["void"] for master in masters]
+        voids = [master.windows.result(span, None, None, str).completeness["void"] for master in masters]
         assert len(voids) == TREES and min(voids) >= 1
         assert found["completeness"]["void"] == max(voids), "an interval that is void in all parts is void once"
         await counted(first)

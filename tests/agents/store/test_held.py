@@ -11,9 +11,9 @@ import pytest
 from elf.agents.store.checkpoints import Checkpoints
 from elf.agents.store.checksums import row_checksum
 from elf.agents.store.database import Database
-from elf.agents.store.held import HeldCheckpoint, HeldCopies
+from elf.agents.store.held import HeldCheckpoint, HeldReplicas
 from elf.agents.store.tables import STEPS
-from elf.agents.wire.copies import Keep, KeepCheckpoint
+from elf.agents.wire.replicas import Keep, KeepCheckpoint
 from elf.agents.worker.state import Progress, Snapshot, SourceState, Whole, WorkerState
 from elf.overlay.contract import NEVER
 
@@ -24,14 +24,14 @@ CHECKPOINT = KeepCheckpoint("clicks", "10.0.0.2:1", "a2", 7, b"body")
 
 def filled(folder: pathlib.Path) -> Database:
     database = Database(folder / "state.db")
-    HeldCopies(database).write([*SNAPSHOTS, CHECKPOINT], {}, 1_000, 0)
+    HeldReplicas(database).write([*SNAPSHOTS, CHECKPOINT], {}, 1_000, 0)
     return database
 
 
 def test_copies_are_there_after_a_restart_until_they_are_settled_or_too_old(tmp_path: pathlib.Path) -> None:
     filled(tmp_path).close()
     database = Database(tmp_path / "state.db")
-    held = HeldCopies(database)
+    held = HeldReplicas(database)
     assert held.snapshots() == SNAPSHOTS
     assert held.checkpoints() == {("clicks", "10.0.0.2:1"): HeldCheckpoint("a2", 7, 1_000, 4)}
     assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
@@ -52,7 +52,7 @@ def test_a_damaged_copy_is_dropped_and_counted_and_costs_nothing_else(tmp_path: 
         sql.execute(f"UPDATE {table} SET {column} = x'00' WHERE {column} IN (x'666f7572', x'626f6479')")
     database = Database(tmp_path / "state.db")
     assert not database.damages.counts, "the agent's own account is as it was"
-    held = HeldCopies(database)
+    held = HeldReplicas(database)
     if table == "held_checkpoints":
         assert held.checkpoint("clicks", "10.0.0.2:1") is None
         assert database.damages.counts == {"copy": 1}
@@ -78,7 +78,7 @@ def test_copies_move_to_the_successor_of_a_damaged_state_file(tmp_path: pathlib.
         sql.execute("UPDATE sources SET sequence = 99")
     database = Database(tmp_path / "state.db")
     assert database.agent_id != first
-    held = HeldCopies(database)
+    held = HeldReplicas(database)
     assert held.snapshots() == SNAPSHOTS
     assert held.checkpoint("clicks", "10.0.0.2:1") == CHECKPOINT
     database.close()
@@ -95,7 +95,7 @@ def test_a_file_from_before_there_were_copies_gets_the_tables(tmp_path: pathlib.
         old.execute(f"PRAGMA user_version = {step}")
     database = Database(tmp_path / "state.db")
     assert (database.agent_id, dict(database.damages.counts)) == ("0123456789abcdef", {})
-    held = HeldCopies(database)
+    held = HeldReplicas(database)
     assert (held.snapshots(), held.checkpoints()) == ([], {})
     held.write(SNAPSHOTS, {}, 1, 0)
     assert held.snapshots() == SNAPSHOTS

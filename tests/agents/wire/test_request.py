@@ -166,7 +166,7 @@ def test_versions_that_disagree_make_the_bytes_no_record(change: dict[str, int],
     newest = msgspec.structs.replace(JOB.definition, version=JOB.definition.version + 1)
     versions = (
         Version(number=JOB.definition.version, definition=JOB.definition),
-        Version(number=newest.version, definition=newest, since=5, begins=5, states=newest.version),
+        Version(number=newest.version, definition=newest, since=5, begins=5, pao_kind=newest.version),
     )
     job = msgspec.to_builtins(msgspec.structs.replace(JOB, definition=newest, versions=versions))
     job["versions"][1].update(change)

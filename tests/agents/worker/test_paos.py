@@ -22,7 +22,7 @@ PLANS = {
 VERSIONS = Versions(
     [
         Compiled(Version(number=1, definition=PLANS[0].definition), PLANS[0]),
-        Compiled(Version(number=2, definition=PLANS[2].definition, since=5, begins=5, states=2), PLANS[2]),
+        Compiled(Version(number=2, definition=PLANS[2].definition, since=5, begins=5, pao_kind=2), PLANS[2]),
     ]
 )
 PARTS = st.lists(st.tuples(st.sampled_from([0, 2]), st.integers(0, 4), st.integers(0, 9)), max_size=5)
@@ -31,13 +31,13 @@ PARTS = st.lists(st.tuples(st.sampled_from([0, 2]), st.integers(0, 4), st.intege
 def paos_of(parts: list[tuple[int, int, int]]) -> Paos:
     """Parts of some kind with so many rows in an interval."""
     return Paos(
-        (states, PLANS[states].reduce(events([(2_000 * at, f"p{n}", n) for n in range(count)])))
-        for states, count, at in parts
+        (kind, PLANS[kind].reduce(events([(2_000 * at, f"p{n}", n) for n in range(count)])))
+        for kind, count, at in parts
     )
 
 
 def rows_of(paos: Paos) -> list[tuple[int, object]]:
-    return [(states, row) for states, frame in paos.parts for row in frame.rows()]
+    return [(kind, row) for kind, frame in paos.parts for row in frame.rows()]
 
 
 @given(PARTS, st.integers(0, 25))
@@ -61,7 +61,7 @@ def test_intervals_between_bounds(parts: list[tuple[int, int, int]], first: int 
 
 @given(PARTS)
 def test_a_frame_parts_into_its_intervals(parts: list[tuple[int, int, int]]) -> None:
-    frame = pl.concat([PLANS[0].schema.empty(), *(each for states, each in paos_of(parts).parts if states == 0)])
+    frame = pl.concat([PLANS[0].schema.empty(), *(each for kind, each in paos_of(parts).parts if kind == 0)])
     found = by_interval(frame)
     assert len({interval for interval, _ in found}) == len(found) == frame[INTERVAL].n_unique()
     for interval, part in found:
@@ -72,9 +72,9 @@ def test_a_frame_parts_into_its_intervals(parts: list[tuple[int, int, int]]) -> 
 def test_what_is_open_comes_back_from_its_bytes(parts: list[tuple[int, int, int]]) -> None:
     paos = paos_of(parts)
     again = decode_open(encode_open(paos, VERSIONS), VERSIONS)
-    kinds = {states: frame for states, frame in paos.by_states().items() if frame.height}
-    assert {states: frame.rows() for states, frame in again.by_states().items() if frame.height} == {
-        states: frame.rows() for states, frame in kinds.items()
+    kinds = {kind: frame for kind, frame in paos.by_kind().items() if frame.height}
+    assert {kind: frame.rows() for kind, frame in again.by_kind().items() if frame.height} == {
+        kind: frame.rows() for kind, frame in kinds.items()
     }
 
 
@@ -85,8 +85,8 @@ def test_payloads_of_several_kinds_merge(one: list[tuple[int, int, int]], other:
     notes, merged = unpack(merge(payloads, VERSIONS), VERSIONS)
     assert notes.late == 2
     both = paos_of(one + other).merged(VERSIONS)
-    assert {states: sorted(frame.rows()) for states, frame in merged.by_states().items() if frame.height} == {
-        states: sorted(frame.rows()) for states, frame in both.by_states().items() if frame.height
+    assert {kind: sorted(frame.rows()) for kind, frame in merged.by_kind().items() if frame.height} == {
+        kind: sorted(frame.rows()) for kind, frame in both.by_kind().items() if frame.height
     }
 
 
@@ -94,9 +94,9 @@ def test_who_does_not_know_a_version_passes_its_paos_on() -> None:
     old = Versions(VERSIONS.all[:1])
     payload = pack(Notes(), paos_of([(0, 2, 1), (2, 3, 6)])) or b""
     merged = merge([merge([payload, payload], old)], old)
-    assert {states: frame.height for states, frame in unpack(merged, old)[1].by_states().items()} == {0: 2}
-    found = unpack(merge([merged], VERSIONS), VERSIONS)[1].by_states()
-    assert {states: frame.height for states, frame in found.items()} == {0: 2, 2: 3}
+    assert {kind: frame.height for kind, frame in unpack(merged, old)[1].by_kind().items()} == {0: 2}
+    found = unpack(merge([merged], VERSIONS), VERSIONS)[1].by_kind()
+    assert {kind: frame.height for kind, frame in found.items()} == {0: 2, 2: 3}
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\x91\x92\x02\xc4\x01x", b"\x91\x92\xff\xc4\x00"])

@@ -50,7 +50,7 @@ def test_all_rows_leave_in_order_and_no_interval_is_settled_before(
     now: int, late: list[int], owed: tuple[tuple[int, int], ...], bytes_max: int
 ) -> None:
     rows = rows_of({9: now} | dict(enumerate(late, start=1)))
-    wanted = sorted(rows.by_states()[0]["k0"].to_list())
+    wanted = sorted(rows.by_kind()[0]["k0"].to_list())
     seen: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(snapshot_size, "SNAPSHOT_BYTES_MAX", bytes_max)

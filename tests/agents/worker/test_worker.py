@@ -320,7 +320,7 @@ def renumbered(length: str) -> Versions:
     since, shift = PLAN.numbering.followed_by(plan_of(query).interval_ms, 6)
     assert since == 6
     plan = compile_job(replace(plan_of(query).definition, shift=shift, version=2), COLUMNS)
-    version = Version(number=2, definition=plan.definition, what="update", since=6, begins=6, states=2)
+    version = Version(number=2, definition=plan.definition, what="update", since=6, begins=6, pao_kind=2)
     return Versions([*Versions.of(PLAN).all, Compiled(version, plan)])
 
 
@@ -335,7 +335,7 @@ def test_who_hears_too_late_of_longer_intervals_says_so_of_all_that_it_has_seale
     assert worker.seal(47_000) == [], "interval 11 ends at 48 s now"
     (sealed,) = worker.seal(54_000)
     notes, paos = unpack(sealed.payload or b"", worker.versions)
-    assert sealed.through == 12 and paos.by_states()[2].select(INTERVAL, "k0").rows() == [(8, "b"), (11, "c")]
+    assert sealed.through == 12 and paos.by_kind()[2].select(INTERVAL, "k0").rows() == [(8, "b"), (11, "c")]
     assert notes.since == {"w1": {2: 12}} and notes.late == 2
 
 

@@ -12,7 +12,7 @@ from elf.agents.jobs.plan import compile_job
 from elf.agents.language.functions.registry import function_names
 from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
-from elf.offline.verify.run import verify
+from tests.elf.offline.verify.master import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from elf.offline.asking import JobText
 from elf.offline.backfill.states import state_frames
 from elf.offline.session import OfflineError, in_one_sentence
 from elf.offline.verify.rows import RowsPlan
-from elf.offline.verify.run import verify
+from tests.elf.offline.verify.master import verify
 from tests.installing import install, install_example
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from elf.agents.archive.layout import HOUR_MS, source_folder
 from elf.agents.archive.removed import EVER_MS, add_removed
 from elf.offline.asking import JobText
 from elf.offline.removed import removed_hours, removed_records
-from elf.offline.verify.run import verify
+from tests.elf.offline.verify.master import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

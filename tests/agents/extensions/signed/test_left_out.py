@@ -49,7 +49,7 @@ def test_a_stopped_function_leaves_out_whole_frames_at_once() -> None:
 
 def test_what_is_late_for_a_stopped_function_takes_nothing_along_that_another_version_counts() -> None:
     old, new = plan_of(1, stopped), plan_of(2)
-    later = Version(number=2, definition=new.definition, what="update", since=5, begins=5, states=2)
+    later = Version(number=2, definition=new.definition, what="update", since=5, begins=5, pao_kind=2)
     versions = Versions([Compiled(Version(number=1, definition=old.definition), old), Compiled(later, new)])
     worker = Worker(versions, "w1")
     worker.begin(None)

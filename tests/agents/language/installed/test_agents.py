@@ -240,7 +240,7 @@ def test_a_job_that_cannot_be_followed_in_a_change_goes_on_as_it_was_and_ends_wi
     catalogue = Catalogue()
     catalogue.learn(JOB)
     changed = replace(JOB.definition, query=SHOUTING, version=2)
-    versions = (*JOB.history, Version(number=2, definition=changed, what="update", since=5, begins=5, states=2))
+    versions = (*JOB.history, Version(number=2, definition=changed, what="update", since=5, begins=5, pao_kind=2))
     updated = newer(JOB, definition=changed, versions=versions)
     with pytest.raises(JobSpecError, match="no function of that name"):
         catalogue.learn(updated)

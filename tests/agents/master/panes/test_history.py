@@ -100,7 +100,7 @@ class Fed:
     def check(self, name: str, first: int, length: int) -> None:
         span = Span(first * 2_000, (first + length) * 2_000)
         inside = [row for row in self.rows if span.start_ms <= row[0] < span.end_ms]
-        result = self.master.result(span, None, None, str)
+        result = self.master.windows.result(span, None, None, str)
         assert {tuple(row.values()) for row in result.rows} == direct(name, inside)
 
 

@@ -67,7 +67,7 @@ def strike(database: Database, plan: Plan, kind: Kind, interval: int, how: str) 
 
 
 def ask(fed: Fed, first: int, length: int) -> Json:
-    return fed.master.result(Span(first * 2_000, (first + length) * 2_000), None, None, str).completeness
+    return fed.master.windows.result(Span(first * 2_000, (first + length) * 2_000), None, None, str).completeness
 
 
 kinds, hows = st.sampled_from([Kind.LABEL, Kind.PANE, Kind.TOTAL, Kind.MERGED]), st.sampled_from(["gone", "flip"])
@@ -122,10 +122,10 @@ def test_the_only_pane_of_a_cumulative_job_begins_anew(database: Database) -> No
     for kind in (Kind.PANE, Kind.LABEL):
         strike(database, plan, kind, 0, "flip")
         fed.restart()
-        result = fed.master.result(None, None, None, str)
+        result = fed.master.windows.result(None, None, None, str)
         assert (result.rows, result.completeness["gaps"]) == ([], 1)
         fed.commit(1, [(0, "b", 1)])
-        result = fed.master.result(None, None, None, str)
+        result = fed.master.windows.result(None, None, None, str)
         assert [row["product"] for row in result.rows] == ["b"]
         assert result.completeness["gaps"] == 1
         strike(database, plan, Kind.PANE, 0, "gone")

@@ -132,7 +132,7 @@ def test_every_window_is_what_duckdb_says(
                 spans = [Span(end - size_ms, end) for end in range(slide_ms, through_ms + 1, slide_ms)]
                 spans += [Span(0, through_ms), Span(step_ms, max(through_ms, 2 * step_ms))]
             for span, expected in zip(spans, as_duckdb(base, fed.rows, outputs, spans), strict=True):
-                result = fed.master.result(span, None, None, str)
+                result = fed.master.windows.result(span, None, None, str)
                 found = [tuple(row.values()) for row in result.rows]
                 assert same(found, expected)
                 if span is not None:
@@ -157,9 +157,10 @@ def test_rows_later_than_what_is_retained_are_counted_and_in_no_window(
             fed.take(1, [(late_ms, "b", 1)])
             fed.restart()
             assert fed.master.state.too_late == counted
-            assert fed.master.result(Span(100_000, 104_000), None, None, str).completeness["revision"] == revision
+            result = fed.master.windows.result(Span(100_000, 104_000), None, None, str)
+            assert result.completeness["revision"] == revision
         span = Span(84_000, 120_000)
-        found = [tuple(row.values()) for row in fed.master.result(span, None, None, str).rows]
+        found = [tuple(row.values()) for row in fed.master.windows.result(span, None, None, str).rows]
         assert same(found, *as_duckdb(base, fed.rows, SUMS, [span])) and len(fed.rows) == 32
     finally:
         database.close()

@@ -127,7 +127,7 @@ class World:
             what=what,
             since=since,
             begins=newest.version.begins if same else since,
-            states=newest.version.states if same else number,
+            pao_kind=newest.version.pao_kind if same else number,
         )
         self.versions[name] = Versions([*versions.all, Compiled(version, plan)])
         if worker is not None:
@@ -176,7 +176,7 @@ class World:
 
 
 def rows_of(paos: Paos) -> list[object]:
-    return sorted(((states, row) for states, frame in paos.parts for row in frame.rows()), key=repr)
+    return sorted(((kind, row) for kind, frame in paos.parts for row in frame.rows()), key=repr)
 
 
 LAST_MS = 10_000

@@ -242,15 +242,15 @@ def test_parts_take_their_own_keys_of_a_frame_that_two_versions_count() -> None:
     for part, old, new in zip(parts, PLANS, other, strict=True):
         definition = msgspec.structs.replace(new.definition, version=2)
         published = Version(number=1, definition=old.definition)
-        update = Version(number=2, definition=definition, what="update", since=2, begins=2, states=2)
+        update = Version(number=2, definition=definition, what="update", since=2, begins=2, pao_kind=2)
         part.adopt(Versions([Compiled(published, old), Compiled(update, new)]), 0)
     kin = crew(*parts)
     kin.insert(events([(2_000 * interval, name, 2) for interval in range(4) for name in "abcdefgh"]))
     found = [
-        [(states, *row[:2]) for states, frame in part.open.snapshot().parts for row in frame.rows() if row[2] is None]
+        [(kind, *row[:2]) for kind, frame in part.open.snapshot().parts for row in frame.rows() if row[2] is None]
         for part in parts
     ]
-    expected = [(states, at, name) for states, ats in ((0, (0, 1)), (2, (2, 3))) for at in ats for name in "abcdefgh"]
+    expected = [(kind, at, name) for kind, ats in ((0, (0, 1)), (2, (2, 3))) for at in ats for name in "abcdefgh"]
     assert sorted(row for rows in found for row in rows) == expected
     keys = [{name for _, _, name in rows} for rows in found]
     assert all(not keys[left] & keys[right] for left in range(TREES) for right in range(left))

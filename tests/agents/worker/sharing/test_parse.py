@@ -98,9 +98,9 @@ def test_what_is_shared_leaves_out_jobs_of_other_types() -> None:
 def test_a_job_that_is_changed_to_another_type_counts_each_interval_with_its_own() -> None:
     old, new = typed("sum(cents)", SqlType.BIGINT), typed("sum(cents)", SqlType.DOUBLE)
     definition = msgspec.structs.replace(new.definition, version=2)
-    changed = Version(number=2, definition=definition, what="update", since=FIRST + 1, begins=FIRST + 1, states=2)
+    changed = Version(number=2, definition=definition, what="update", since=FIRST + 1, begins=FIRST + 1, pao_kind=2)
     versions = Versions([Compiled(Version(number=1, definition=old.definition), old), Compiled(changed, new)])
     workers = Workers({b"job": Worker(versions, "w1")})
     read(workers, ["1", "2.5", "3", "4.5"])
-    paos = workers[b"job"].open.snapshot().by_states()
+    paos = workers[b"job"].open.snapshot().by_kind()
     assert [frame.rows() for frame in paos.values()] == [[(FIRST, 1, 0, 1)], [(FIRST + 1, 7.5, 0.0, 2)]]

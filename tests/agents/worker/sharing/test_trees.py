@@ -10,8 +10,8 @@ import pytest
 
 from elf.agents.jobs.versions import Compiled, Version, Versions
 from elf.agents.worker.paos import Paos
-from elf.agents.worker.sharing import encoded
-from elf.agents.worker.sharing.encoded import Copies
+from elf.agents.worker.sharing import readouts
+from elf.agents.worker.sharing.readouts import Readouts
 from elf.agents.worker.sharing.trees import SharedTree
 from elf.agents.worker.sharing.workers import Workers
 from elf.agents.worker.worker import Worker
@@ -131,7 +131,7 @@ def test_what_one_has_to_bring_again_is_in_no_other_job() -> None:
 def test_a_job_that_is_changed_goes_its_own_way_from_the_boundary_on() -> None:
     one, other = Worker(PLAN, "w1"), Worker(LATER, "w1")
     new = plan_of(WINDOWED.replace("FROM clicks", "FROM clicks WHERE cents > 1"))
-    changed = Version(number=2, definition=new.definition, what="update", since=1, begins=1, states=2)
+    changed = Version(number=2, definition=new.definition, what="update", since=1, begins=1, pao_kind=2)
     one.adopt(Versions([Compiled(Version(number=1, definition=PLAN.definition), PLAN), Compiled(changed, new)]), None)
     together = crew(one, other)
     together.insert(events([(0, "a", 1)]))
@@ -169,14 +169,14 @@ def test_copies_are_bounded_and_forget_what_nobody_holds() -> None:
     workers = [Worker(PLAN, "w1") for _ in range(3)]
     crew(*workers).insert(events([(0, "a", 1), (2_000, "b", 1)]))
 
-    def found(kept: Copies) -> list[list[tuple[object, ...]]]:
+    def found(kept: Readouts) -> list[list[tuple[object, ...]]]:
         return [[row for _, frame in worker.open.snapshot(kept).parts for row in frame.rows()] for worker in workers]
 
-    none, kept = Copies(0), Copies()
+    none, kept = Readouts(0), Readouts()
     assert found(none) == found(kept) and none.bytes == 0 < kept.bytes
-    kept = Copies()
+    kept = Readouts()
     first = workers[0].open.take([0], kept)
     assert workers[1].open.take([0], kept) is first and isinstance(first, Paos)
     assert kept.bytes > 0
     workers[2].open.take([0], kept)
-    assert kept.bytes == 0 and encoded.COPIES_BYTES_MAX > 0
+    assert kept.bytes == 0 and readouts.READOUTS_BYTES_MAX > 0

@@ -14,7 +14,6 @@ from elf.agents.jobs.versions import Version, compile_versions
 from elf.agents.master.backfill import check_load, describe
 from elf.agents.master.commands import Load
 from elf.agents.master.master import Master
-from elf.agents.master.spans import expired_ms, oldest_ms, resolve
 from elf.agents.master.version_decision import described
 from elf.agents.store.database import Database
 from elf.agents.store.panes import Panes
@@ -37,7 +36,7 @@ GROUP BY category, window(ts, '20 seconds', '10 seconds') ORDER BY category"""
 
 
 def version(
-    number: int, what: Any, query: str, since: int | None, begins: int | None, states: int, shift: int = 0
+    number: int, what: Any, query: str, since: int | None, begins: int | None, kind: int, shift: int = 0
 ) -> Version:
     """Make a version; intervals are counted from `FIRST`, `shift` is its definition's."""
     types = {"event": "STRING", "category": "STRING", "product": "STRING", "rating": "DOUBLE", "price_cents": "BIGINT"}
@@ -46,7 +45,7 @@ def version(
         name="top", creator="shop", source="clicks", query=query, columns=columns, version=number, shift=shift
     )
     at = (NEVER if each is None else FIRST + each for each in (since, begins))
-    return Version(number=number, definition=definition, what=what, since=next(at), begins=next(at), states=states)
+    return Version(number=number, definition=definition, what=what, since=next(at), begins=next(at), pao_kind=kind)
 
 
 #: Only LIMIT is another with 2; 3 counts something else; of 4's interval nothing is counted; 6 empties the windows.
@@ -114,7 +113,7 @@ class Changed:
                 inside = inside.filter(pl.col("price_cents") % 3 == 0)
             frames.append(plan.reduce(inside.head(0) if by.is_paused else inside))
         rows = pl.concat(frames).filter(pl.col(INTERVAL) == interval)
-        payload = pack(Notes(since=since), Paos([(by.states, plan.schema.merge([rows]))]))
+        payload = pack(Notes(since=since), Paos([(by.pao_kind, plan.schema.merge([rows]))]))
         state = RollupState(committed=interval, roster={agent: RosterEntry(NEVER) for agent in AGENTS})
         previous = self.master.state.rollup.committed
         self.master.commit(
@@ -132,9 +131,9 @@ class Changed:
             "columns": newest.columns,
             "window": None if plan.window is None else plan.window._asdict(),
             "interval_ms": plan.interval_ms,
-            "through_ms": self.master.through_ms,
-            "oldest_ms": oldest_ms(self.master),
-            "expired_ms": expired_ms(self.master),
+            "through_ms": self.master.windows.through_ms,
+            "oldest_ms": self.master.windows.oldest_ms,
+            "expired_ms": self.master.windows.expired_ms,
             "roster": list(AGENTS),
             "agents": {agent: agent for agent in AGENTS},
             "options": msgspec.to_builtins(newest.options),
@@ -151,7 +150,8 @@ class Changed:
         self.master.load(load, Place(1, self.master.state.applied.index + 1))
 
     def query(self, name: str, *, window: str, limit: int | None = None) -> Result:
-        found: Result = msgspec.to_builtins(self.master.result(resolve(self.master, window), None, limit, str))
+        windows = self.master.windows
+        found: Result = msgspec.to_builtins(windows.result(windows.resolve(window), None, limit, str))
         if limit is None:
             self._tamper(found)
         return found

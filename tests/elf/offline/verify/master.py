@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import polars as pl
 
+from elf.agents.archive.place import Place
 from elf.agents.errors import JobError
 from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
+from elf.offline.progress import Steps
+from elf.offline.verify.plain import PlainVerification
+from elf.offline.verify.report import Report
+from elf.offline.verify.versions import Countings, Job
+from elf.offline.verify.windows import Asker
 from tests.elf.offline.conftest import Shop
 
 QUERY = """SELECT product, count(*) AS clicks, avg(rating) AS mean, max(ts) AS newest FROM clicks
@@ -44,6 +50,12 @@ def result_of(events: pl.DataFrame, start_ms: int, end_ms: int | None = None, **
         "rows": top.to_dicts(),
         "completeness": completeness | {"status": "final"} | label,
     }
+
+
+def verify(job: Job, folders: Sequence[Place], results: Iterable[Result], countings: Countings | None = None) -> Report:
+    """Verify results that nobody has to be asked for."""
+    plain = PlainVerification(job, countings or Countings(job), folders, Asker(), "local[*]", None, Steps())
+    return plain.run(results)
 
 
 class Master:

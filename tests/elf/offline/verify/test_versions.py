@@ -15,7 +15,7 @@ from elf.offline.asking import JobText
 from elf.offline.verify.run import run_verify
 from elf.offline.verify.versions import Counting, Countings
 from tests.elf.offline.verify.changed import BOUGHT, FIRST, HISTORY, Changed, window
-from tests.elf.offline.verify.master import JOB, STEP_MS, Result
+from tests.elf.offline.verify.master import JOB, STEP_MS, Result, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,8 +126,6 @@ def test_neither_a_pause_nor_a_begin_hides_a_changed_cell_or_label(
 
 
 def test_a_total_counts_from_its_versions_begin(spark: SparkSession, shop: Shop) -> None:
-    from elf.offline.verify.run import verify
-
     query = "SELECT count(*) AS n FROM clicks"
     job = JobText("shop", "all", "clicks", query, {})
     through_ms, since_ms, paused_ms = START_MS + 100_000, START_MS + 50_000, START_MS + 70_000

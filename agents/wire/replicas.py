@@ -15,7 +15,7 @@ class Request(msgspec.Struct, frozen=True, tag_field="ask"):
 
 
 class Keep(Request, frozen=True, tag="keep"):
-    """Hold a copy of a sealed snapshot and answer for its agent if that does not; True if it is held.
+    """Hold a replica of a sealed snapshot and answer for its agent if that does not; True if it is held.
 
     It has all data of that agent with since < interval <= through.
     """
