@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from elf.overlay.ids import ID_BYTES
 from elf.overlay.messages import Join
 from elf.overlay.placement import SALTS, candidate_key, choose_salt
-from elf.overlay.sim.checkers import check_settled, follow_routes, measure
+from elf.overlay.sim.checkers import check_settled, follow_routes, measure, percentile
 from elf.overlay.sim.loop import SimLoop
 from elf.overlay.sim.machines import Cluster, Machine
-from elf.overlay.sim.report import percentile
 
 #: Memberships (an agent in a job) that a laptop takes in a few minutes and 2 GB; 500 jobs of 1,280 members are 640,000.
 MEMBERSHIPS_MAX = 64_000

@@ -1,7 +1,7 @@
 """Many nodes in one simulated network: `OverlayNode`s as agents have them, above each the null runtime.
 
 Owns how a cluster grows and how machines crash, stop, restart and lose each other; what must then still hold is in
-`checkers`, what befalls whom and when is in `faults`. OVERLAY section 6.7. Whole agents are in `tests/world`.
+`checkers`; what befalls whom and when is in `tests/sweep`. OVERLAY section 6.7. Whole agents are in `tests/world`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
 from elf.overlay.sim.links import SimLinks
 from elf.overlay.sim.loop import AGENT, Address, SimLoop
 from elf.overlay.sim.runtime import Runtime
@@ -26,8 +25,18 @@ from elf.overlay.sim.streams import Streams
 
 T = TypeVar("T")
 
+PORT = 4250
 #: Agents that a machine is configured to join through.
 SEEDS = 4
+#: Agents that join at the same time; never more than half of those already there, as in a real rollout.
+BATCH_MAX = 64
+#: Wall clock at virtual time 0, so that datagrams carry plausible dates.
+EPOCH_MS = 1_700_000_000_000
+
+
+def numbered_contact(index: int, port: int = PORT) -> Contact:
+    """Return the contact of a cluster's n-th agent, `10.x.y.z`."""
+    return Contact.at(f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}", port)
 
 
 class Machine:

@@ -14,7 +14,7 @@ from elf.overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown,
 from elf.overlay.errors import NotJoinedError, OverlayError
 from elf.overlay.ids import Contact
 from elf.overlay.messages import ControlAsk, ControlEntries, ControlSeen, Unlink
-from elf.overlay.sim.controls import handled
+from elf.overlay.sim.runtime import handled
 from tests.overlay.control.world import APP, ControlWorld
 
 NOW = 1_000_000

@@ -1,7 +1,7 @@
 """Tree machines alone in virtual time: no sockets, no roll-up, one event queue, links of a fixed delay.
 
 For sizes that the harness, which checks far more, cannot reach. Contacts are those of settled routing tables, as in
-`elf.overlay.sim.topology`.
+`tests.overlay.tree.topology`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from elf.overlay.effects import Effect, Lookup, Send
 from elf.overlay.ids import Contact, distance
 from elf.overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
 from elf.overlay.routing import bounded
-from elf.overlay.sim.cluster import numbered_contact
-from elf.overlay.sim.topology import Tables
+from elf.overlay.sim.machines import numbered_contact
 from elf.overlay.tree.machine import Role, Tree
+from tests.overlay.tree.topology import Tables
 
 DELAY_US = 500
 LOOKUP_US = 5_000
