@@ -7,68 +7,15 @@ is in `tests/sweep/checkers.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from elf.overlay.contract import TreeView
 from elf.overlay.ids import Contact
+from elf.overlay.sim.machines import Cluster
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10
-
-
-class Node(Protocol):
-    """What a running agent answers; see `OverlayNode`."""
-
-    def tree(self, app: bytes) -> TreeView:
-        """Return its place in a tree."""
-        ...
-
-    def contacts(self) -> list[Contact]:
-        """Return whom it knows."""
-        ...
-
-
-class Agent(Protocol):
-    """One agent, running or not."""
-
-    @property
-    def contact(self) -> Contact:
-        """Its address and id."""
-        ...
-
-    @property
-    def node(self) -> Node | None:
-        """None while it is down."""
-        ...
-
-    @property
-    def is_up(self) -> bool:
-        """Whether there is a process."""
-        ...
-
-
-class Agents(Protocol):
-    """All agents there are."""
-
-    @property
-    def machines(self) -> Sequence[Agent]:
-        """Running or not."""
-        ...
-
-    @property
-    def by_id(self) -> Mapping[bytes, Agent]:
-        """The same, by the agents' ids."""
-        ...
-
-    def up(self) -> Sequence[Agent]:
-        """Return those that run."""
-        ...
-
-    def closest(self, key: bytes) -> Agent:
-        """Return the running agent nearest to a key."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +54,12 @@ class Routes:
     hops_max: int
 
 
-def views(cluster: Agents, app: bytes) -> dict[bytes, TreeView]:
+def views(cluster: Cluster, app: bytes) -> dict[bytes, TreeView]:
     """Ask every agent that is up for its place in a tree."""
     return {machine.contact.id: machine.node.tree(app) for machine in cluster.machines if machine.node is not None}
 
 
-def check_settled(cluster: Agents, app: bytes, root: Contact | None = None) -> list[str]:
+def check_settled(cluster: Cluster, app: bytes, root: Contact | None = None) -> list[str]:
     """Check what holds once the faults have stopped: every live member reaches the one true root, nobody is an orphan.
 
     The true root is the recorded `root`, without one the live agent closest to `app`.
@@ -136,7 +83,7 @@ def check_settled(cluster: Agents, app: bytes, root: Contact | None = None) -> l
     return wrong[:SENTENCES_MAX]
 
 
-def _climb(cluster: Agents, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
+def _climb(cluster: Cluster, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
     """Follow parents from an agent to one that is known to reach the root; all on the way then do."""
     way: list[bytes] = []
     key = start
@@ -158,7 +105,7 @@ def _climb(cluster: Agents, start: bytes, found: dict[bytes, TreeView], rooted: 
     return []
 
 
-def measure(cluster: Agents, app: bytes) -> Shape:
+def measure(cluster: Cluster, app: bytes) -> Shape:
     """Measure a settled tree."""
     found = views(cluster, app)
     hops: dict[bytes, int] = {key: 0 for key, view in found.items() if view.role == "root"}
@@ -180,7 +127,7 @@ def measure(cluster: Agents, app: bytes) -> Shape:
     )
 
 
-def follow_routes(cluster: Agents, keys: Sequence[bytes]) -> Routes:
+def follow_routes(cluster: Cluster, keys: Sequence[bytes]) -> Routes:
     """Follow every agent's next hops toward each key, to the agent that knows nobody closer."""
     numbers = {machine.contact.id: machine.contact.number for machine in cluster.up()}
     known = {

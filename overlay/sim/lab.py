@@ -1,7 +1,7 @@
 """Scale on a laptop: many jobs over many agents in one process, in virtual time, and what their trees look like.
 
 Owns how jobs are published and what is measured; presentation is the command line's (`elf lab`). Every agent is its
-overlay alone, an `OverlayNode` with the null runtime above it; every message is encoded, framed and decoded.
+overlay alone, an `OverlayNode` with nothing above it; every message is encoded, framed and decoded.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from elf.overlay.effects import (
 )
 from elf.overlay.ids import Contact, distance
 from elf.overlay.routing import bounded
-from elf.overlay.sim.runtime import pack, unpack
+from tests.sweep.runtime import pack, unpack
 
 APP = bytes(range(20))
 EDGE_MESSAGES = (

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from elf.overlay.contract import Commit, ControlEntry
 from elf.overlay.ids import distance
-from elf.overlay.sim.checkers import SENTENCES_MAX, Agent, Agents
+from elf.overlay.sim.checkers import SENTENCES_MAX
+from tests.sweep.machines import Cluster, Machine
 
 
 class Log(Protocol):
-    """What a job's roots committed; see `sim.runtime.Runtime`."""
+    """What a job's roots committed; see `runtime.Runtime`."""
 
     @property
     def commits(self) -> Sequence[Commit]:
@@ -30,34 +31,7 @@ class Log(Protocol):
         ...
 
 
-class Disk(Protocol):
-    """What an agent has stored; see `sim.runtime.Runtime`."""
-
-    @property
-    def controls(self) -> Sequence[tuple[bytes, ControlEntry]]:
-        """The control entries it got, with their trees."""
-        ...
-
-
-class Storing(Agent, Protocol):
-    """One agent with its disk."""
-
-    @property
-    def runtime(self) -> Disk:
-        """Its disk."""
-        ...
-
-
-class StoringAgents(Protocol):
-    """All agents there are, with their disks."""
-
-    @property
-    def machines(self) -> Sequence[Storing]:
-        """Running or not."""
-        ...
-
-
-def check_edges(cluster: Agents, app: bytes, fan_in_max: int) -> list[str]:
+def check_edges(cluster: Cluster, app: bytes, fan_in_max: int) -> list[str]:
     """Check what holds at any moment: fan-in within the cap (I8), parents closer than their children (I7)."""
     wrong: list[str] = []
     for machine in cluster.up():
@@ -76,7 +50,7 @@ def check_edges(cluster: Agents, app: bytes, fan_in_max: int) -> list[str]:
     return wrong[:SENTENCES_MAX]
 
 
-def is_attached(cluster: Agents, machine: Agent, app: bytes) -> bool:
+def is_attached(cluster: Cluster, machine: Machine, app: bytes) -> bool:
     """Tell whether an agent reaches a root over live edges that both ends agree on."""
     seen: set[bytes] = set()
     node = machine.node
@@ -115,7 +89,7 @@ def check_counted(log: Log, produced: Mapping[str, bool], *, complete: bool) -> 
     return wrong[:SENTENCES_MAX]
 
 
-def check_multicast(cluster: StoringAgents, app: bytes, truth: Sequence[ControlEntry], *, complete: bool) -> list[str]:
+def check_multicast(cluster: Cluster, app: bytes, truth: Sequence[ControlEntry], *, complete: bool) -> list[str]:
     """Check control entries: every agent got the roots', in their order, each once, no gap that it was not told of.
 
     With `complete`, also that everybody who is up and in the tree has the last one.

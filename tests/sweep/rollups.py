@@ -11,8 +11,8 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from elf.overlay.sim.machines import Cluster, Machine
 from tests.sweep.checkers import check_counted
+from tests.sweep.machines import Cluster, Machine
 from tests.sweep.report import Outcome
 from tests.sweep.scenarios import enter
 

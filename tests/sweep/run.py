@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elf.overlay.sim.loop import SimLoop
-from elf.overlay.sim.machines import Cluster
 from tests.sweep import rollups, scenarios, trials
+from tests.sweep.machines import Cluster
 from tests.sweep.report import Outcome
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from elf.overlay.errors import NotJoinedError
 from elf.overlay.ids import ID_BYTES
 from elf.overlay.sim.checkers import check_settled, follow_routes, percentile
-from elf.overlay.sim.machines import Cluster, Machine
 from tests.sweep.checkers import check_counted, check_edges, check_multicast, is_attached
 from tests.sweep.faults import Faults
+from tests.sweep.machines import Cluster, Machine
 from tests.sweep.report import Outcome
 from tests.sweep.rollups import Job
 from tests.sweep.scenarios import FAN_IN_MAX, enter

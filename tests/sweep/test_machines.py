@@ -14,8 +14,8 @@ import pytest
 from elf.overlay.ids import app_id, partition_id
 from elf.overlay.sim.checkers import check_settled, measure
 from elf.overlay.sim.loop import SimLoop
-from elf.overlay.sim.machines import Cluster
 from tests.sweep.checkers import check_edges
+from tests.sweep.machines import Cluster
 from tests.sweep.run import run
 
 APP = app_id("job", "shop")
