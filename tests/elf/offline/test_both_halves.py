@@ -10,9 +10,9 @@ import pytest
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.functions.registry import function_names
-from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
 from elf.offline.verify.run import verify
+from examples.demo.clicks import START_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from elf.agents.errors import JobError
-from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
+from examples.demo.clicks import START_MS
 from tests.elf.offline.conftest import Shop
 
 QUERY = """SELECT product, count(*) AS clicks, avg(rating) AS mean, max(ts) AS newest FROM clicks

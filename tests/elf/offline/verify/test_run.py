@@ -14,10 +14,10 @@ import pytest
 
 from elf.agents.archive.archive import Archive, list_files
 from elf.agents.errors import JobError
-from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.session import OfflineError
 from elf.offline.verify.run import run_verify, verify
+from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import COLUMNS, JOB, QUERY, Master, Result, result_of
 
 if TYPE_CHECKING:
