@@ -68,7 +68,7 @@ def test_agents_and_spark_agree(spark: SparkSession, shop: Shop, query: str) -> 
     definition, result = publish(shop, query)
     report = verify(definition, shop.folders, [result])
     assert result["rows"]
-    assert report.agrees, report.to_json()
+    assert report.agrees, report.to_dict()
 
 
 def test_columns_that_a_definition_does_not_list_are_taken_as_stored(spark: SparkSession, shop: Shop) -> None:

@@ -22,6 +22,7 @@ from elf.offline.backfill.states import state_frames
 from elf.offline.session import OfflineError, in_one_sentence
 from elf.offline.verify.rows import RowsPlan
 from elf.offline.verify.run import verify
+from tests.elf.offline.shown import shown
 from tests.installing import install, install_example
 
 if TYPE_CHECKING:
@@ -193,5 +194,5 @@ def test_the_example_is_verified(spark: SparkSession, tmp_path: Path, monkeypatc
     }
     columns = {"path": "STRING", "cents": "BIGINT"}
     report = verify(JobText("shop", "typical", "clicks", query, columns), [tmp_path], [result])
-    assert report.agrees, report.text(width=200)
+    assert report.agrees, shown(report, 200)
     assert report.windows[0].rows_offline == rows.height

@@ -59,7 +59,7 @@ def test_what_was_counted_in_part_lies_within_bounds(spark: SparkSession, shop: 
     some = pl.col("price_cents") % 3 == 0
     report = run_verify(Master(shop, AWAY, some), "top", archives=shop.folders, since="1h")
     assert differing(report) == TOUCHED
-    assert report.passes, report.to_json()
+    assert report.passes, report.to_dict()
     whys = [each.why for window in report.windows for each in window.differences]
     assert any(why.startswith("within what the label leaves open (missing web-2 ") for why in whys)
 
