@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
-from elf.demo.clicks import START_MS, USERS, generate
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-FOLDER = Path(__file__).resolve().parent.parent / ".bench"
+from examples.demo.clicks import START_MS, USERS, generate  # noqa: E402
+
+FOLDER = ROOT / ".bench"
 SEED = 7
 RATE_PER_S = 5_000
 _BLOCK_LINES = 100_000

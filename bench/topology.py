@@ -14,7 +14,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
-from elf.overlay.sim import roots, topology
+from tests.overlay import roots
+from tests.overlay.tree import topology
 
 
 def print_trees(args: argparse.Namespace) -> None:

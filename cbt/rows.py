@@ -57,13 +57,6 @@ class Rows(msgspec.Struct, eq=False):
         """Words of a key."""
         return columns.width(self.words)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes held."""
-        words = sum(word.nbytes for word in self.words if not columns.is_constant(word))
-        states = sum(int(s.estimated_size()) if isinstance(s, pl.Series) else s.nbytes for s in self.states)
-        return words + self.order.nbytes + states
-
     def slice(self, start: int, end: int) -> Rows:
         """Rows from start to end, as views."""
         if start == 0 and end >= len(self):

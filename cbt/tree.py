@@ -14,7 +14,6 @@ import polars as pl
 
 from elf.cbt import columns
 from elf.cbt.blocks import BlockFormat
-from elf.cbt.checks import TreeStatistics, check_node, statistics_of
 from elf.cbt.columns import Words
 from elf.cbt.frames import joined
 from elf.cbt.nodes import Inner, Leaf, Node, Nodes, frozen
@@ -203,25 +202,6 @@ class BufferTree:
                 width.empty()
             self._waiting.take()
             self._damage = None
-
-    def statistics(self) -> TreeStatistics:
-        """Return counts and sizes. O(blocks)."""
-        with self._lock:
-            roots = [width.root for width in self._widths.values()]
-            buffers = [width.buffer for width in self._widths.values()]
-            return statistics_of(roots, [*buffers, self._waiting], self._pager)
-
-    def check(self) -> None:
-        """Check every invariant of the tree. O(n).
-
-        Raises:
-            AssertionError: one does not hold, which is a defect here.
-            SpillError: a block could not be read back.
-        """
-        with self._sound():
-            self._admit()
-            for width in self._widths.values():
-                check_node(width.root, width.nodes)
 
     @property
     def memory_bytes(self) -> int:

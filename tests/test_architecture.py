@@ -23,7 +23,7 @@ PURE = [
     "cbt/aggregates/*.py", "cbt/folding.py", "cbt/schema.py", "cbt/codec.py", "cbt/frames.py", "cbt/words.py",
     "cbt/strings.py", "cbt/columns.py", "cbt/hashing.py", "cbt/rows.py", "cbt/reducing.py", "cbt/bits.py",
     "cbt/blocks.py", "cbt/patching.py", "cbt/root.py", "cbt/nodes.py", "cbt/arena.py", "cbt/settings.py",
-    "cbt/checks.py", "cbt/aligned.py", "cbt/partitions.py", "cbt/placed.py",
+    "cbt/aligned.py", "cbt/partitions.py", "cbt/placed.py",
     "overlay/ids.py", "overlay/contract.py", "overlay/messages.py", "overlay/effects.py", "overlay/decoding.py",
     "overlay/tree/*.py", "overlay/rollup/*.py", "overlay/control/*.py", "overlay/dht/table.py",
     "agents/worker/payload.py", "agents/wire/re*.py", "agents/wire/shares.py",

@@ -65,11 +65,6 @@ class Manifest(msgspec.Struct, frozen=True):
     sequence: int
     files: tuple[FileEntry, ...]
 
-    @property
-    def rows(self) -> int:
-        """Events in all its files."""
-        return sum(file.rows for file in self.files)
-
 
 class Recovery(msgspec.Struct, frozen=True):
     """What a start found: files made visible, removed, and set aside.
@@ -222,13 +217,6 @@ class Archive:
                 if match and int(match[1]) > bound:
                     path.unlink()
                     manifest_path(path).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Forget what no checkpoint covers: its lines will be read again. What was prepared waits for `recover`."""
-        self._forget_buffer()
-        for file in self._staged:
-            file.path.unlink(missing_ok=True)
-        self._staged.clear()
 
     def _stage(self) -> None:
         """Write the buffer to durable files that belong to no checkpoint yet, one per schema and hour."""

@@ -1,18 +1,21 @@
-"""The agent behind its HTTP door: every route's answer, found here or fetched through the overlay (`AgentService`)."""
+"""The agent behind its HTTP door: every route's answer, found here or fetched through the overlay; no web in it.
+
+Every method may raise the errors of `elf.agents.errors`; `elf.agents.http.problems` turns them into problem+json.
+Dictionaries are JSON-ready: text, numbers, booleans, None, lists and dictionaries of these.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from elf.agents.errors import BadRequestError, JobError, UnavailableError, UnknownSourceError
 from elf.agents.http.metrics import render_metrics
-from elf.agents.http.service import Loaded
-from elf.agents.jobs.definition import load_definition
+from elf.agents.jobs.definition import TREES_MAX, load_definition
 from elf.agents.jobs.parts import Part
 from elf.agents.master.listing import summary
 from elf.agents.publications.change import Changing, Wanted
@@ -29,6 +32,7 @@ from elf.agents.wire.positions import Json, Position, Positioned, Told
 from elf.agents.wire.questions import Describe
 from elf.agents.wire.records import contact_at
 from elf.agents.wire.shares import LoadIntervals
+from elf.overlay.fields import Interval
 
 if TYPE_CHECKING:
     from elf.agents.agent import Agent
@@ -39,8 +43,19 @@ LOAD_MS = 25_000
 STALLED_MS = 15_000
 
 
+class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Intervals of a job, or of one of its parts, as `elf.agents.wire.shares.LoadIntervals` has them."""
+
+    instance: str
+    first: Interval
+    last: Interval
+    block: bytes
+    missing: tuple[str, ...] = ()
+    part: Annotated[int, msgspec.Meta(ge=0, lt=TREES_MAX)] = 0
+
+
 class Service:
-    """Implements `elf.agents.http.service.AgentService` for one running agent."""
+    """One agent as its HTTP API sees it; tests of the API have one in memory in its place."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -54,39 +69,74 @@ class Service:
         self._retiring = Retiring(agent.node, agent.catalogue, asking.ask, self.jobs, agent.announce, agent.now_ms)
 
     async def publish(self, text: str, filename: str, name: str | None, creator: str | None) -> Json:
-        """Publish a job from the text of its file."""
+        """Check and publish a job from the text of its file.
+
+        Args:
+            text: TOML job file or bare SQL.
+            filename: its name; the suffix tells the kind, the stem is the default name of a bare SQL job.
+            name: replaces the name in the file.
+            creator: the creator if the file names none.
+
+        Returns:
+            The row that `jobs` has of it.
+
+        Raises:
+            JobSpecError: the job cannot run as written.
+            JobConflictError: the same creator runs another job of this name.
+        """
         definition = load_definition(text, filename=filename, name=name, creator=creator)
         definition = await look_up(definition, self._asking.ask)
         job = await self._agent.publisher.publish(definition, self._agent.now_ms())
         return summary(job)
 
     async def jobs(self) -> list[Json]:
-        """List the jobs that this agent or one it knows has heard of."""
+        """List the jobs this agent knows.
+
+        Returns:
+            `{"creator", "name", "app_id" (hex), "source", "query", "columns" (types as published), "master", "state",
+            "version", "ends_ms" (until when a stopped one can be resumed), ...}` each.
+        """
         return await self._parts.jobs()
 
     async def job(self, creator: str, name: str) -> Json:
-        """Describe one job."""
+        """Describe one job: its definition, master and status; UnknownJobError if there is none."""
         value, hops = await self._parts.described(creator, name)
         return {**value, "hops": hops}
 
     async def stop(self, creator: str, name: str, keep_ms: int | None = None) -> Json:
-        """Stop a job on its masters, then everywhere."""
+        """Stop a job on all agents; arguments, answer and errors as of `Stopping.stop`."""
         return await self._stopping.stop(creator, name, keep_ms)
 
     async def change(self, creator: str, name: str, wanted: Wanted) -> Json:
-        """Make another version of a running job, or take a paused or stopped one up again."""
+        """Make another version of a running job, or take a paused or stopped one up again; see `Changing.change`.
+
+        Returns:
+            `{"version", "what", "since_ms", "until_ms", "begins_ms", "made_ms", "ends_ms", "query", "columns",
+            "options"}`, as the `versions` of `job` has it: effective from event time `since_ms` on, on all agents.
+        """
         return await self._changing.change(creator, name, wanted)
 
     async def leap(self, creator: str, name: str) -> Json:
-        """Wait no longer for a job's stragglers."""
+        """Wait no longer for a job's stragglers in the interval that they keep waiting; errors as of `WholeJobs.leap`.
+
+        Returns:
+            `{"through_ms", "agents"}`: the interval's end, and the names of those that it is committed without.
+        """
         return await self._parts.leap(creator, name)
 
     async def force(self, creator: str, name: str) -> None:
-        """Let this very agent go on alone with a job whose root group has lost its majority for good."""
+        """Let this agent go on alone with a job whose root group has lost its majority for good."""
         await self._parts.force(creator, name)
 
     async def load(self, creator: str, name: str, loaded: Loaded) -> Json:
-        """Load intervals into a job, or into one of its parts, at its master."""
+        """Load intervals that were computed from the agents' archives, in the place of what they are now.
+
+        Returns:
+            `{"first", "last", "edition"}`.
+
+        Raises:
+            JobError: these intervals are not to be loaded, or were computed for another publication.
+        """
         part = Part(creator, name, loaded.part)
         request = LoadIntervals(part.app, loaded.instance, loaded.first, loaded.last, loaded.block, loaded.missing)
         value, _ = await self._asking.ask(part.key, request, LOAD_MS)
@@ -94,19 +144,30 @@ class Service:
         return answer
 
     async def retire(self, agent: str, job: str | None) -> Json:
-        """Expect an agent no more, in one job or in all."""
+        """Take an agent that is gone for good off one job's roster (`creator/name`), or all; see `Retiring.retire`."""
         return await self._retiring.retire(agent, job)
 
     async def result(self, creator: str, name: str, window: str, key: str | None, limit: int | None) -> Json:
-        """Fetch one result from the job's master, or from those of all its parts."""
+        """Ask the job's master for one result, from anywhere; StoppedError if the job is stopped.
+
+        Arguments are those of `Gathering.result`; the window is well-formed, as `elf.agents.master.windows` checks.
+
+        Returns:
+            The Result of the contract: job, window, columns, rows, completeness, master, hops.
+        """
         return await self._asking.gathering.result(Part(creator, name), window, key, limit)
 
     def feedback(self, creator: str, name: str) -> Told:
-        """Return the newest result that has come to this very agent."""
+        """Return the newest result that has come to this very agent; nobody else is asked. See `Feedback.newest`."""
         return self._agent.feedback.newest(Part(creator, name))
 
     async def route(self, creator: str, name: str, query: Any) -> Any:
-        """Have a job's application answer a query."""
+        """Have a job's application answer a query, at its master; both are JSON.
+
+        Raises:
+            JobError: the job has no application, or it answers with an error.
+            UnavailableError: it is too busy, or its master out of reach.
+        """
         try:
             body = packed(query)
         except ValueError as error:
@@ -119,14 +180,22 @@ class Service:
             raise UnavailableError(f"the master of {creator}/{name} sent something that is no answer") from None
 
     async def results(self, creator: str, name: str, position: Position | None = None) -> AsyncIterator[Positioned]:
-        """Follow a job."""
+        """Follow a job: the newest result at once, then each new, early or revised one.
+
+        Errors surface on the first step.
+
+        Args:
+            creator: of the job.
+            name: of the job.
+            position: where an earlier follower stopped; what is newer comes instead of the newest result.
+        """
         following = self._asking.following.results(Part(creator, name), position)
         async with contextlib.aclosing(following) as results:
             async for each in results:
                 yield each
 
     async def tree(self, creator: str, name: str, part: int = 0) -> Json:
-        """Draw one of a job's reducer trees by asking from its root downwards."""
+        """Describe one of the job's reducer trees: `{"root": id, "nodes": [{id, address, name, parent, role}]}`."""
         described, _ = await self._parts.describe(creator, name)
         parts = parts_told(Part(creator, name), described)
         if not part < len(parts):
@@ -157,11 +226,11 @@ class Service:
         return {"root": nodes[0]["id"], "job": f"{creator}/{name}", "nodes": nodes}
 
     async def explain(self, creator: str, name: str) -> Json:
-        """Explain a job."""
+        """Explain a job: its plan, what it shares, its tree and its cost (`elf.agents.results.explanation`)."""
         return await self._explaining.explain(creator, name)
 
     async def members(self) -> list[Json]:
-        """List this agent and those it knows."""
+        """List the agents this one knows: `{id, address, name, sources, is_self}` each."""
         me = self._agent.node.contact.address
         found = []
         for member in await self._asking.members():
@@ -179,14 +248,19 @@ class Service:
         return sorted(found, key=lambda row: (not row["is_self"], row["name"]))
 
     async def ingest(self, source: str, ndjson: bytes) -> int:
-        """Take pushed lines."""
+        """Take whole lines for a source; return how many, only after they are safe on disk (fsync).
+
+        Raises:
+            UnknownSourceError: no such source here.
+            UnavailableError: the agent is full; the caller should come again later.
+        """
         intake = self._agent.intakes.get(source)
         if intake is None:
             raise UnknownSourceError(source, self._agent.intakes)
         return await intake.ingest(ndjson)
 
     def health(self) -> Json:
-        """Say what this process is."""
+        """Tell that the process lives, and what it is (name, version, node id)."""
         member = self._agent.introduce()
         return {
             "status": "alive",
@@ -197,7 +271,7 @@ class Service:
         }
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Say whether the agent makes progress, and if not, why."""
+        """Tell whether the agent makes progress: joined, reading, committing; if not, the reasons."""
         reasons = self._agent.neighbours.entering.reasons()
         reasons += [f"no link with {address}: {why}" for address, why in sorted(self._agent.node.refused().items())]
         reasons += [self._agent.neighbours.trouble] if self._agent.neighbours.trouble is not None else []
@@ -219,9 +293,9 @@ class Service:
         return not reasons, reasons
 
     def notes(self) -> list[str]:
-        """Say what an operator should look at though the agent makes progress."""
+        """Say what an operator should look at though the agent makes progress: whom it does not hear, say."""
         return self._agent.node.unheard()
 
     def metrics(self) -> bytes:
-        """Render the metrics."""
+        """Render all metrics in the Prometheus text format."""
         return render_metrics(self._agent)

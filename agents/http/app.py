@@ -18,10 +18,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from elf.agents.errors import ConfigError
+from elf.agents.http.agent_service import Service
 from elf.agents.http.guard import OPEN_PATHS, require_local_host, require_token
 from elf.agents.http.problems import answer_with_problems
 from elf.agents.http.routes import ROUTES, SERVICE, STREAMS
-from elf.agents.http.service import AgentService
 from elf.agents.settings.config import split_address
 from elf.overlay.links.door import Door, admit
 
@@ -33,7 +33,7 @@ SHUTDOWN_S = 5.0
 KEEPALIVE_S = 30.0
 
 
-def make_app(service: AgentService, *, token: str | None, request_bytes_max: int) -> web.Application:
+def make_app(service: Service, *, token: str | None, request_bytes_max: int) -> web.Application:
     """Build the application.
 
     Args:

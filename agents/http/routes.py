@@ -16,8 +16,8 @@ from aiohttp import web
 
 from elf.agents.completeness.statement import require_complete
 from elf.agents.errors import BadRequestError, UnavailableError
+from elf.agents.http.agent_service import Loaded, Service
 from elf.agents.http.bodies import read_body, require_type
-from elf.agents.http.service import AgentService, Loaded
 from elf.agents.http.stream import send_results
 from elf.agents.language.durations import parse_duration_ms
 from elf.agents.master.window_texts import parse_window
@@ -26,7 +26,7 @@ from elf.agents.wire.changes import KEEP_MS_MAX, Kind
 from elf.agents.wire.positions import Json
 from elf.overlay.decoding import read_msgpack
 
-SERVICE: web.AppKey[AgentService] = web.AppKey("service")
+SERVICE: web.AppKey[Service] = web.AppKey("service")
 STREAMS: web.AppKey[set[asyncio.Task[Any]]] = web.AppKey("streams")
 
 #: Readers of streams at a time; each costs a connection and a copy of every result.
@@ -228,7 +228,7 @@ async def show_metrics(request: web.Request) -> web.Response:
     return web.Response(body=_service(request).metrics(), headers=headers)
 
 
-def _service(request: web.Request) -> AgentService:
+def _service(request: web.Request) -> Service:
     return request.app[SERVICE]
 
 

@@ -58,11 +58,6 @@ class ApproxCountDistinct(Slotted):
         return pl.Int64()
 
     @property
-    def relative_error(self) -> float | None:
-        """One standard deviation."""
-        return self.rsd
-
-    @property
     def nothing(self) -> object:
         """No values."""
         return 0

@@ -132,11 +132,6 @@ class Aggregate(abc.ABC):
         """Whether a merged-in PAO can be taken out again, by subtracting its states."""
         return all(merge.how == "sum" for merge in self.merges(""))
 
-    @property
-    def relative_error(self) -> float | None:
-        """The stated error of a sketch as a share of the true value; None if the answer is exact."""
-        return None
-
 
 class Plain(Aggregate):
     """An aggregate whose states are all in the row of its key."""

@@ -69,11 +69,6 @@ class ApproxPercentile(Slotted):
         """The input's type; answers for integers are rounded."""
         return self.dtype
 
-    @property
-    def relative_error(self) -> float | None:
-        """`accuracy`."""
-        return self.accuracy
-
     def states(self, name: str) -> dict[str, pl.DataType]:
         """How many values the bucket holds."""
         return {f"{name}_n": pl.Int64()}

@@ -9,8 +9,8 @@ import itertools
 import random
 from typing import Any
 
-from elf.demo.shop import CATEGORIES
-from elf.demo.writing import write_log
+from examples.demo.shop import CATEGORIES
+from examples.demo.writing import write_log
 
 PRODUCTS = [title for category in ("Video Games", "Books", "Toys") for title in CATEGORIES[category][1]]
 #: Products of one family are bought together; in a season two families are one, on offer together.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from elf.demo.writing import write_log
+from examples.demo.writing import write_log
 
 #: The accounts of the campaign, its link, and how many of all posts are theirs.
 CAMPAIGN = ("deal-hunter", "best-price", "shop-bot", "lucky-lou")

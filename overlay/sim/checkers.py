@@ -1,102 +1,21 @@
 """What must hold of a cluster, looked at from outside: all agents at once, and only what they would answer.
 
-Owns the properties of OVERLAY 6.7 that concern trees, multicast and counting; knows nothing of how agents keep them,
-nor whether they are simulated. Each check returns sentences about what is wrong, none when all is well.
+Owns what a settled tree is, and how trees and routes are measured; knows nothing of how agents keep them, nor whether
+they are simulated. The check returns sentences about what is wrong, none when all is well. What must hold under faults
+is in `tests/sweep/checkers.py`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from elf.overlay.contract import Commit, ControlEntry, TreeView
-from elf.overlay.ids import Contact, distance
+from elf.overlay.contract import TreeView
+from elf.overlay.ids import Contact
+from elf.overlay.sim.machines import Cluster
 
 #: Sentences that one check returns at most: a broken tree has one cause and a thousand symptoms.
 SENTENCES_MAX = 10
-
-
-class Node(Protocol):
-    """What a running agent answers; see `OverlayNode`."""
-
-    def tree(self, app: bytes) -> TreeView:
-        """Return its place in a tree."""
-        ...
-
-    def contacts(self) -> list[Contact]:
-        """Return whom it knows."""
-        ...
-
-
-class Log(Protocol):
-    """What a job's roots committed; see `sim.runtime.Runtime`."""
-
-    @property
-    def commits(self) -> Sequence[Commit]:
-        """The commits in their order."""
-        ...
-
-    def counted(self) -> Counter[str]:
-        """Return how often each item is in a commit."""
-        ...
-
-
-class Disk(Protocol):
-    """What an agent has stored; see `sim.runtime.Runtime`."""
-
-    @property
-    def controls(self) -> Sequence[tuple[bytes, ControlEntry]]:
-        """The control entries it got, with their trees."""
-        ...
-
-
-class Agent(Protocol):
-    """One agent, running or not."""
-
-    @property
-    def contact(self) -> Contact:
-        """Its address and id."""
-        ...
-
-    @property
-    def node(self) -> Node | None:
-        """None while it is down."""
-        ...
-
-    @property
-    def runtime(self) -> Disk:
-        """Its disk."""
-        ...
-
-    @property
-    def is_up(self) -> bool:
-        """Whether there is a process."""
-        ...
-
-
-class Agents(Protocol):
-    """All agents there are."""
-
-    @property
-    def machines(self) -> Sequence[Agent]:
-        """Running or not."""
-        ...
-
-    @property
-    def by_id(self) -> Mapping[bytes, Agent]:
-        """The same, by the agents' ids."""
-        ...
-
-    def up(self) -> Sequence[Agent]:
-        """Return those that run."""
-        ...
-
-    def closest(self, key: bytes) -> Agent:
-        """Return the running agent nearest to a key."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,31 +54,12 @@ class Routes:
     hops_max: int
 
 
-def views(cluster: Agents, app: bytes) -> dict[bytes, TreeView]:
+def views(cluster: Cluster, app: bytes) -> dict[bytes, TreeView]:
     """Ask every agent that is up for its place in a tree."""
     return {machine.contact.id: machine.node.tree(app) for machine in cluster.machines if machine.node is not None}
 
 
-def check_edges(cluster: Agents, app: bytes, fan_in_max: int) -> list[str]:
-    """Check what holds at any moment: fan-in within the cap (I8), parents closer than their children (I7)."""
-    wrong: list[str] = []
-    for machine in cluster.up():
-        assert machine.node is not None
-        view = machine.node.tree(app)
-        if len(view.children) > fan_in_max:
-            wrong.append(f"I8: {machine.contact} has {len(view.children)} children, {fan_in_max} are allowed")
-        if view.root == machine.contact:
-            continue  # also one that leads no more: it keeps its children until it hears who does
-        own = distance(machine.contact.id, app)
-        wrong += [
-            f"I7: {machine.contact} is parent of {child}, which is closer"
-            for child in view.children
-            if distance(child.id, app) <= own
-        ]
-    return wrong[:SENTENCES_MAX]
-
-
-def check_settled(cluster: Agents, app: bytes, root: Contact | None = None) -> list[str]:
+def check_settled(cluster: Cluster, app: bytes, root: Contact | None = None) -> list[str]:
     """Check what holds once the faults have stopped: every live member reaches the one true root, nobody is an orphan.
 
     The true root is the recorded `root`, without one the live agent closest to `app`.
@@ -183,7 +83,7 @@ def check_settled(cluster: Agents, app: bytes, root: Contact | None = None) -> l
     return wrong[:SENTENCES_MAX]
 
 
-def _climb(cluster: Agents, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
+def _climb(cluster: Cluster, start: bytes, found: dict[bytes, TreeView], rooted: set[bytes]) -> list[str]:
     """Follow parents from an agent to one that is known to reach the root; all on the way then do."""
     way: list[bytes] = []
     key = start
@@ -205,25 +105,7 @@ def _climb(cluster: Agents, start: bytes, found: dict[bytes, TreeView], rooted: 
     return []
 
 
-def is_attached(cluster: Agents, machine: Agent, app: bytes) -> bool:
-    """Tell whether an agent reaches a root over live edges that both ends agree on."""
-    seen: set[bytes] = set()
-    node = machine.node
-    while node is not None and machine.contact.id not in seen:
-        view = node.tree(app)
-        if view.role == "root":
-            return True
-        if view.parent is None:
-            return False
-        seen.add(machine.contact.id)
-        child, machine = machine, cluster.by_id[view.parent.id]
-        node = machine.node
-        if node is not None and child.contact not in node.tree(app).children:
-            return False
-    return False
-
-
-def measure(cluster: Agents, app: bytes) -> Shape:
+def measure(cluster: Cluster, app: bytes) -> Shape:
     """Measure a settled tree."""
     found = views(cluster, app)
     hops: dict[bytes, int] = {key: 0 for key, view in found.items() if view.role == "root"}
@@ -245,7 +127,7 @@ def measure(cluster: Agents, app: bytes) -> Shape:
     )
 
 
-def follow_routes(cluster: Agents, keys: Sequence[bytes]) -> Routes:
+def follow_routes(cluster: Cluster, keys: Sequence[bytes]) -> Routes:
     """Follow every agent's next hops toward each key, to the agent that knows nobody closer."""
     numbers = {machine.contact.id: machine.contact.number for machine in cluster.up()}
     known = {
@@ -274,47 +156,11 @@ def follow_routes(cluster: Agents, keys: Sequence[bytes]) -> Routes:
     return Routes(false, under, hops_sum / max(1, len(keys) * len(numbers)), hops_max)
 
 
-def check_counted(log: Log, produced: Mapping[str, bool], *, complete: bool) -> list[str]:
-    """Check what a job's roots committed: nothing counted twice or never produced, one commit after the other.
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` of the values do not exceed; 0 for no values.
 
-    Args:
-        log: the commits.
-        produced: every item that there is, and whether it must be counted in the end; some may have been lost.
-        complete: this is the end.
+    >>> percentile([3.0, 1.0, 2.0], 0.5), percentile([], 0.99)
+    (2.0, 0.0)
     """
-    counted = log.counted()
-    wrong = [f"counted {count} times: {item}" for item, count in counted.items() if count > 1]
-    wrong += [f"counted but never produced: {item}" for item in counted if item not in produced]
-    if complete:
-        wrong += [f"never counted: {item}" for item, due in produced.items() if due and item not in counted]
-    wrong += [
-        f"commit {later.through} follows {earlier.through} but says {later.previous}"
-        for earlier, later in itertools.pairwise(log.commits)
-        if later.previous != earlier.through or later.through <= earlier.through
-    ]
-    return wrong[:SENTENCES_MAX]
-
-
-def check_multicast(cluster: Agents, app: bytes, truth: Sequence[ControlEntry], *, complete: bool) -> list[str]:
-    """Check control entries: every agent got the roots', in their order, each once, no gap that it was not told of.
-
-    With `complete`, also that everybody who is up and in the tree has the last one.
-    """
-    place = {entry.mark: position for position, entry in enumerate(truth)}
-    wrong = [] if len(place) == len(truth) else ["two entries have one mark"]
-    for machine in cluster.machines:
-        last = -1
-        for entry in [entry for key, entry in machine.runtime.controls if key == app]:
-            at = place.get(entry.mark)
-            if at is None or truth[at].body != entry.body:
-                wrong.append(f"{machine.contact} got {entry.mark}, which no root said so")
-                break
-            if at <= last:
-                wrong.append(f"{machine.contact} got {entry.mark} again or out of order")
-            if at > last + 1 and last >= 0 and not entry.skipped:
-                wrong.append(f"{machine.contact} missed something before {entry.mark} and was not told")
-            last = at
-        inside = machine.node is not None and machine.node.tree(app).member
-        if complete and inside and last != len(truth) - 1:
-            wrong.append(f"{machine.contact} has {last + 1} of {len(truth)} entries")
-    return wrong[:SENTENCES_MAX]
+    ordered = sorted(values)
+    return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)] if ordered else 0.0

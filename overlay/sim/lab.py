@@ -1,7 +1,7 @@
 """Scale on a laptop: many jobs over many agents in one process, in virtual time, and what their trees look like.
 
 Owns how jobs are published and what is measured; presentation is the command line's (`elf lab`). Every agent is its
-overlay alone, an `OverlayNode` with the null runtime above it; every message is encoded, framed and decoded.
+overlay alone, an `OverlayNode` with nothing above it; every message is encoded, framed and decoded.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from elf.overlay.ids import ID_BYTES
 from elf.overlay.messages import Join
 from elf.overlay.placement import SALTS, candidate_key, choose_salt
-from elf.overlay.sim.checkers import check_settled, follow_routes, measure
+from elf.overlay.sim.checkers import check_settled, follow_routes, measure, percentile
 from elf.overlay.sim.loop import SimLoop
 from elf.overlay.sim.machines import Cluster, Machine
-from elf.overlay.sim.report import percentile
 
 #: Memberships (an agent in a job) that a laptop takes in a few minutes and 2 GB; 500 jobs of 1,280 members are 640,000.
 MEMBERSHIPS_MAX = 64_000

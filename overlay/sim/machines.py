@@ -1,7 +1,7 @@
-"""Many nodes in one simulated network: `OverlayNode`s as agents have them, above each the null runtime.
+"""Many nodes in one simulated network: `OverlayNode`s as agents have them, above each nothing.
 
-Owns how a cluster grows and how machines crash, stop, restart and lose each other; what must then still hold is in
-`checkers`, what befalls whom and when is in `faults`. OVERLAY section 6.7. Whole agents are in `tests/world`.
+Owns how a cluster grows; what must hold of it is in `checkers`. OVERLAY section 6.7. Machines that crash, stop and come
+back are in `tests/sweep`, whole agents in `tests/world`.
 """
 
 from __future__ import annotations
@@ -13,25 +13,54 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from elf.overlay.contract import OverlaySettings
+from elf.overlay.contract import Commit, ControlEntry, Handler, OverlaySettings, Record, Verdict
 from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.links.binding import Bound
 from elf.overlay.network import Network
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.cluster import BATCH_MAX, EPOCH_MS, numbered_contact
 from elf.overlay.sim.links import SimLinks
 from elf.overlay.sim.loop import AGENT, Address, SimLoop
-from elf.overlay.sim.runtime import Runtime
 from elf.overlay.sim.streams import Streams
 
 T = TypeVar("T")
 
-#: Agents that a machine is configured to join through.
-SEEDS = 4
+PORT = 4250
+#: Agents that join at the same time; never more than half of those already there, as in a real rollout.
+BATCH_MAX = 64
+#: Wall clock at virtual time 0, so that datagrams carry plausible dates.
+EPOCH_MS = 1_700_000_000_000
+
+
+def numbered_contact(index: int, port: int = PORT) -> Contact:
+    """Return the contact of a cluster's n-th agent, `10.x.y.z`."""
+    return Contact.at(f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}", port)
+
+
+class Silent:
+    """The `Handler` of a node above which there is nothing: it owns no keys, keeps nothing, has nothing to merge."""
+
+    async def on_route(self, key: bytes, body: bytes, path: Sequence[str]) -> None:
+        """Own no key."""
+
+    def on_record(self, app: bytes, record: Record) -> None:
+        """Ignore it."""
+
+    async def on_commit(self, app: bytes, commit: Commit) -> None:
+        """Ignore it."""
+
+    async def on_verdict(self, app: bytes, verdict: Verdict) -> None:
+        """Ignore it."""
+
+    async def on_control(self, app: bytes, entry: ControlEntry) -> None:
+        """Ignore it."""
+
+    def merge(self, app: bytes, payloads: Sequence[bytes]) -> bytes:
+        """Merge nothing: nobody seals a snapshot."""
+        return b""
 
 
 class Machine:
-    """One machine: its address, its clock, its disk (the runtime) and, while it is up, its node."""
+    """One machine: its address, its clock and, while it is up, its node."""
 
     def __init__(self, cluster: Cluster, index: int, skew_ms: int) -> None:
         self.cluster = cluster
@@ -39,11 +68,10 @@ class Machine:
         self.skew_ms = skew_ms
         self._now_s = cluster.loop.time
         self.contact = numbered_contact(index)
-        self.runtime = Runtime(f"a{index}", cluster.disk)
+        self.name = f"a{index}"
+        self.runtime: Handler = Silent()
         self.node: OverlayNode | None = None
         self.links: SimLinks | None = None
-        self.starting: asyncio.Task[None] | None = None
-        self.is_paused = False
         #: Trees we take part in, with membership and recorded root.
         self.trees: dict[bytes, tuple[bool, Contact | None]] = {}
         self.context = contextvars.copy_context()
@@ -56,13 +84,8 @@ class Machine:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process, paused or not."""
+        """Whether there is a process."""
         return self.node is not None
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether a process has been started that has not joined yet."""
-        return self.starting is not None and not self.starting.done()
 
     def clock(self) -> int:
         """Return this machine's time in ms, which nobody keeps in step."""
@@ -79,49 +102,24 @@ class Machine:
         return self.cluster.loop.create_task(work, context=self.context)
 
     def join_tree(self, app: bytes, *, member: bool, root: Contact | None = None) -> None:
-        """Take part in a tree now and after every restart; of trees with a recorded root, which roll up, in one."""
+        """Take part in a tree, now or once started."""
         self.trees[app] = (member, root)
         self._enter(app)
 
     def _enter(self, app: bytes) -> None:
-        node, runtime, (is_member, root) = self.node, self.runtime, self.trees[app]
-        if node is None:
-            return
-        state = runtime.state if root == self.contact else None
-        control = runtime.control.get(app)
-        self.call(node.join_tree, app, member=is_member, root=root, state=state, control=control)
-        if root is not None and is_member:
-            for through in sorted(runtime.snapshots):
-                self.call(runtime.hand_over, node, app, through)
-
-    def leave_tree(self, app: bytes) -> None:
-        """Leave a tree for good."""
-        del self.trees[app]
         if self.node is not None:
-            self.call(self.node.leave_tree, app)
+            is_member, root = self.trees[app]
+            self.call(self.node.join_tree, app, member=is_member, root=root)
 
     def start(self, seeds: Sequence[Contact]) -> asyncio.Task[None]:
-        """Start a process: join by way of some agents, then enter the trees that the disk remembers.
-
-        The task is done when the agent has joined; a crash cancels it.
-        """
+        """Start a process: join by way of some agents, then enter its trees; the task is done when it has joined."""
         assert self.node is None
-        self.starting = self.task(self._start(seeds))
-        return self.starting
-
-    def restart(self) -> asyncio.Task[None]:
-        """Start again with what is on disk, by way of a few random agents, some of which may be down themselves."""
-        return self.start(self.cluster.some(SEEDS, self))
-
-    def come_back(self) -> None:
-        """Restart, unless that has been done already."""
-        if not self.is_up and not self.is_starting:
-            self.restart()
+        return self.task(self._start(seeds))
 
     async def _start(self, seeds: Sequence[Contact]) -> None:
         cluster = self.cluster
         settings = OverlaySettings(
-            agent_id=self.runtime.name, join=tuple(contact.address for contact in seeds), **cluster.settings
+            agent_id=self.name, join=tuple(contact.address for contact in seeds), **cluster.settings
         )
         rng = random.Random(cluster.rng.getrandbits(64))
         network = Network(clock=self.clock, wall=self.clock, bind=self._bind, links=self._new_links)
@@ -143,61 +141,19 @@ class Machine:
         self.links = SimLinks(*args, **options, streams=self.cluster.streams)
         return self.links
 
-    def crash(self, *, silent: bool = False) -> None:
-        """End the process without a word of its own; `silent`: the whole machine, so that not even resets go out."""
-        node, links = self.node, self.links
-        if node is None or links is None:
-            return
-        self.node = self.links = None
-        if self.starting is not None:
-            self.starting.cancel()
-            self.starting = None
-        self.resume()
-        links.crash(silent=silent)
-        transport = self.cluster.loop.sockets.get(self.address)
-        if transport is not None:
-            transport.close()
-        if silent:
-            self.cluster.streams.up.discard(self.address)
-        # What is left are tasks without a network; the runtime hears of nothing any more.
-        self.runtime = self.runtime.after_crash()
-        self.cluster.loop.create_task(node.stop())
-
-    def suspect(self, other: Machine) -> bool:
-        """Take a peer for lost that lives, as a detector that errs does; tells whether there was a link to it."""
-        links = self.links
-        return links is not None and self.call(links.suspect, other.contact)
-
-    def pause(self) -> None:
-        """Stop the process as SIGSTOP does."""
-        if self.is_up:
-            self.is_paused = True
-            self.cluster.loop.pause(self)
-
-    def resume(self) -> None:
-        """Let it go on."""
-        if self.is_paused:
-            self.is_paused = False
-            self.cluster.loop.resume(self)
-
 
 class Cluster:
     """A growing set of machines; everything random comes from the loop's seed.
 
     Args:
         skew_ms: machines' clocks differ from the true time by up to so much either way.
-        disk_ms: a runtime's write takes up to so long before and after; 0: no time at all.
         settings: of every node; see `OverlaySettings`.
     """
 
-    def __init__(
-        self,
-        loop: SimLoop,
-        *,
-        skew_ms: int = 0,
-        disk_ms: int = 0,
-        **settings: Any,
-    ) -> None:
+    #: What its machines are; those of tests can fall.
+    kind = Machine
+
+    def __init__(self, loop: SimLoop, *, skew_ms: int = 0, **settings: Any) -> None:
         self.loop = loop
         self.settings = settings
         self.streams = Streams(loop)
@@ -205,13 +161,11 @@ class Cluster:
         self.by_id: dict[bytes, Machine] = {}
         self.rng = random.Random(loop.rng.getrandbits(64))
         self._skew_ms = skew_ms
-        self._disk_ms = disk_ms
-        self.disk = self._wait_for_disk if disk_ms else None
 
     def add(self) -> Machine:
         """Add a machine that is not started yet."""
         skew_ms = self.rng.randint(-self._skew_ms, self._skew_ms)
-        machine = Machine(self, len(self.machines), skew_ms)
+        machine = self.kind(self, len(self.machines), skew_ms)
         self.machines.append(machine)
         self.by_id[machine.contact.id] = machine
         return machine
@@ -230,10 +184,6 @@ class Cluster:
     def up(self) -> list[Machine]:
         """Return the machines with a process."""
         return [machine for machine in self.machines if machine.is_up]
-
-    def some(self, count: int, besides: Machine) -> list[Contact]:
-        """Return the contacts of some other machines, up or not."""
-        return self._pick([machine for machine in self.machines if machine is not besides], count)
 
     def keys(self, count: int) -> list[bytes]:
         """Draw keys."""
@@ -259,9 +209,6 @@ class Cluster:
                 raise TimeoutError(f"not within {seconds} virtual seconds")
             await asyncio.sleep(step_s)
         return self.loop.time() - began_s
-
-    async def _wait_for_disk(self) -> None:
-        await asyncio.sleep(self.rng.uniform(0, self._disk_ms) / 1000)
 
     def _pick(self, machines: Sequence[Machine], count: int) -> list[Contact]:
         return [machine.contact for machine in self.rng.sample(machines, min(count, len(machines)))]

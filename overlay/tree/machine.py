@@ -298,15 +298,6 @@ class Tree:
         children = tuple(self.children[key].peer for key in sorted(self.children))
         return TreeView(self.role.value, self.member, root, self.parent.peer if self.parent else None, children)
 
-    def check(self) -> None:
-        """Assert the machine's invariants (for tests; O(children))."""
-        assert (self.role is Role.MEMBER) == (self.parent is not None)
-        assert self.search.asked is None or self.role is Role.JOINING
-        assert self.parent is None or self._rank(self.parent.peer) < self._rank(self.me), "I7: parent not before us"
-        for edge in self.children.values():
-            assert self._rank(self.me) < self._rank(edge.peer), "I7: child not after us"
-        assert len(self.children) <= self._settings.fan_in_max, "I8: more children than allowed"
-
     # ---- seeking a parent
 
     def _seek(self, now_ms: int) -> list[Effect]:

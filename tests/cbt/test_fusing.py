@@ -17,6 +17,7 @@ from elf.cbt.schema import PaoSchema
 from elf.cbt.settings import TreeSettings
 from elf.cbt.tree import BufferTree
 from elf.cbt.words import ORDER_MASK, KeyLayout
+from tests.cbt.checks import check
 from tests.cbt.counting import COUNTS, TINY, counts
 from tests.cbt.kernels import built, without_kernels
 
@@ -62,7 +63,7 @@ def filled(frames: Sequence[pl.DataFrame], schema: PaoSchema, settings: TreeSett
     for frame in frames:
         tree.insert(frame)
     tree.compact()
-    tree.check()
+    check(tree)
     return tree
 
 

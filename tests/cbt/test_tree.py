@@ -22,6 +22,7 @@ from elf.cbt.settings import TreeSettings
 from elf.cbt.spill import SpillCorrupt, SpillError
 from elf.cbt.tree import BufferTree
 from elf.cbt.words import KeyLayout
+from tests.cbt.checks import check, statistics_of
 from tests.cbt.counting import COUNTS, TINY, content, counts
 from tests.cbt.kernels import without_kernels
 
@@ -43,7 +44,7 @@ def many(count: int, step: int = 10) -> Iterable[pl.DataFrame]:
 
 def test_inserts_are_deferred() -> None:
     made = tree([counts(names(10))])
-    figures = made.statistics()
+    figures = statistics_of(made)
     assert (figures.pending_rows, figures.blocks, figures.depth) == (10, 0, 1)
     assert content(made.flush()) == dict.fromkeys(names(10), 1)
 
@@ -53,11 +54,11 @@ def test_leaves_split_and_the_tree_grows_level_by_level() -> None:
     depths = []
     for frame in many(2000):
         made.insert(frame)
-        depths.append(made.statistics().depth)
-    made.check()
+        depths.append(statistics_of(made).depth)
+    check(made)
     assert depths == sorted(depths)
     assert set(depths) >= {1, 2, 3, 4}
-    figures = made.statistics()
+    figures = statistics_of(made)
     assert figures.pending_rows + figures.buffered_rows + figures.run_rows == 2000
     assert figures.leaves > figures.nodes > figures.depth
     assert figures.packed_bytes <= figures.memory_bytes
@@ -66,19 +67,19 @@ def test_leaves_split_and_the_tree_grows_level_by_level() -> None:
 
 def test_the_same_keys_again_do_not_make_it_grow() -> None:
     made = tree(many(500))
-    before = made.statistics().leaves
+    before = statistics_of(made).leaves
     for _ in range(10):
         for frame in many(500):
             made.insert(frame)
     assert content(made.flush()) == dict.fromkeys(names(500), 11)
-    assert made.statistics().leaves <= 2 * before
+    assert statistics_of(made).leaves <= 2 * before
 
 
 def test_empty_keeps_the_shape_that_was_needed() -> None:
     made = tree(many(2000))
-    before = made.statistics()
+    before = statistics_of(made)
     made.empty()
-    after = made.statistics()
+    after = statistics_of(made)
     assert (after.pending_rows, after.buffered_rows, after.run_rows, after.blocks) == (0, 0, 0, 0)
     assert before.leaves / 4 < after.leaves <= before.leaves
     assert made.snapshot().height == 0
@@ -89,11 +90,11 @@ def test_empty_after_a_much_smaller_batch_merges_leaves() -> None:
     made.empty()
     made.insert(counts(names(20)))
     made.empty()
-    figures = made.statistics()
+    figures = statistics_of(made)
     assert (figures.leaves, figures.nodes, figures.depth) == (1, 0, 1)
     for frame in many(2000):
         made.insert(frame)
-    made.check()
+    check(made)
     assert content(made.flush()) == dict.fromkeys(names(2000), 1)
 
 
@@ -150,8 +151,8 @@ def test_memory_stays_near_its_bound(bound: int, tmp_path: pathlib.Path) -> None
     most = 0
     for start in range(0, 100_000, 2000):
         capped.insert(counts([f"{number * 2654435761 % 2**32:x} {number}" for number in range(start, start + 2000)]))
-        most = max(most, capped.statistics().memory_bytes)
-    figures = capped.statistics()
+        most = max(most, statistics_of(capped).memory_bytes)
+    figures = statistics_of(capped)
     # Beside the bound: the rows of the root, the free pages of the arena.
     assert most < 1.5 * bound + 150_000
     assert figures.spilled_bytes > figures.packed_bytes - bound > 0
@@ -165,7 +166,12 @@ def test_a_tree_that_lost_rows_says_so_until_it_is_emptied() -> None:
     with pytest.raises(AggregateOverflow, match="a0_n"):
         for _ in range(20):
             made.insert(counts(["a", "c"], 2**62))
-    for ask in (made.snapshot, made.check, lambda: made.insert(counts(["d"])), lambda: made.insert(COUNTS.empty())):
+    for ask in (
+        made.snapshot,
+        lambda: check(made),
+        lambda: made.insert(counts(["d"])),
+        lambda: made.insert(COUNTS.empty()),
+    ):
         with pytest.raises(AggregateOverflow, match="a0_n"):
             ask()
     made.empty()
@@ -205,7 +211,7 @@ def test_keys_that_collide_cost_time_but_no_truth(bits: int, monkeypatch: pytest
     monkeypatch.setattr(KeyLayout, "order", lambda layout, words: real(layout, words) & mask)
     keys = [*names(300), *("w" * 600 + name for name in names(30))]
     made = tree(counts(keys[start::10], 2) for _, start in itertools.product(range(3), range(10)))
-    made.check()
+    check(made)
     assert content(made.flush()) == dict.fromkeys(keys, 6)
 
 
@@ -218,21 +224,21 @@ def test_leaves_split_evenly_where_some_places_hold_several_keys(drawn: bytes, c
         patch.setattr(KeyLayout, "order", lambda layout, words: places[real(layout, words) % np.uint64(len(places))])
         settings = TreeSettings(root_rows=4, node_rows=4, leaf_rows=2, block_rows=1, fan_out=3)
         made = tree([counts(names(count)), counts(names(5, count))], settings)
-        made.check()
+        check(made)
         assert content(made.flush()) == dict.fromkeys(names(count + 5), 1)
 
 
 def test_long_keys_are_keys() -> None:
     keys = ["x" * (1 << 20), "x" * (1 << 20) + "y", "\0" * 5000, "\0" * 5001, "", None, "é" * 10_000]
     made = tree([counts([key]) for key in keys * 2] + [counts(keys)])
-    made.check()
+    check(made)
     assert content(made.flush()) == dict.fromkeys(keys, 3)
 
 
 def test_keys_of_many_widths_share_a_tree() -> None:
     keys = ["a" * size for size in range(0, 3000, 3)]
     made = tree([counts(keys), counts(keys[::-1])])
-    made.check()
+    check(made)
     assert content(made.flush()) == dict.fromkeys(keys, 2)
 
 
@@ -241,7 +247,7 @@ def test_a_schema_without_keys_counts_by_interval() -> None:
     made = BufferTree(schema, TINY)
     for start in range(0, 200, 10):
         made.insert(pl.DataFrame({"interval": range(start, start + 20), "a0_n": [1] * 20}))
-    made.check()
+    check(made)
     assert sorted(made.snapshot().rows()) == [(n, 1 if n < 10 or n >= 200 else 2) for n in range(210)]
 
 
@@ -258,7 +264,7 @@ def test_frames_may_be_slices_filters_and_chunks_of_others(tmp_path: pathlib.Pat
     }
     for kind, frames in kinds.items():
         made = tree(frames)
-        made.check()
+        check(made)
         assert content(made.flush()) == dict.fromkeys(whole["k"], 1), kind
 
 
@@ -278,7 +284,7 @@ def test_threads_insert_flush_and_empty_at_once(tmp_path: pathlib.Path) -> None:
         (60, lambda number: made.insert(counts(names(30, 7 * number)))),
         (40, lambda _: content(made.flush())),
         (5, lambda _: made.empty()),
-        (40, lambda _: made.statistics()),
+        (40, lambda _: statistics_of(made)),
     ]
     threads = [threading.Thread(target=often, args=each) for each in works]
     for thread in threads:
@@ -286,7 +292,7 @@ def test_threads_insert_flush_and_empty_at_once(tmp_path: pathlib.Path) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    made.check()
+    check(made)
     made.close()
 
 

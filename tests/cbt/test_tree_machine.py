@@ -35,6 +35,7 @@ from elf.cbt.settings import TreeSettings
 from elf.cbt.spill import SpillError
 from elf.cbt.tree import BufferTree
 from elf.cbt.words import KeyLayout
+from tests.cbt.checks import check, statistics_of
 from tests.cbt.kernels import without_kernels
 
 Key = tuple[Any, ...]
@@ -373,7 +374,7 @@ class Tree(RuleBasedStateMachine):
     def compact(self) -> None:
         with self.maybe_failing():
             self.tree.compact()
-            assert self.tree.statistics().buffered_rows == self.tree.statistics().pending_rows == 0
+            assert statistics_of(self.tree).buffered_rows == statistics_of(self.tree).pending_rows == 0
 
     @rule()
     def snapshot(self) -> None:
@@ -480,9 +481,9 @@ class Tree(RuleBasedStateMachine):
     def holds(self) -> None:
         if hasattr(self, "tree"):
             with self.maybe_failing():
-                self.tree.check()
+                check(self.tree)
             assert self.tree.memory_bytes >= 0
-            self.tree.statistics()
+            statistics_of(self.tree)
 
     def teardown(self) -> None:
         if not hasattr(self, "tree"):
@@ -539,7 +540,7 @@ def test_flushes_in_threads_see_a_point_in_time() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-    tree.check()
+    check(tree)
     tree.close()
 
 
@@ -552,7 +553,7 @@ def test_a_small_machine_reaches_depth_and_disk(tmp_path: pathlib.Path) -> None:
         rows = [table.row(0, index, 1) for index in range(start, start + 50)]
         tree.insert(table.frame(rows))
         content = table.add(content, rows)
-        tree.check()
+        check(tree)
     assert sum(path.stat().st_size for path in tmp_path.glob("*.spill")) > 1000
     assert table.content(list(tree.flush())) == normalised(content)
     tree.close()

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from elf.overlay.contract import OverlaySettings
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.payloads import pack, unpack
-from elf.overlay.sim.runtime import Runtime
+from tests.sweep.runtime import Runtime, pack, unpack
 
 __all__ = ["Runtime", "cluster", "pack", "unpack", "wait_until"]
 

@@ -36,7 +36,8 @@ from elf.overlay.effects import (
 )
 from elf.overlay.ids import Contact, distance
 from elf.overlay.routing import bounded
-from elf.overlay.sim.payloads import pack, unpack
+from tests.overlay.tree.invariants import check
+from tests.sweep.runtime import pack, unpack
 
 APP = bytes(range(20))
 EDGE_MESSAGES = (
@@ -118,7 +119,7 @@ class Machine:
     def feed(self, event: Input) -> None:
         if self.app is not None:
             self.run(self.app.handle(event, self.world.now_ms))
-            self.app.tree.check()
+            check(self.app.tree)
 
     def run(self, effects: list[Effect]) -> None:
         for effect in effects:

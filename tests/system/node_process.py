@@ -16,7 +16,7 @@ from elf.overlay.contract import OverlaySettings
 from elf.overlay.errors import OverlayError
 from elf.overlay.messages import contact_of
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.runtime import Runtime
+from tests.sweep.runtime import Runtime
 from tests.system.nodes import Place, Seen
 
 #: Before trying to join again; others may be starting, or be cut off.

@@ -14,7 +14,7 @@ import msgspec
 from elf.overlay.contract import Commit, ControlEntry, TreeView
 from elf.overlay.ids import Contact, distance
 from elf.overlay.messages import contact_of
-from elf.overlay.sim.payloads import unpack
+from tests.sweep.runtime import unpack
 
 T = TypeVar("T")
 

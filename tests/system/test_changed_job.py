@@ -12,6 +12,7 @@ import pytest
 import elf
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
+from tests.elf.offline.shown import shown
 from tests.system.cluster import AgentProcess, make_agents, running, wait_until
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: l
     wait_until(lambda: through_ms() > last_ms + STEP_MS, "all is counted")
     archives = [agent.archive for agent in agents]
     report = run_verify(client, "shop/sold", archives=archives, since="1h")
-    assert report.passes, report.text(width=300)
+    assert report.passes, shown(report, 300)
     assert [each.what for each in report.versions if each.windows] == ["publish", "update", "pause", "resume", "update"]
     assert sum(each.rows_online for each in report.windows) > 10 and report.archive_events > 50
     history = client.versions("shop/sold")
@@ -86,6 +87,6 @@ def test_a_job_that_was_changed_agrees_with_spark(spark: SparkSession, agents: l
     assert done.notes[0].startswith(f"the job was changed, and the windows of its version {len(history)} begin at ")
     assert done.start_ms >= begins_ms
     report = run_verify(client, "shop/sold", archives=archives, since="1h")
-    assert report.passes, report.text(width=300)
+    assert report.passes, shown(report, 300)
     for each in clients:
         each.close()

@@ -7,7 +7,8 @@ import random
 from collections.abc import Sequence
 
 from elf.overlay.ids import Contact
-from elf.overlay.sim.checkers import check_counted, check_edges, check_multicast, check_settled, follow_routes, measure
+from elf.overlay.sim.checkers import check_settled, follow_routes, measure
+from tests.sweep.checkers import check_counted, check_edges, check_multicast
 from tests.system.cluster import wait_until
 from tests.system.namespaces import hosts
 from tests.system.nodes import NodeProcess, SeenAgents, ask_all, ended

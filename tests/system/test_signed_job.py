@@ -15,6 +15,7 @@ from elf.agents.extensions.signed.signatures import public_key
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
 from tests.agents.extensions.signed.signed_jobs import OTHER, TRUSTED, signed
+from tests.elf.offline.shown import shown
 from tests.system.cluster import make_agents, running, wait_until
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def test_each_version_agrees_with_spark_by_its_own_functions(spark: SparkSession
         wait_until(lambda: int(client.job("shop/sold")["through_ms"]) > last_ms + STEP_MS, "all is counted")
         archives = [agent.archive for agent in agents]
         report = run_verify(client, "shop/sold", archives=archives, since="1h", trusted=TRUSTED.items())
-        assert report.passes, report.text(width=300)
+        assert report.passes, shown(report, 300)
         assert [(each.what, each.windows > 0) for each in report.versions] == [("publish", True), ("update", True)]
         assert sum(each.rows_online for each in report.windows) > 10 and report.archive_events > 50
         assert report.agrees

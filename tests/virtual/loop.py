@@ -14,7 +14,7 @@ from typing import Any
 from elf.agents.host.clock import Clock
 from elf.overlay.ids import Contact, parse_address
 from elf.overlay.network import Network
-from elf.overlay.sim.cluster import EPOCH_MS
+from elf.overlay.sim.machines import EPOCH_MS
 from elf.overlay.sim.streams import Streams
 from tests.world.loop import WorldLoop
 from tests.world.network import network_of

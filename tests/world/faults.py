@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from elf.agents.errors import ElfError
-from elf.overlay.sim.faults import Weather
+from tests.sweep.faults import Weather
 from tests.world.truth import Truth
 from tests.world.world import Host, UnansweredError, World
 

@@ -26,7 +26,7 @@ from elf.agents.wire.records import JobRecord
 from elf.overlay.errors import OverlayError
 from elf.overlay.group.care import CareTimes
 from elf.overlay.ids import app_id
-from elf.overlay.sim.faults import Cut
+from tests.sweep.faults import Cut
 from tests.world.chain import FIRST, FIRST_PLACE, Chain, check_chain
 from tests.world.faults import Faults
 from tests.world.power import age_mark, flip_bit

@@ -18,9 +18,9 @@ from elf.agents.host.clock import Clock
 from elf.agents.http.agent_service import Service
 from elf.agents.settings.config import AgentConfig, AgentSection, ArchiveSection, OverlaySection, SourceConfig
 from elf.overlay.network import Network
-from elf.overlay.sim.cluster import EPOCH_MS, numbered_contact
 from elf.overlay.sim.links import SimLinks
 from elf.overlay.sim.loop import AGENT
+from elf.overlay.sim.machines import EPOCH_MS, numbered_contact
 from elf.overlay.sim.streams import Streams
 from tests.world.disk import FullDisk
 from tests.world.loop import Life, WorldLoop

@@ -61,12 +61,6 @@ def installed() -> Installed:
     return _installed
 
 
-def forget() -> None:
-    """Look again when asked next; for tests, for running jobs keep what they were compiled with."""
-    global _installed
-    _installed = None
-
-
 def load(points: Iterable[importlib.metadata.EntryPoint]) -> Installed:
     """Load entry points; what cannot be used is said in the log, once a package."""
     found = load_points(points, "functions", _check_name, _use)

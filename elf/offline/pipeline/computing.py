@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,30 +29,6 @@ if TYPE_CHECKING:
 BESIDE = ("_start", "_end", "_files", "_agents", "_computed")
 #: The partition of windows, by their start in ms, which readers show as a BIGINT column.
 PARTITION = "window"
-
-
-class Compute(Protocol):
-    """What computes the windows of a pass."""
-
-    def __call__(
-        self, files: Sequence[ArchivedFile], columns: Mapping[str, str], chosen: Pass, now_ms: int, folder: Path
-    ) -> dict[int | None, Path]:
-        """Write each window's rows to a file of its own in `folder`.
-
-        Args:
-            files: the archive, as far as it may have events of the windows.
-            columns: the columns to read, and their SQL types.
-            chosen: the windows.
-            now_ms: wall clock.
-            folder: empty.
-
-        Returns:
-            The files of windows that have rows, by their starts; that of a total by None.
-
-        Raises:
-            ElfError: it could not be computed.
-        """
-        ...
 
 
 class SparkCompute:
@@ -81,7 +57,21 @@ class SparkCompute:
     def __call__(
         self, files: Sequence[ArchivedFile], columns: Mapping[str, str], chosen: Pass, now_ms: int, folder: Path
     ) -> dict[int | None, Path]:
-        """See `Compute`."""
+        """Write each window's rows to a file of its own in `folder`.
+
+        Args:
+            files: the archive, as far as it may have events of the windows.
+            columns: the columns to read, and their SQL types.
+            chosen: the windows.
+            now_ms: wall clock.
+            folder: empty.
+
+        Returns:
+            The files of windows that have rows, by their starts; that of a total by None.
+
+        Raises:
+            ElfError: it could not be computed.
+        """
         if self._spark is None:
             self._steps.say("starting Spark")
             self._spark = open_session(self._master, self._conf)

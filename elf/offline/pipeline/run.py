@@ -23,7 +23,7 @@ from elf.agents.errors import ElfError, JobSpecError
 from elf.agents.language.query import columns_read
 from elf.offline.events import find_files
 from elf.offline.grid import PASS_WINDOWS_MAX
-from elf.offline.pipeline.computing import Compute, SparkCompute
+from elf.offline.pipeline.computing import SparkCompute
 from elf.offline.pipeline.due import SPANS_MAX, Pass, Schedule, without
 from elf.offline.pipeline.growth import compare_files
 from elf.offline.pipeline.table import Progress, Table, TableText
@@ -108,7 +108,7 @@ class Pipeline:
         self,
         job: PipelineJob,
         settings: Settings,
-        compute: Compute,
+        compute: SparkCompute,
         now_ms: Callable[[], int],
         say: Callable[[str], None] = lambda what: None,
         steps: Steps | None = None,
@@ -242,7 +242,7 @@ def run_pipeline(
     steps: Steps | None = None,
     done: Callable[[Done], None] = lambda done: None,
     say: Callable[[str], None] = lambda what: None,
-    compute: Compute | None = None,
+    compute: SparkCompute | None = None,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -207,16 +206,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         plain: dict[str, Any] = msgspec.to_builtins(self)
         known = {"agrees": self.agrees, "explained": self.explained, "verdict": self.verdict, "counts": self.counts}
         return known | plain
-
-    def to_json(self) -> str:
-        """Return everything as one line of JSON."""
-        return msgspec.json.encode(self.to_dict()).decode()
-
-    def text(self, width: int = 120) -> str:
-        """Return what a terminal shows, without colours."""
-        out = io.StringIO()
-        Console(file=out, width=width).print(self)
-        return out.getvalue()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Render for a terminal: a line per window, the first differences, the verdict."""

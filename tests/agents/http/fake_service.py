@@ -1,4 +1,4 @@
-"""An agent in memory behind the `AgentService` protocol, for tests of the API, the client and the command line."""
+"""An agent in memory in the place of `Service`, for tests of the API, the client and the command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
-from elf.agents.http.service import Loaded
+from elf.agents.http.agent_service import Loaded
 from elf.agents.jobs.explanation import explain_plan
 from elf.agents.publications.change import Wanted
 from elf.agents.wire.positions import Json, Position, Positioned, Told

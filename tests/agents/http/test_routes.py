@@ -11,8 +11,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient
 
 from elf.agents.errors import AgentRunningError
+from elf.agents.http.agent_service import Loaded
 from elf.agents.http.routes import ROUTES
-from elf.agents.http.service import Loaded
 from tests.agents.http.fake_service import STOPPED_MS, FakeService
 
 Client = TestClient[Any, Any]

@@ -16,7 +16,7 @@ from elf.agents.store.records import Records
 from elf.agents.store.tables import STEPS
 from elf.agents.worker.state import Progress, Snapshot, SourceState, WorkerState
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark, Record
-from elf.overlay.sim.controls import handled
+from tests.sweep.runtime import handled
 
 APP = b"a" * 20
 

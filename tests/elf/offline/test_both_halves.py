@@ -10,8 +10,8 @@ import pytest
 from elf.agents.jobs.definition import Definition
 from elf.agents.jobs.plan import compile_job
 from elf.agents.language.functions.registry import function_names
-from elf.demo.clicks import START_MS
 from elf.offline.expressions import FUNCTIONS
+from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import verify
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_agents_and_spark_agree(spark: SparkSession, shop: Shop, query: str) -> 
     definition, result = publish(shop, query)
     report = verify(definition, shop.folders, [result])
     assert result["rows"]
-    assert report.agrees, report.to_json()
+    assert report.agrees, report.to_dict()
 
 
 def test_columns_that_a_definition_does_not_list_are_taken_as_stored(spark: SparkSession, shop: Shop) -> None:

@@ -21,6 +21,7 @@ from elf.offline.asking import JobText
 from elf.offline.backfill.states import state_frames
 from elf.offline.session import OfflineError, in_one_sentence
 from elf.offline.verify.rows import RowsPlan
+from tests.elf.offline.shown import shown
 from tests.elf.offline.verify.master import verify
 from tests.installing import install, install_example
 
@@ -193,5 +194,5 @@ def test_the_example_is_verified(spark: SparkSession, tmp_path: Path, monkeypatc
     }
     columns = {"path": "STRING", "cents": "BIGINT"}
     report = verify(JobText("shop", "typical", "clicks", query, columns), [tmp_path], [result])
-    assert report.agrees, report.text(width=200)
+    assert report.agrees, shown(report, 200)
     assert report.windows[0].rows_offline == rows.height

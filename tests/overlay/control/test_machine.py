@@ -14,8 +14,8 @@ from elf.overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown,
 from elf.overlay.errors import NotJoinedError, OverlayError
 from elf.overlay.ids import Contact
 from elf.overlay.messages import ControlAsk, ControlEntries, ControlSeen, Unlink
-from elf.overlay.sim.controls import handled
 from tests.overlay.control.world import APP, ControlWorld
+from tests.sweep.runtime import handled
 
 NOW = 1_000_000
 UP, DOWN, OTHER = (Contact.at("10.0.0.1", port) for port in (1, 2, 3))

@@ -17,7 +17,7 @@ from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, Mark
 from elf.overlay.control.machine import PENDING_MAX, Control
 from elf.overlay.effects import ChildDown, ChildUp, Deliver, Effect, ParentDown, ParentUp, RootChanged, Send
 from elf.overlay.ids import Contact
-from elf.overlay.sim.controls import handled
+from tests.sweep.runtime import handled
 
 APP = bytes(range(20))
 

@@ -23,8 +23,9 @@ from elf.overlay.dht.messages import (
     unpack,
 )
 from elf.overlay.ids import Contact, prefix_bits
-from elf.overlay.sim.cluster import PORT, DhtCluster
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import PORT
+from tests.overlay.dht.cluster import DhtCluster
 from tests.ports import free_port
 
 SECRET = Secret([b"s" * 32])

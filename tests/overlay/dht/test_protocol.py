@@ -13,8 +13,8 @@ from elf.overlay.dht.auth import PLAIN
 from elf.overlay.dht.messages import DATAGRAM_BYTES_MAX, Ping, Pong, encode, pack
 from elf.overlay.dht.protocol import DhtProtocol
 from elf.overlay.ids import Contact
-from elf.overlay.sim.cluster import DhtCluster
 from elf.overlay.sim.loop import SimLoop
+from tests.overlay.dht.cluster import DhtCluster
 
 SECRET = Secret([b"s" * 32])
 

@@ -20,8 +20,9 @@ from elf.overlay.dht.messages import HINT_BYTES_MAX
 from elf.overlay.errors import NotJoinedError
 from elf.overlay.ids import Contact, app_id, prefix_bits
 from elf.overlay.routing import bounded, closer
-from elf.overlay.sim.cluster import PORT, DhtCluster
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import PORT
+from tests.overlay.dht.cluster import DhtCluster
 from tests.ports import free_port
 
 KEY = app_id("micro-promotion", "shop")
@@ -125,7 +126,7 @@ def test_one_seed_is_one_run(secret: Secret | None) -> None:
 
 def test_one_seed_is_one_run_whatever_the_hash_seed() -> None:
     script = (
-        "from elf.overlay.sim.cluster import DhtCluster; from elf.overlay.sim.loop import SimLoop\n"
+        "from tests.overlay.dht.cluster import DhtCluster; from elf.overlay.sim.loop import SimLoop\n"
         "loop = SimLoop(5, loss=0.05); loop.run(DhtCluster(loop).grow(40)); print(loop.digest)"
     )
     root = Path(__file__).parents[3]

@@ -14,8 +14,9 @@ from elf.overlay.dht.auth import PLAIN, SEEN_MAX, SKEW_MS, Gate
 from elf.overlay.dht.hints import Hint
 from elf.overlay.dht.messages import Fetch, Fetched, Find, Found, Message, Ping, Pong, Store, Stored, encode, pack
 from elf.overlay.ids import Contact
-from elf.overlay.sim.cluster import EPOCH_MS, PORT, DhtCluster
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import EPOCH_MS, PORT
+from tests.overlay.dht.cluster import DhtCluster
 
 SECRET, OTHER = Secret([b"s" * 32]), Secret([b"x" * 32])
 KEY = b"k" * 20

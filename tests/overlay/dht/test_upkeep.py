@@ -8,8 +8,9 @@ import random
 from elf.overlay.dht import Dht
 from elf.overlay.dht.table import by_distance
 from elf.overlay.ids import Contact
-from elf.overlay.sim.cluster import PORT, DhtCluster
 from elf.overlay.sim.loop import SimLoop
+from elf.overlay.sim.machines import PORT
+from tests.overlay.dht.cluster import DhtCluster
 
 
 def stale_share(cluster: DhtCluster) -> float:

@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from elf.overlay.contract import NEVER, Commit, Verdict
-from elf.overlay.sim.payloads import unpack
+from tests.sweep.runtime import unpack
 
 
 class FencedError(RuntimeError):

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from elf.overlay.application import Application
 from elf.overlay.contract import NEVER, Commit, OverlaySettings, Verdict
 from elf.overlay.effects import Committed, Notified
-from elf.overlay.sim.payloads import pack, unpack
 from tests.overlay.harness import APP, Machine, Store, World
 from tests.overlay.moving import MovingMachine
 from tests.overlay.rollup.model import FencedError, Model, is_mark, promise
+from tests.sweep.runtime import pack, unpack
 
 
 class ModelMachine(MovingMachine):

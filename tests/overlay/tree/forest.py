@@ -1,7 +1,7 @@
 """Tree machines alone in virtual time: no sockets, no roll-up, one event queue, links of a fixed delay.
 
 For sizes that the harness, which checks far more, cannot reach. Contacts are those of settled routing tables, as in
-`elf.overlay.sim.topology`.
+`tests.overlay.tree.topology`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from elf.overlay.effects import Effect, Lookup, Send
 from elf.overlay.ids import Contact, distance
 from elf.overlay.messages import Accept, Drop, Heartbeat, Join, Redirect, TreeMessage, Unlink
 from elf.overlay.routing import bounded
-from elf.overlay.sim.cluster import numbered_contact
-from elf.overlay.sim.topology import Tables
+from elf.overlay.sim.machines import numbered_contact
 from elf.overlay.tree.machine import Role, Tree
+from tests.overlay.tree.invariants import check
+from tests.overlay.tree.topology import Tables
 
 DELAY_US = 500
 LOOKUP_US = 5_000
@@ -111,7 +112,7 @@ class Forest:
         if tree.parent is not before:
             self._settled_us = self.now_us
         if self.check:
-            tree.check()
+            check(tree)
         for effect in effects:
             match effect:
                 case Send(to=to, message=message):
@@ -178,7 +179,7 @@ class Forest:
             for step, tree in enumerate(reversed(way), 1):
                 depth[tree.me.id] = base + step
         for tree in self.trees.values():
-            tree.check()
+            check(tree)
             assert (tree.role is Role.ROOT) == (tree.me == root)
         edges = sum(len(tree.children) for tree in self.trees.values())
         assert edges == len(alive) - 1

@@ -7,7 +7,7 @@ import multiprocessing
 import pathlib
 from dataclasses import dataclass
 
-from elf.demo.clicks import COLUMNS, generate
+from examples.demo.clicks import COLUMNS, generate
 from tests.system.cluster import AgentProcess, make_agents
 
 SOURCE = "clicks"

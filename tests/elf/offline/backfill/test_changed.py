@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elf.demo.clicks import START_MS
 from elf.offline.backfill.run import run_backfill
 from elf.offline.verify.run import run_verify
+from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.changed import FIRST, Changed, version, window
 from tests.elf.offline.verify.master import QUERY, STEP_MS
 
@@ -48,7 +48,7 @@ def test_what_an_agent_lacks_of_a_version_is_computed_by_it(spark: SparkSession,
         assert master.query("top", window=windows[0])["completeness"]["backfilled"] == 1
         assert master.query("top", window=window(2, 5)) == former
         report = run_verify(master, "top", windows, shop.folders)
-    assert report.agrees, report.to_json()
+    assert report.agrees, report.to_dict()
     assert all(each.rows_online for each in report.windows)
 
 
@@ -72,6 +72,6 @@ def test_what_an_agent_lacks_of_shorter_intervals_is_computed_in_these(
         assert labels() == [[], [], [], []] and master.query("top", window=window(2, 5)) == former
         report = run_verify(master, "top", windows, shop.folders)
         whole = run_verify(master, "top", None, shop.folders, since="1h")
-    assert report.agrees, report.to_json()
-    assert whole.passes and [each.windows for each in whole.versions] == [5, 7], whole.to_json()
+    assert report.agrees, report.to_dict()
+    assert whole.passes and [each.windows for each in whole.versions] == [5, 7], whole.to_dict()
     assert all(each.rows_online for each in report.windows)

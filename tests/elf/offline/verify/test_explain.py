@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from elf.demo.clicks import START_MS
 from elf.offline.events import find_files
 from elf.offline.verify.counted import Counted
 from elf.offline.verify.explain import Case, alike
@@ -15,6 +14,7 @@ from elf.offline.verify.report import Report
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.run import run_verify
 from elf.offline.verify.versions import Counting
+from examples.demo.clicks import START_MS
 from tests.elf.offline.verify.master import STEP_MS, Master, Missing, Result
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def test_what_was_counted_in_part_lies_within_bounds(spark: SparkSession, shop: 
     some = pl.col("price_cents") % 3 == 0
     report = run_verify(Master(shop, AWAY, some), "top", archives=shop.folders, since="1h")
     assert differing(report) == TOUCHED
-    assert report.passes, report.to_json()
+    assert report.passes, report.to_dict()
     whys = [each.why for window in report.windows for each in window.differences]
     assert any(why.startswith("within what the label leaves open (missing web-2 ") for why in whys)
 

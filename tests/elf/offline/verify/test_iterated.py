@@ -24,6 +24,7 @@ from elf.offline.plan import SparkPlan
 from elf.offline.verify.report import Report
 from elf.offline.verify.run import run_verify
 from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED
+from tests.elf.offline.shown import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +131,7 @@ def verified(master: Master, folders: list[Path], *ends: int) -> Report:
 def test_right_results_agree_from_the_beginning_and_in_the_middle(spark: SparkSession, folders: list[Path]) -> None:
     master = Master()
     report = verified(master, folders, 2, 1)
-    assert report.agrees and not report.damaged, report.text(200)
+    assert report.agrees and not report.damaged, shown(report, 200)
     assert [window.end_ms for window in report.windows] == [START_MS + STEP_MS, START_MS + 2 * STEP_MS]
     assert all(window.rows_offline == window.rows_online > 5 and not window.skipped for window in report.windows)
     assert sorted(master.asked) == [0, 1, 2], "of windows before only that before the first one"
@@ -166,12 +167,12 @@ def test_functions_that_the_job_brings_along_are_called_on_its_events(
     spans = [f"{START_MS + STEP_MS * end - SIZE_MS}/{START_MS + STEP_MS * end}" for end in (1, 2)]
     report = run_verify(Signed(), "me/graph", spans, folders, trusted=[("me", TRUSTED["shop"])])
     runners.close()
-    assert report.agrees and all(window.rows_online >= 5 for window in report.windows), report.text(200)
+    assert report.agrees and all(window.rows_online >= 5 for window in report.windows), shown(report, 200)
 
 
 def test_a_reset_begins_anew(spark: SparkSession, folders: list[Path]) -> None:
     report = verified(Master(begins=5), folders, 6)
-    assert report.agrees and report.windows[0].rows_online, report.text(200)
+    assert report.agrees and report.windows[0].rows_online, shown(report, 200)
 
 
 def test_a_job_that_was_published_on_a_source_being_read_has_nothing_of_before_its_results_begin(
@@ -179,7 +180,7 @@ def test_a_job_that_was_published_on_a_source_being_read_has_nothing_of_before_i
 ) -> None:
     master = Master(begins=5, what="publish")
     report = verified(master, folders, 4, 6)
-    assert report.agrees, report.text(200)
+    assert report.agrees, shown(report, 200)
     empty, first = report.windows
     assert (empty.rows_online, empty.rows_offline) == (0, 0) and first.rows_online == first.rows_offline > 0
     assert sorted(master.asked) == [4, 6], "their last results are known to be empty"

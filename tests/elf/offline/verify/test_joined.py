@@ -15,11 +15,12 @@ from elf.agents.language.combination import compile_joined
 from elf.agents.language.joins import Joined, Use
 from elf.agents.language.own_functions import OwnFunction
 from elf.agents.master.results import Span, completeness_of, result_of
-from elf.demo.clicks import START_MS
 from elf.offline.asking import describe
 from elf.offline.verify.run import run_verify
+from examples.demo.clicks import START_MS
 from tests.agents.extensions.signed.signed_jobs import SECRET, TRUSTED
 from tests.agents.plans import plan_of
+from tests.elf.offline.shown import shown
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +117,7 @@ def test_right_results_agree_whichever_version_of_a_job_that_is_read_counts_them
 ) -> None:
     masters = Masters(shop)
     report = run_verify(masters, "shop/both", windows(20_000, 30_000, 40_000, 70_000), shop.folders)
-    assert report.agrees and not report.damaged, report.text(200)
+    assert report.agrees and not report.damaged, shown(report, 200)
     assert [window.rows_online for window in report.windows] == [20] * 4
     rated = [sum(row["rating"] is not None for row in masters.query("", window=one)["rows"]) for one in windows(20_000)]
     assert rated[0] > 5, "most rows have a partner"
@@ -139,7 +140,7 @@ def test_functions_that_a_job_that_is_read_brings_along_run_if_its_creator_is_tr
             return known
 
     report = run_verify(Signed(shop), "shop/both", windows(20_000, 70_000), shop.folders, trusted=TRUSTED.items())
-    assert report.agrees and [window.rows_online for window in report.windows] == [20] * 2, report.text(200)
+    assert report.agrees and [window.rows_online for window in report.windows] == [20] * 2, shown(report, 200)
     with pytest.raises(JobSpecError, match=r"the functions \(loud\) that 'shop' sends with job shop/rated: give its"):
         run_verify(Signed(shop), "shop/both", windows(20_000), shop.folders)
 

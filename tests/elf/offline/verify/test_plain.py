@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,11 @@ import polars as pl
 import pytest
 
 from elf.agents.archive.archive import Archive, list_files
-from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.session import OfflineError
 from elf.offline.verify.run import run_verify
+from examples.demo.clicks import START_MS
+from tests.elf.offline.shown import shown
 from tests.elf.offline.verify.master import COLUMNS, JOB, QUERY, Master, Result, result_of, verify
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_right_results_agree(spark: SparkSession, shop: Shop, result: Callable[.
     assert report.verdict.startswith("agrees: 3 windows of shop/top")
     assert [(window.rows_online, window.rows_offline) for window in report.windows] == [(10, 10)] * 3
     assert [window.label for window in report.windows] == [[], ["backfilled 1"], ["backfilled 2"]]
-    assert json.loads(report.to_json())["agrees"] is True
+    assert report.to_dict()["agrees"] is True
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_one_changed_cell_is_found_and_named(
     if column == "clicks":
         assert (difference.online, difference.offline) == (value, right)
     assert not report.agrees and not report.explained
-    text = report.text(width=200)
+    text = shown(report, 200)
     assert tampered["rows"][row]["product"] in text and "differs: 1 difference" in text
 
 
@@ -88,7 +88,7 @@ def test_a_window_of_nothing_agrees_with_nothing_and_says_so(
     report = verify(JOB, shop.folders, [result(START_MS - 86_400_000)])
     assert report.agrees, "no cell differs"
     assert report.verdict == "nothing to compare: 1 window of shop/top without rows, and no archived events"
-    text = report.text()
+    text = shown(report)
     assert "no rows, no events" in text and "agrees" not in text
     filtered = JobText("shop", "top", "clicks", QUERY.replace("'Video Games'", "'no such'"), COLUMNS)
     found_none = verify(filtered, shop.folders, [result() | {"rows": []}])
@@ -136,7 +136,7 @@ def test_all_windows_since_a_time_are_one_pass(spark: SparkSession, shop: Shop) 
     known = set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
     master = Master(shop)
     report = run_verify(master, "top", archives=shop.folders, since="60s")
-    assert report.agrees, report.to_json()
+    assert report.agrees, report.to_dict()
     assert [window.end_ms for window in report.windows] == [START_MS + at * 1_000 for at in range(60, 111, 10)]
     assert sorted(master.asked) == sorted(f"{each.start_ms}/{each.end_ms}" for each in report.windows)
     jobs = set(spark.sparkContext.statusTracker().getJobIdsForGroup(None)) - known
@@ -181,7 +181,7 @@ def test_one_cell_and_one_archived_event_that_were_changed_are_both_named(
     assert event.key == {"product": product} and event.offline == event.online - 1
     assert str(file.path) in event.files and event.agents["web-2"] >= 1
     assert {start_ms for start_ms, _ in found} <= {START_MS + 10_000, START_MS}
-    text = report.text(width=200)
+    text = shown(report, 200)
     assert product in text and file.path.name in text and "web-2: " in text
 
 
@@ -201,7 +201,7 @@ def test_an_agent_whose_archive_is_not_there_is_named_with_the_hours(spark: Spar
     assert not report.passes and report.windows[0].unexplained
     (gap,) = report.gaps
     assert gap.startswith("web-2 is counted by results, and the archive has no events of it from 2026-01-01T00:01:10Z ")
-    assert gap in " ".join(report.text(width=1_000).split()), "it is shown"
+    assert gap in " ".join(shown(report, 1_000).split()), "it is shown"
 
 
 def test_a_single_row_without_keys_is_compared_cell_by_cell(spark: SparkSession, shop: Shop) -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elf.client.results import Version
-from elf.demo.clicks import START_MS
 from elf.offline.asking import JobText
 from elf.offline.verify.run import run_verify
 from elf.offline.verify.versions import Counting, Countings
+from examples.demo.clicks import START_MS
+from tests.elf.offline.shown import shown
 from tests.elf.offline.verify.changed import BOUGHT, FIRST, HISTORY, Changed, window
 from tests.elf.offline.verify.master import JOB, STEP_MS, Result, verify
 
@@ -86,7 +87,7 @@ def test_what_is_left_out_is_what_lies_before_its_begin_and_pauses(first: int, l
 def test_windows_of_all_versions_are_held_to_what_counted_them(spark: SparkSession, shop: Shop, tmp_path: Path) -> None:
     with Changed(tmp_path, shop, told={"web-2": {3: 6}}) as master:
         report = run_verify(master, "top", archives=shop.folders, since="1h")
-    assert report.passes, report.to_json()
+    assert report.passes, report.to_dict()
     ends = [((each.end_ms or 0) // STEP_MS - FIRST, each.version) for each in report.windows]
     assert ends == list(enumerate([1, 1, 1, 2, 2, 3, 3, 4, 5, 5, 6, 6], 1))
     found = {end: each for (end, _), each in zip(ends, report.windows, strict=True)}
@@ -102,7 +103,7 @@ def test_windows_of_all_versions_are_held_to_what_counted_them(spark: SparkSessi
     assert [(each.version, each.what, each.windows) for each in report.versions] == [
         (1, "publish", 3), (2, "update", 2), (3, "update", 2), (4, "pause", 1), (5, "resume", 2), (6, "reset", 2)
     ]  # fmt: skip
-    text = report.text(width=400)
+    text = shown(report, 400)
     assert "version 3 (update) from 2026-01-01T00:00:50Z until 2026-01-01T00:01:10Z, 2 windows compared: SELECT" in text
 
 
@@ -122,7 +123,7 @@ def test_neither_a_pause_nor_a_begin_hides_a_changed_cell_or_label(
     assert found == [("cell", "n", ""), ("label", "", ""), ("cell", "n", "")]
     assert report.windows[1].differences[0].offline == "the job was paused for 1 of its intervals"
     assert not report.passes and report.verdict == "differs: 3 differences in shop/top (versions 4, 5, 6)"
-    assert report.windows[1].accuracy < 1 and "the label does not say it" in report.text(width=300)
+    assert report.windows[1].accuracy < 1 and "the label does not say it" in shown(report, 300)
 
 
 def test_a_total_counts_from_its_versions_begin(spark: SparkSession, shop: Shop) -> None:

@@ -37,7 +37,7 @@ class Servers:
         agents: int,
         rate: float,
         seed: int,
-        writers: Mapping[str, str] = MappingProxyType({"clicks": "elf.demo.clicks"}),
+        writers: Mapping[str, str] = MappingProxyType({"clicks": "examples.demo.clicks"}),
     ) -> None:
         self.folder = folder
         self.rate = rate

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from elf.overlay.sim.loop import Address, SimLoop
-from elf.overlay.sim.machines import Cluster, Machine
+from tests.sweep.machines import Cluster, Machine
 
 #: How long one fault lasts at least and at most: shorter and longer than a lease, so that both sides of it are seen.
 LASTS_S = (0.05, 8.0)

@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from elf.demo.arguments import rate, whole_seconds
+from examples.demo.arguments import rate, whole_seconds
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "7", "", "1.5", "x", "5" * 10, "\u0665"])
@@ -36,7 +36,7 @@ def test_a_rate_is_above_zero(text: str) -> None:
         ),
         ("examples.product_bundling.run", ["--window", "7"], "--window 7 is no multiple of --slide 5; use one"),
         ("examples.social_spam.run", ["--rate", "0"], "--rate: '0' is not possible; use a number above 0"),
-        ("elf.demo.tour", ["--slide", "0"], "--window must be a multiple of --slide, and all figures positive"),
+        ("examples.demo.tour", ["--slide", "0"], "--window must be a multiple of --slide, and all figures positive"),
     ],
 )
 def test_wrong_figures_end_with_a_sentence(module: str, arguments: list[str], said: str) -> None:

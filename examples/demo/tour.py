@@ -28,7 +28,7 @@ import elf
 from elf.agents.errors import ElfError
 from elf.cli.exits import DIFFERS, OK
 from elf.cli.output import result_table
-from elf.demo.servers import Servers, until_stopped
+from examples.demo.servers import Servers, until_stopped
 
 JOB = "shop/micro-promotion"
 #: So long Spark may take to end once nobody waits for it.

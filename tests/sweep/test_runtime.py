@@ -1,7 +1,7 @@
 """What is kept of a control log: all that a root is told to retain, and the mark alone elsewhere."""
 
 from elf.overlay.contract import ORIGIN, ControlEntry, ControlState, LogEntry, Mark
-from elf.overlay.sim.controls import handled
+from tests.sweep.runtime import handled
 
 
 def test_a_root_keeps_entries_above_the_floor_and_others_the_mark_only() -> None:

@@ -10,9 +10,10 @@ import asyncio
 
 from elf.overlay.contract import Record
 from elf.overlay.messages import ControlEntries, Join
-from elf.overlay.sim.checkers import check_edges, check_multicast, check_settled, follow_routes, measure
-from elf.overlay.sim.machines import Cluster, Machine
-from elf.overlay.sim.report import Outcome
+from elf.overlay.sim.checkers import check_settled, follow_routes, measure
+from tests.sweep.checkers import check_edges, check_multicast
+from tests.sweep.machines import Cluster, Machine
+from tests.sweep.report import Outcome
 
 #: The paper's fan-in, and our cap.
 FAN_IN_MAX = 16

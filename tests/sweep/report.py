@@ -6,7 +6,7 @@ Owns the form of a result; what is measured is in `scenarios` and `trials`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 _HOLDS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge, "=": operator.eq}
@@ -67,13 +67,3 @@ class Outcome:
             for each in self.figures
         ]
         return [f"{head} ({time})", *(row.rstrip() for row in rows), *(f"  FAILED {text}" for text in self.failures)]
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least `share` of the values do not exceed; 0 for no values.
-
-    >>> percentile([3.0, 1.0, 2.0], 0.5), percentile([], 0.99)
-    (2.0, 0.0)
-    """
-    ordered = sorted(values)
-    return ordered[max(0, -(-int(len(ordered) * share * 1000) // 1000) - 1)] if ordered else 0.0

@@ -10,11 +10,11 @@ import copy
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 
-from elf.overlay.contract import NEVER, Commit, ControlEntry, ControlState, Record, RollupState, Verdict
+import msgspec
+
+from elf.overlay.contract import NEVER, Commit, ControlEntry, ControlState, LogEntry, Record, RollupState, Verdict
 from elf.overlay.ids import Contact
 from elf.overlay.node import OverlayNode
-from elf.overlay.sim.controls import handled
-from elf.overlay.sim.payloads import pack, unpack
 
 #: What is on disk and changed in place; a process that is dead and does not know it goes on with its own.
 _CHANGED = ("verdicts", "controls", "control", "snapshots", "carry", "commits")
@@ -127,3 +127,21 @@ class Runtime:
     def counted(self) -> Counter[str]:
         """Return how often each item is in a commit."""
         return Counter(item for commit in self.commits for item in unpack(commit.payload))
+
+
+def pack(items: Sequence[str]) -> bytes:
+    """Return the payload of a snapshot: names of items, so that whoever looks from outside can count them."""
+    return msgspec.msgpack.encode(list(items))
+
+
+def unpack(payload: bytes | None) -> list[str]:
+    """Return the items in a payload; None holds none."""
+    return msgspec.msgpack.decode(payload, type=list[str]) if payload is not None else []
+
+
+def handled(state: ControlState, entry: ControlEntry) -> ControlState:
+    """Return what is to be stored once an entry was handled, what real stores are held to; O(entries retained)."""
+    if entry.retain_above is None:
+        return ControlState(entry.mark, entry.mark)
+    kept = [old for old in state.entries if old.mark > entry.retain_above]
+    return ControlState(entry.mark, entry.retain_above, (*kept, LogEntry(entry.mark, entry.body)))

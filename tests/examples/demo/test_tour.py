@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from elf.demo.tour import answer_of
+from examples.demo.tour import answer_of
 from tests.overlay.cluster import wait_until
 
 #: Ends in order at an interrupt, and says so in a file.
@@ -48,7 +48,7 @@ async def test_a_command_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_a_stubborn_command_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elf.demo.tour.ENDING_S", 0.1)
+    monkeypatch.setattr("examples.demo.tour.ENDING_S", 0.1)
 
     async def run() -> None:
         waiting = asyncio.create_task(answer_of(sys.executable, "-c", STUBBORN, str(tmp_path)))

@@ -14,17 +14,7 @@ from elf.overlay.dht.server import Dht, DhtSettings
 from elf.overlay.ids import ID_BYTES, Contact, distance
 from elf.overlay.routing import closer
 from elf.overlay.sim.loop import SimLoop
-
-PORT = 4250
-#: Agents that join at the same time; never more than half of those already there, as in a real rollout.
-BATCH_MAX = 64
-#: Wall clock at virtual time 0, so that datagrams carry plausible dates.
-EPOCH_MS = 1_700_000_000_000
-
-
-def numbered_contact(index: int, port: int = PORT) -> Contact:
-    """Return the contact of a cluster's n-th agent, `10.x.y.z`."""
-    return Contact.at(f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}", port)
+from elf.overlay.sim.machines import BATCH_MAX, EPOCH_MS, PORT, numbered_contact
 
 
 class DhtCluster:

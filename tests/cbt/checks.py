@@ -12,6 +12,7 @@ from elf.cbt import columns
 from elf.cbt.nodes import Inner, Node, Nodes, leaves, rows_of
 from elf.cbt.pager import Block, Pager
 from elf.cbt.root import RootBuffer
+from elf.cbt.tree import BufferTree
 from elf.cbt.waiting import Waiting
 from elf.cbt.words import ORDER_MASK
 
@@ -44,8 +45,15 @@ class TreeStatistics(NamedTuple):
     spilled_bytes: int
 
 
-def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer | Waiting], pager: Pager) -> TreeStatistics:
-    """Count; O(blocks)."""
+def statistics_of(tree: BufferTree) -> TreeStatistics:
+    """Return counts and sizes. O(blocks)."""
+    with tree._lock:
+        pager, roots = tree._pager, [width.root for width in tree._widths.values()]
+        buffers = [*(width.buffer for width in tree._widths.values()), tree._waiting]
+        return _counted(roots, buffers, pager)
+
+
+def _counted(roots: Sequence[Node], buffers: Sequence[RootBuffer | Waiting], pager: Pager) -> TreeStatistics:
     inner = [node for root in roots for node in _inner(root)]
     ends = [leaf for root in roots for leaf in leaves(root)]
     pending = sum(map(len, buffers))
@@ -66,9 +74,17 @@ def statistics_of(roots: Sequence[Node], buffers: Sequence[RootBuffer | Waiting]
     )
 
 
-def check_node(root: Node, nodes: Nodes) -> None:
-    """Check what makes the nodes below a root an (a,b)-tree over the order of keys. O(n)."""
-    _check(root, nodes, 0, int(ORDER_MASK) + 1, is_root=True)
+def check(tree: BufferTree) -> None:
+    """Check every invariant of a tree: what makes its nodes (a,b)-trees over the order of keys. O(n).
+
+    Raises:
+        AssertionError: one does not hold, which is a defect.
+        SpillError: a block could not be read back.
+    """
+    with tree._sound():
+        tree._admit()
+        for width in tree._widths.values():
+            _check(width.root, width.nodes, 0, int(ORDER_MASK) + 1, is_root=True)
 
 
 def _check(node: Node, nodes: Nodes, low: int, high: int, *, is_root: bool = False) -> None:

@@ -11,10 +11,10 @@ import asyncio
 import math
 from collections.abc import Sequence
 
-from elf.overlay.sim.checkers import check_counted
-from elf.overlay.sim.machines import Cluster, Machine
-from elf.overlay.sim.report import Outcome
-from elf.overlay.sim.scenarios import enter
+from tests.sweep.checkers import check_counted
+from tests.sweep.machines import Cluster, Machine
+from tests.sweep.report import Outcome
+from tests.sweep.scenarios import enter
 
 #: One way of a link of the paper's testbed.
 DELAY_MS = (0.5, 0.5)

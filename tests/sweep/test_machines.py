@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from elf.overlay.ids import app_id, partition_id
-from elf.overlay.sim.checkers import check_edges, check_settled, measure
+from elf.overlay.sim.checkers import check_settled, measure
 from elf.overlay.sim.loop import SimLoop
-from elf.overlay.sim.machines import Cluster
-from elf.overlay.sim.sweep import run
+from tests.sweep.checkers import check_edges
+from tests.sweep.machines import Cluster
+from tests.sweep.run import run
 
 APP = app_id("job", "shop")
 
@@ -148,7 +149,7 @@ def test_clocks_apart_by_ten_seconds_change_nothing() -> None:
     simulate(scenario, skew_ms=10_000)
 
 
-SCRIPT = "from elf.overlay.sim.sweep import run; print(run('faults', 3, agents=7, minutes=0.2).digest)"
+SCRIPT = "from tests.sweep.run import run; print(run('faults', 3, agents=7, minutes=0.2).digest)"
 
 
 def test_one_seed_is_one_run_whatever_the_hash_seed() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from elf.overlay.ids import ID_BYTES
 from elf.overlay.placement import candidate_key, choose_salt
-from elf.overlay.sim.roots import PAPER, measure, place_trees
+from tests.overlay.roots import PAPER, measure, place_trees
 
 
 @pytest.mark.parametrize(("trees", "below", "paper"), PAPER)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from elf.overlay.sim import sweep
-from elf.overlay.sim.report import Outcome
-from elf.overlay.sim.runtime import Runtime
+from tests.sweep import run as sweep
+from tests.sweep.report import Outcome
+from tests.sweep.runtime import Runtime
 
 
 def passed(name: str, seed: int = 1, **options: float) -> Outcome:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from elf.demo.packages import install
+from examples.demo.packages import install
 
 EXAMPLES = pathlib.Path(__file__).parents[3] / "examples"
 

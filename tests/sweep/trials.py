@@ -11,19 +11,13 @@ from dataclasses import dataclass, field
 
 from elf.overlay.errors import NotJoinedError
 from elf.overlay.ids import ID_BYTES
-from elf.overlay.sim.checkers import (
-    check_counted,
-    check_edges,
-    check_multicast,
-    check_settled,
-    follow_routes,
-    is_attached,
-)
-from elf.overlay.sim.faults import Faults
-from elf.overlay.sim.machines import Cluster, Machine
-from elf.overlay.sim.report import Outcome, percentile
-from elf.overlay.sim.rollups import Job
-from elf.overlay.sim.scenarios import FAN_IN_MAX, enter
+from elf.overlay.sim.checkers import check_settled, follow_routes, percentile
+from tests.sweep.checkers import check_counted, check_edges, check_multicast, is_attached
+from tests.sweep.faults import Faults
+from tests.sweep.machines import Cluster, Machine
+from tests.sweep.report import Outcome
+from tests.sweep.rollups import Job
+from tests.sweep.scenarios import FAN_IN_MAX, enter
 
 #: Repair is looked at so often; the figures are too long by half of this.
 LOOK_S = 0.1

@@ -16,10 +16,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elf.overlay.sim import rollups, scenarios, trials
 from elf.overlay.sim.loop import SimLoop
-from elf.overlay.sim.machines import Cluster
-from elf.overlay.sim.report import Outcome
+from tests.sweep import rollups, scenarios, trials
+from tests.sweep.machines import Cluster
+from tests.sweep.report import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

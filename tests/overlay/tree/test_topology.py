@@ -12,10 +12,10 @@ from elf.overlay.effects import Effect, Lookup, Send
 from elf.overlay.ids import ID_BYTES, Contact, prefix_bits
 from elf.overlay.messages import Accept, Drop, Join, Redirect, TreeMessage
 from elf.overlay.routing import bounded
-from elf.overlay.sim.cluster import numbered_contact
-from elf.overlay.sim.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
+from elf.overlay.sim.machines import numbered_contact
 from elf.overlay.tree.machine import Tree
 from elf.overlay.tree.policy import Seat, rank
+from tests.overlay.tree.topology import FAN_IN_MAX, Figures, K, Tables, check, grow, measure
 
 SIZES = [300, 1_280]
 
