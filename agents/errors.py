@@ -95,6 +95,10 @@ class UnavailableError(ElfError):
         self.retry_after_s = retry_after_s
 
 
+class MistakeError(ElfError):
+    """An agent failed on what it was asked by a mistake of its own; asked again it would fail again. HTTP 500."""
+
+
 class IncompleteError(ElfError):
     """A result was to be shown only if it is complete, and is not, or not yet. HTTP 409."""
 

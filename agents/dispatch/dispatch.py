@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-import polars as pl
 
 from elf.agents.dispatch.of_agent import AgentAnswers
 from elf.agents.dispatch.of_job import OF_JOB, JobAnswers
-from elf.agents.errors import ElfError, UnavailableError
+from elf.agents.errors import ElfError, MistakeError, UnavailableError
+from elf.agents.failures import FAILURES
 from elf.agents.group.masters import Masters
 from elf.agents.results.split.sides import Sides
 from elf.agents.wire.catalogue import Catalogue
@@ -79,10 +79,12 @@ class Answers:
         except (OSError, sqlite3.Error) as error:
             where = self._node.contact.address
             return encode_reply(reply_of_error(UnavailableError(f"the agent at {where} cannot write: {error}")))
-        except pl.exceptions.PanicException as error:
-            # Not an Exception to Python; unanswered it would look like a dead agent.
-            log.error("a request made Polars panic: %s", error)
-            return encode_reply(reply_of_error(ElfError(f"this request cannot be answered: {error}")))
+        except FAILURES as error:
+            # Unanswered it would look like a dead agent, and who follows a job would wait for another one, silently.
+            log.exception("a request cannot be answered")
+            where, what = self._node.contact.address, type(error).__name__
+            mistake = MistakeError(f"the agent at {where} failed on this: {what}, see its log")
+            return encode_reply(reply_of_error(mistake))
         return value if value is None or isinstance(value, Contact) else encode_reply(Reply(value=value[0]))
 
     async def _dispatch(self, request: AnyRequest, here: bool) -> tuple[Any] | Contact | None:

@@ -30,6 +30,7 @@ from elf.agents.errors import (
     UnknownJobError,
     UnknownSourceError,
 )
+from elf.agents.failures import FAILURES
 from elf.agents.wire.positions import Json
 
 PROBLEM_TYPE = "application/problem+json"
@@ -105,6 +106,11 @@ def problem_of_http(error: web.HTTPException, request: web.Request) -> web.Respo
     return problem(error.status, "bad-request", error.reason)
 
 
+def internal_problem() -> Json:
+    """Return what is told of a failure that nobody meant; the log has it."""
+    return _body(500, "internal", "the agent made a mistake; its log says more", {})
+
+
 @web.middleware
 async def answer_with_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn every error below into a problem; an unexpected one is logged here and not shown to the caller."""
@@ -120,9 +126,9 @@ async def answer_with_problems(request: web.Request, handler: Handler) -> web.St
         return problem_of_http(error, request)
     except ConnectionError:
         raise
-    except Exception:
+    except FAILURES:
         _log.exception("%s %s failed", request.method, request.path)
-        return problem(500, "internal", "the agent made a mistake; its log says more")
+        return _respond(internal_problem())
 
 
 def _body(status: int, kind: str, detail: str, extra: Json) -> Json:

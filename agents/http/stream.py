@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
@@ -16,7 +17,8 @@ import msgspec
 from aiohttp import web
 
 from elf.agents.errors import ElfError
-from elf.agents.http.problems import problem_body
+from elf.agents.failures import FAILURES
+from elf.agents.http.problems import internal_problem, problem_body
 from elf.agents.wire.positions import Json, Position, Positioned
 
 #: Shorter than the idle time after which common proxies cut a connection (60 s); also finds dead readers soon.
@@ -28,6 +30,7 @@ Results = AsyncIterator[Positioned]
 _CURSOR = re.compile(
     r"(?:([0-9]{1,18}(?:\.[0-9]{1,18}){0,512})_(-?[0-9]{1,18})_)?(-?[0-9]+\.[0-9]+(?:\.-?[0-9]+)?)", re.ASCII
 )
+_log = logging.getLogger(__name__)
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -87,6 +90,12 @@ async def send_results(
                     await send(result)
             except ElfError as error:
                 await response.write(_event("problem", msgspec.json.encode(problem_body(error))))
+            except (ConnectionError, TimeoutError):
+                raise
+            except FAILURES:
+                # Cut off, the reader would come again and again, and be told nothing.
+                _log.exception("%s cannot be followed any further", request.path)
+                await response.write(_event("problem", msgspec.json.encode(internal_problem())))
     return response
 
 

@@ -1,7 +1,7 @@
 """Spark's CAST with ANSI mode off, as Polars expressions: what cannot be converted becomes NULL, integers wrap.
 
-Limits, all deliberate: in text, years outside 0001-9999, named time zones, hexadecimal floats and times without a date
-(which Spark takes as of today) read as NULL; and times outside these years have no text and are not truncated: NULL.
+Limits, all deliberate: in text, hexadecimal floats read as NULL, and so do some times (`time_texts`); and times after
+the year 262141 or before -262142, where Polars' calendar ends, have no text and are not truncated: NULL.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Callable
 import polars as pl
 
 from elf.agents.language import exact
+from elf.agents.language.instants import DAY_US, SECOND_US
+from elf.agents.language.time_texts import by_column, read_days, read_times
 from elf.agents.language.types import SqlType
 
 BOOL, INT, LONG, DOUBLE, TEXT, DATE, TS = SqlType  # the order of the members
@@ -20,19 +22,12 @@ _PAD = r"[\x00-\x20\x7f]*"
 _INTEGER = rf"^{_PAD}([+-]?(?:\d+\.?\d*|\.\d*)){_PAD}$".replace(r"\d", "[0-9]")
 _DOUBLE_TEXT = r"^[\x00-\x20]*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFdD]?[\x00-\x20]*$".replace(r"\d", "[0-9]")
 _SPECIAL = r"(?i-u)^[\x00-\x20]*([+-]?inf(?:inity)?|nan)[\x00-\x20]*$"
-_DAY = r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})"
-_DATE_TEXT = rf"(?s)^{_PAD}{_DAY}(?:[ T].*)?)?)?{_PAD}$".replace(r"\d", "[0-9]")
-_ZONE = r" ?(Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{1,2})?)?"
-_TIME = rf"(?:[ T](\d{{1,2}})(?::(\d{{1,2}})(?::(\d{{1,2}})(?:\.(\d{{0,9}}))?{_ZONE})?)?)?"
-_TIMESTAMP = rf"^{_PAD}{_DAY}{_TIME})?)?{_PAD}$".replace(r"\d", "[0-9]")
 _TRUE = ("t", "true", "y", "yes", "1")
 _FALSE = ("f", "false", "n", "no", "0")
 
-SECOND_US = 1_000_000
-DAY_US = 86_400 * SECOND_US
 INT64 = (-(2**63), 2**63 - 1)
-#: 0001-01-01 and 9999-12-31 as days since 1970.
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+#: -262142-01-01 and 262141-12-31 as days since 1970: Polars' calendar less the years at its ends.
+_FIRST_DAY, _LAST_DAY = -96_464_927, 95_025_871
 
 
 def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | None:
@@ -45,24 +40,18 @@ def cast_expr(value: pl.Expr, source: SqlType, target: SqlType) -> pl.Expr | Non
 
 def text_of_timestamp(value: pl.Expr) -> pl.Expr:
     """`2024-01-31 12:00:00.5`: the fraction is there only as far as it is not zero."""
-    return ordinary_time(value).dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
+    return known_time(value).dt.strftime("%Y-%m-%d %H:%M:%S%.6f").str.strip_chars_end("0").str.strip_suffix(".")
 
 
-def ordinary_day(day: pl.Expr) -> pl.Expr:
-    """NULL outside the years 1 to 9999, where Polars panics when it writes, truncates or converts."""
+def known_day(day: pl.Expr) -> pl.Expr:
+    """NULL where Polars' calendar has no such day and panics when it writes, truncates or converts one."""
     return pl.when(day.cast(pl.Int32).is_between(_FIRST_DAY, _LAST_DAY)).then(day)
 
 
-def ordinary_time(time: pl.Expr) -> pl.Expr:
-    """NULL outside the years 1 to 9999, where Polars panics when it writes or truncates."""
+def known_time(time: pl.Expr) -> pl.Expr:
+    """NULL where Polars' calendar has no such time and panics when it writes or truncates one."""
     first, end = _FIRST_DAY * DAY_US, (_LAST_DAY + 1) * DAY_US
     return pl.when(micros_of(time).is_between(first, end, closed="left")).then(time)
-
-
-def date_of(year: pl.Expr, month: pl.Expr, day: pl.Expr) -> pl.Expr:
-    """Build a date from texts of digits; null if there is no such day."""
-    parts = [year, pl.lit("-"), month.str.zfill(2), pl.lit("-"), day.str.zfill(2)]
-    return pl.concat_str(parts).str.to_date("%Y-%m-%d", strict=False)
 
 
 def seconds_of(timestamp: pl.Expr) -> pl.Expr:
@@ -108,35 +97,6 @@ def _text_to_boolean(value: pl.Expr) -> pl.Expr:
     return pl.when(word.is_in(_TRUE)).then(True).when(word.is_in(_FALSE)).then(False)
 
 
-def _text_to_date(value: pl.Expr) -> pl.Expr:
-    part = value.str.extract_groups(_DATE_TEXT).struct
-    one = pl.lit("1")
-    return date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
-
-
-def _text_to_timestamp(value: pl.Expr) -> pl.Expr:
-    part = value.str.extract_groups(_TIMESTAMP).struct
-    one, zero = pl.lit("1"), pl.lit("0")
-    day = date_of(part.field("1"), part.field("2").fill_null(one), part.field("3").fill_null(one))
-    hour, minute, second = (part.field(name).fill_null(zero).cast(pl.Int64) for name in ("4", "5", "6"))
-    fraction = (part.field("7").fill_null(zero) + "000000").str.head(6).cast(pl.Int64)
-    clock = ((hour * 60 + minute) * 60 + second) * SECOND_US + fraction
-    offset = _zone_minutes(part.field("8"))
-    micros = day.cast(pl.Datetime("us")).cast(pl.Int64) + clock - offset * (60 * SECOND_US)
-    valid = (hour < 24) & (minute < 60) & (second < 60)
-    return pl.when(valid).then(timestamp_of(micros))
-
-
-def _zone_minutes(zone: pl.Expr) -> pl.Expr:
-    part = zone.str.extract_groups(r"([+-])([0-9]{1,2}):?([0-9]{1,2})?$").struct
-    hours = part.field("2").cast(pl.Int64)
-    minutes = part.field("3").fill_null(pl.lit("0")).cast(pl.Int64)
-    size = hours * 60 + minutes
-    signed = pl.when(part.field("1") == "-").then(-size).otherwise(size)
-    inside = (minutes < 60) & (size <= 18 * 60)
-    return pl.when(hours.is_null()).then(0).when(inside).then(signed)
-
-
 def _integer_to_timestamp(seconds: pl.Expr) -> pl.Expr:
     # Java's TimeUnit stops at the ends of a long instead of wrapping.
     low, high = INT64
@@ -172,10 +132,10 @@ _CASTS: dict[tuple[SqlType, SqlType], Callable[[pl.Expr], pl.Expr]] = {
     (TEXT, INT): _text_to_integer(INT),
     (TEXT, LONG): _text_to_integer(LONG),
     (TEXT, DOUBLE): _text_to_double,
-    (TEXT, DATE): _text_to_date,
-    (TEXT, TS): _text_to_timestamp,
-    (DATE, TEXT): lambda value: ordinary_day(value).dt.strftime("%Y-%m-%d"),
-    (DATE, TS): lambda value: ordinary_day(value).cast(pl.Datetime("us")),
+    (TEXT, DATE): lambda value: by_column(read_days, value, pl.Date()),
+    (TEXT, TS): lambda value: by_column(read_times, value, pl.Datetime("us")),
+    (DATE, TEXT): lambda value: known_day(value).dt.strftime("%Y-%m-%d"),
+    (DATE, TS): lambda value: known_day(value).cast(pl.Datetime("us")),
     (TS, TEXT): text_of_timestamp,
     (TS, DATE): lambda value: value.dt.date(),
     # Unlike a BIGINT, a time beyond INT becomes NULL.

@@ -11,7 +11,7 @@ from elf.agents.completeness.label import Label
 from elf.agents.completeness.statement import stated
 from elf.agents.jobs.plan import Plan
 from elf.agents.wire.positions import Json
-from elf.agents.wire.result import json_value
+from elf.agents.wire.result import json_rows
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
@@ -74,7 +74,7 @@ def result_of(plan: Plan, span: Span | None, rows: pl.DataFrame, through_ms: int
         window=None if span is None else {"start_ms": span.start_ms, "end_ms": span.end_ms},
         through_ms=through_ms,
         columns=[{"name": name, "type": kind.ddl} for name, kind in plan.output],
-        rows=[{name: json_value(value) for name, value in row.items()} for row in rows.to_dicts()],
+        rows=json_rows(rows),
         completeness=completeness,
         version=plan.definition.version,
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from elf.agents.errors import StoppedError
+from elf.agents.language.instants import clock_time
 from elf.agents.wire.records import JobRecord
 
 
@@ -28,4 +27,4 @@ def why_ended(ends_ms: int | None) -> str:
 
 def told_time(at_ms: int) -> str:
     """Return a time of day for people, whole seconds, UTC."""
-    return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"{clock_time(at_ms)} UTC"

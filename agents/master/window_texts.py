@@ -7,10 +7,10 @@ retained) is the master's to say; here only the text is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from elf.agents.errors import BadRequestError
 from elf.agents.language.durations import parse_duration_ms
+from elf.agents.language.instants import read_time
 from elf.agents.master.results import Span
 
 _FORMS = "write latest, START/END (ISO-8601 or epoch milliseconds), or a length such as 300s"
@@ -69,10 +69,8 @@ def instant_ms(text: str) -> int:
     if word.isascii() and word.isdigit() and int(word) <= _LATEST_MS:
         return int(word)
     try:
-        moment = datetime.fromisoformat(word)
+        return read_time(word) // 1_000
     except ValueError:
         raise BadRequestError(
             f"{text!r} is not a time; write ISO-8601 such as 2026-11-20T12:00:00Z, or epoch milliseconds"
         ) from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)

@@ -1,7 +1,7 @@
 """Event time from text and numbers, a column at a time: ISO-8601, epoch numbers, and the log time of web servers.
 
-Exact by construction: digits, separators, ranges and the calendar are checked for every value; what is not a time is
-null, never a guess. A time without offset is UTC, as everywhere in elf.
+Exact by construction: digits, separators, ranges and the calendar are checked for every value; what is not a time of
+the years 1 to 9999 is null, never a guess. A time without offset is UTC, as everywhere in elf.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import polars as pl
 
 #: An epoch below this is in seconds, from here on in milliseconds (1e11 s is the year 5138, 1e11 ms is March 1973).
 EPOCH_MS_FROM = 100_000_000_000
-#: 9999-12-31T23:59:59.999Z; later times are typing errors, and Spark could not read them back.
+#: 0001-01-01T00:00Z and 9999-12-31T23:59:59.999Z: times outside of these are typing errors or another unit's, calendars
+#: have no common notation for them, and Python has none of them.
+EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_999
 
 #: Stands for "no time" in the integer columns this module returns.
@@ -73,7 +75,7 @@ def epoch(values: Sequence[float | None], unit: int = 1_000) -> Ints:
         milliseconds = np.where(np.abs(number) < EPOCH_MS_FROM, number * 1_000, number)
         # 1.7e9 seconds with three decimals is not exact in binary: round to the microsecond before cutting.
         micros = np.round(milliseconds * 1_000)
-        valid = np.abs(micros) <= LATEST_MS * 1_000
+        valid = (micros >= EARLIEST_MS * 1_000) & (micros <= LATEST_MS * 1_000)
     whole = np.where(valid, micros, 0).astype(np.int64)
     return np.where(valid, whole if unit == 1_000_000 else whole // (1_000_000 // unit), NONE)
 
@@ -214,6 +216,8 @@ def _parse_part(text: Bytes2, local_length: int, kind: int, unit: int) -> Ints:
     seconds = minute_start + second
     if kind >= 2:
         seconds -= _offset_seconds(text[:, local_length:-1], kind, valid)
+        # An offset may lead out of the first year, or the last one.
+        valid &= (seconds >= EARLIEST_MS // 1_000) & (seconds <= LATEST_MS // 1_000)
     result: Ints = np.where(valid, seconds * unit + parts, NONE)
     return result
 

@@ -266,7 +266,7 @@ def _column(name: str, kind: SqlType, values: list[Value]) -> tuple[pl.Series, i
     present = len(values) - values.count(None)
     if kind is SqlType.DATE:
         texts = pl.Series(name, [value if isinstance(value, str) else None for value in values], dtype=pl.String)
-        exact = texts.str.contains(r"^\d{4}-\d{2}-\d{2}$")
+        exact = texts.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$") & ~texts.str.starts_with("0000")
         column = texts.set(~exact, None).str.to_date("%Y-%m-%d", strict=False)
     else:
         times, valid = event_time.from_values(values, unit=1_000_000)

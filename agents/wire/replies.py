@@ -18,6 +18,7 @@ from elf.agents.errors import (
     JobConflictError,
     JobError,
     JobSpecError,
+    MistakeError,
     StoppedError,
     UnavailableError,
     UnknownAgentError,
@@ -34,7 +35,15 @@ REPLY_BYTES_MAX = 128 << 20
 #: Errors that are no more than their message.
 _WORDS = {
     each.__name__: each
-    for each in (StoppedError, AgentRunningError, JobConflictError, ExpiredError, JobError, BadRequestError)
+    for each in (
+        StoppedError,
+        AgentRunningError,
+        JobConflictError,
+        ExpiredError,
+        JobError,
+        BadRequestError,
+        MistakeError,
+    )
 }
 #: How a compressed reply begins: a byte that msgpack never uses.
 _COMPRESSED = b"\xc1"

@@ -7,10 +7,13 @@ older client keeps working. Pure.
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from elf.agents.language.instants import datetime_of, day_text, read_day, read_time, time_text
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,13 +29,13 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def start(self) -> datetime:
-        """Its first instant, in UTC."""
-        return datetime.fromtimestamp(self.start_ms / 1000, UTC)
+        """Its first instant, in UTC; OverflowError outside the years 1 to 9999, which Python does not have."""
+        return datetime_of(self.start_ms)
 
     @property
     def end(self) -> datetime:
-        """The instant after its last, in UTC."""
-        return datetime.fromtimestamp(self.end_ms / 1000, UTC)
+        """The instant after its last, in UTC; OverflowError outside the years 1 to 9999."""
+        return datetime_of(self.end_ms)
 
     def __str__(self) -> str:
         return f"{self.start_ms}/{self.end_ms}"
@@ -92,6 +95,7 @@ class Result(msgspec.Struct, frozen=True):
     """One answer of a job: rows in the job's order, and how complete they are.
 
     Values are what JSON has: times are text, so are NaN, Infinity and -Infinity; `to_polars` gives them their types.
+    Years beyond four digits have a sign, and Python's `datetime` has none of these.
     """
 
     job: str
@@ -124,7 +128,9 @@ class Result(msgspec.Struct, frozen=True):
             "INT": pl.Int32(),
             "BIGINT": pl.Int64(),
             "DOUBLE": pl.Float64(),
-            **dict.fromkeys(("STRING", "DATE", "TIMESTAMP"), pl.String()),
+            "STRING": pl.String(),
+            "DATE": pl.Int32(),
+            "TIMESTAMP": pl.Int64(),
         }
 
         def dtype(kind: str) -> pl.DataType | None:
@@ -135,39 +141,60 @@ class Result(msgspec.Struct, frozen=True):
             return None if element is None else pl.List(element)
 
         def typed(value: pl.Expr, kind: str) -> pl.Expr:
-            """Times and dates from their text, alone or in arrays."""
+            """Times and dates from their numbers, alone or in arrays."""
             if kind.startswith("ARRAY<"):
                 return value.list.eval(typed(pl.element(), _element(kind)))
-            if kind == "TIMESTAMP":
-                return value.str.strip_chars_end("Z").str.to_datetime(time_unit="us")
-            return value.str.to_date() if kind == "DATE" else value
+            return value.cast({"TIMESTAMP": pl.Datetime("us"), "DATE": pl.Date()}[kind]) if kind in _TIMES else value
 
         schema = {column.name: dtype(column.type) for column in self.columns}
-        doubles = [column.name for column in self.columns if column.type in ("DOUBLE", "ARRAY<DOUBLE>")]
-        rows = [{**row, **{name: read_number(row.get(name)) for name in doubles}} for row in self.rows if doubles]
-        frame = pl.DataFrame(rows or self.rows, schema=schema, strict=False, infer_schema_length=None)
+        read = {column.name: _READ.get(_element(column.type)) for column in self.columns}
+        texts = {name: reads for name, reads in read.items() if reads is not None}
+        rows = self.rows
+        if texts:
+            rows = [{**row, **{name: _each(reads, row.get(name)) for name, reads in texts.items()}} for row in rows]
+        frame = pl.DataFrame(rows, schema=schema, strict=False, infer_schema_length=None)
         return frame.with_columns(typed(pl.col(column.name), column.type) for column in self.columns)
 
 
-def json_value(value: Any) -> Any:
-    """Return a value as rows have it in JSON, alone or in lists.
+def json_rows(rows: pl.DataFrame) -> list[Row]:
+    """Return the rows of a frame as JSON has them.
 
     Times (UTC, without a zone) and dates are ISO-8601, numbers that JSON has none for as Spark writes them.
     """
-    if isinstance(value, list):
-        return [json_value(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, datetime):
-        return value.isoformat(timespec="microseconds") + "Z"
-    return value.isoformat() if isinstance(value, date) else value
+    columns = [_json_values(column) for column in rows.get_columns()]
+    return [dict(zip(rows.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def read_number(value: Any) -> Any:
-    """Undo `json_value` for values of a type that is numbers."""
+def _json_values(column: pl.Series) -> list[Any]:
+    import polars as pl
+
+    kind = column.dtype.inner if isinstance(column.dtype, pl.List) else column.dtype
+    if isinstance(kind, pl.Datetime):
+        micros = pl.Datetime("us")
+        in_micros = column.cast(pl.List(micros) if isinstance(column.dtype, pl.List) else micros)
+        return [_each(time_text, value) for value in in_micros.to_physical().to_list()]
+    if kind == pl.Date:
+        return [_each(day_text, value) for value in column.to_physical().to_list()]
+    values = column.to_list()
+    return [_each(_json_number, value) for value in values] if kind.is_float() else values
+
+
+def _each(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Convert a value, or each one of a list."""
     if isinstance(value, list):
-        return [read_number(each) for each in value]
-    return float(value) if isinstance(value, str) else value
+        return [_each(convert, each) for each in value]
+    return None if value is None else convert(value)
+
+
+def _json_number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+#: What is text in JSON and not in a frame.
+_TIMES = {"TIMESTAMP": read_time, "DATE": read_day}
+_READ: dict[str, Callable[[Any], Any]] = {"DOUBLE": float, **_TIMES}
 
 
 def _element(kind: str) -> str:

@@ -19,7 +19,7 @@ import polars as pl
 
 from elf.cbt.aggregates.contract import Merge, Plain, States, UserPaoError
 from elf.cbt.aggregates.grouped import convert
-from elf.cbt.foreign import is_theirs
+from elf.cbt.foreign import is_theirs, python_values
 
 #: A state that failed: a byte that no msgpack begins with, and the reason as text.
 _FAILED = b"\xc1"
@@ -102,7 +102,7 @@ class UserAggregate(Plain):
 
         def pack(groups: pl.Series) -> pl.Series:
             try:
-                states = [_packed(pao.create(values)) if values else b"" for values in groups.to_list()]
+                states = [_packed(pao.create(values)) if values else b"" for values in python_values(groups)]
             except BaseException as error:
                 if not is_theirs(error):
                     raise

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+from elf.agents.language.instants import clock_time
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -129,17 +130,14 @@ def describe_window(result: Result) -> str:
         return "since the job began"
     if result.window.end_ms <= 0:
         return "no window has closed yet"
-    start, end = result.window.start, result.window.end
-    last = f"{end:%H:%M:%S}" if end.date() == start.date() else f"{end:%Y-%m-%d %H:%M:%S}"
-    return f"{start:%Y-%m-%d %H:%M:%S} to {last} UTC"
+    start, end = clock_time(result.window.start_ms), clock_time(result.window.end_ms)
+    day, _, clock = end.partition(" ")
+    return f"{start} to {clock if start.startswith(f'{day} ') else end} UTC"
 
 
 def describe_time(at_ms: int) -> str:
-    """Write a time for people, to the second; one that calendars do not know as the number that it is."""
-    try:
-        return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"
+    """Write a time for people, to the second."""
+    return f"{clock_time(at_ms)} UTC"
 
 
 def describe_completeness(known: Completeness) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from elf.agents.errors import BadRequestError, ConfigError, JobError
-from elf.agents.wire.result import json_value
+from elf.agents.wire.result import json_rows
 from elf.cli.connection import AsJson
 from elf.cli.exits import NO_RESULT
 from elf.cli.mistakes import explained, load_job
@@ -53,14 +53,14 @@ def run(
         raise BadRequestError(f"--format: {error}") from None
     with explained(job):
         outcome = evaluate(load_job(job), inputs, format, parse_columns(columns or ""), time)
+    bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
+    frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
+    rows = json_rows(frame)
     if wants_json(as_json):
-        bounds = pl.col(WINDOW_COLUMNS).dt.to_string("%Y-%m-%dT%H:%M:%S%.fZ")
-        frame = outcome.frame.with_columns(bounds) if WINDOW_COLUMNS[0] in outcome.frame.columns else outcome.frame
-        for row in frame.iter_rows(named=True):
-            print_json({name: json_value(value) for name, value in row.items()})
+        for row in rows:
+            print_json(row)
     else:
-        frame = outcome.frame.with_columns(pl.selectors.datetime().dt.replace_time_zone("UTC"))
-        console().print(table_of(frame.columns, frame.iter_rows()))
+        console().print(table_of(frame.columns, ([*row.values()] for row in rows)))
     lines = outcome.counters
     skipped = f"{lines.filtered} skipped" + (" unparsed, which the filter rules out" if lines.filtered else "")
     ends = f"{lines.parsed} parsed, {skipped}, {lines.rejected} rejected"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+
+from elf.agents.language.instants import clock_time
 
 PANEL = "Offline"
 Archives = Annotated[
@@ -26,5 +27,4 @@ HERE = "local[*]"
 
 def describe_span(start_ms: int, end_ms: int) -> str:
     """Write [start_ms, end_ms) for people, to the second."""
-    start, end = (datetime.fromtimestamp(at_ms / 1_000, UTC) for at_ms in (start_ms, end_ms))
-    return f"{start:%Y-%m-%d %H:%M:%S} to {end:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{clock_time(start_ms)} to {clock_time(end_ms)} UTC"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import polars as pl
 
-from elf.agents.language.casts import SECOND_US, micros_of, ordinary_day, ordinary_time, timestamp_of
+from elf.agents.language.casts import known_day, known_time, micros_of, timestamp_of
 from elf.agents.language.coercion import cast
 from elf.agents.language.functions import datetime_patterns
 from elf.agents.language.functions.registry import Call, function, refuse, special
+from elf.agents.language.instants import SECOND_US
 from elf.agents.language.patterns import constant_text
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import INTEGRAL, Value
@@ -63,7 +64,7 @@ def date_trunc(call: Call) -> Value:
     unit = _unit(call, 0, _UNITS)
     if unit is None:
         return call.value(pl.lit(None, dtype=TIMESTAMP.dtype), TIMESTAMP)
-    return call.value(ordinary_time(call.take(1, TIMESTAMP).expr).dt.truncate(unit), TIMESTAMP)
+    return call.value(known_time(call.take(1, TIMESTAMP).expr).dt.truncate(unit), TIMESTAMP)
 
 
 @special("trunc", least=2)
@@ -71,7 +72,7 @@ def trunc(call: Call) -> Value:
     """The first day of the year, quarter, month or week."""
     unit = _unit(call, 1, _DATE_UNITS)
     day = call.take(0, DATE).expr
-    return call.value(pl.lit(None, dtype=pl.Date) if unit is None else ordinary_day(day).dt.truncate(unit), DATE)
+    return call.value(pl.lit(None, dtype=pl.Date) if unit is None else known_day(day).dt.truncate(unit), DATE)
 
 
 @special("date_add", "dateadd", "date_sub", least=2)
@@ -90,7 +91,7 @@ def datediff(end: pl.Expr, start: pl.Expr) -> pl.Expr:
 @function("last_day", takes=[DATE], gives=DATE)
 def last_day(day: pl.Expr) -> pl.Expr:
     """The last day of the month."""
-    return ordinary_day(day).dt.month_end()
+    return known_day(day).dt.month_end()
 
 
 @special("date_format", least=2)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import calendar
+import functools
+import itertools
 import re
 
 import polars as pl
 from sqlglot import exp
 
-from elf.agents.language.casts import SECOND_US, date_of, ordinary_time, timestamp_of
+from elf.agents.language.casts import known_time
 from elf.agents.language.dialect import refused
+from elf.agents.language.time_texts import (
+    by_column,
+    clock_seconds,
+    days_of,
+    instant_of,
+    micros_of_fraction,
+    offset_seconds,
+)
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = {name.upper(): number for number, name in enumerate(calendar.month_abbr) if number}
 _WRITE = {
     "yyyy": "%Y", "yy": "%y", "y": "%-Y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%-m", "dd": "%d", "d": "%-d",
     "DDD": "%j", "HH": "%H", "H": "%-H", "hh": "%I", "h": "%-I", "mm": "%M", "m": "%-M", "ss": "%S", "s": "%-S",
@@ -18,33 +29,42 @@ _WRITE = {
     "XXX": "Z", "X": "Z", "Z": "+0000", "xxx": "+00:00",
 }  # fmt: skip
 _READ = {
-    "yyyy": r"(?P<year>[0-9]{4})",
+    "yyyy": r"(?P<year>[0-9]{4}|\+[0-9]{5,6}|-[0-9]{4,6})",
     "MM": r"(?P<month>[0-9]{2})",
-    "M": r"(?P<month>[0-9]{1,2})",
-    "MMM": rf"(?P<name>(?i-u:{'|'.join(_MONTHS)}))",
+    "M": r"(?P<month>[0-9]{1,19})",
+    "MMM": r"(?P<name>MONTHS)",
     "dd": r"(?P<day>[0-9]{2})",
-    "d": r"(?P<day>[0-9]{1,2})",
+    "d": r"(?P<day>[0-9]{1,19})",
     "HH": r"(?P<hour>[0-9]{2})",
-    "H": r"(?P<hour>[0-9]{1,2})",
+    "H": r"(?P<hour>[0-9]{1,19})",
     "mm": r"(?P<minute>[0-9]{2})",
     "ss": r"(?P<second>[0-9]{2})",
-    "SSS": r"(?P<fraction>[0-9]{3})",
-    "SSSSSS": r"(?P<fraction>[0-9]{6})",
+    # Writers leave zeros out at the end, so Spark takes fewer digits than letters, too.
+    **{"S" * digits: rf"(?P<fraction>[0-9]{{1,{digits}}})" for digits in range(1, 10)},
     "Z": r"(?P<zone>[+-][0-9]{4})",
-    "XXX": r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})",
+    "XXX": r"(?P<zone>[Zz]|[+-][0-9]{2}:[0-9]{2})",
 }
+_NUMBERS = frozenset(_READ) - {"MMM", "Z", "XXX"}
+#: Beyond ASCII, what is the same as one of its letters where case does not count.
+_ALIKE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
+#: Of these Java reads as many digits as there are, of fractions as many as there are letters.
+_OF_ANY_LENGTH = frozenset(("M", "d", "H"))
+_FRACTIONS = frozenset("S" * digits for digits in range(2, 10))
 
 
 def write(timestamp: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:
-    """Format a timestamp.
+    """Format a timestamp; with `y` or `yy` NULL outside the years 0 to 9999.
 
     Raises:
         JobSpecError: the pattern has a letter outside the job language.
     """
-    parts = [
-        text.replace("%", "%%") if plain else _letters(text, _WRITE, node) for text, plain in _split(pattern, node)
-    ]
-    return ordinary_time(timestamp).dt.strftime("".join(parts))
+    pieces = _split(pattern, node)
+    parts = [text.replace("%", "%%") if plain else _letters(text, _WRITE, node) for text, plain in pieces]
+    known = known_time(timestamp)
+    if any(text in ("y", "yy") and not plain for text, plain in pieces):
+        # Of other years Java and Polars write different digits.
+        known = pl.when(known.dt.year().is_between(0, 9_999)).then(known)
+    return known.dt.strftime("".join(parts))
 
 
 def read(text: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:
@@ -53,36 +73,69 @@ def read(text: pl.Expr, pattern: str, node: exp.Expr) -> pl.Expr:
     Raises:
         JobSpecError: the pattern has a letter outside the job language.
     """
-    parts = [re.escape(piece) if plain else _letters(piece, _READ, node) for piece, plain in _split(pattern, node)]
+    pieces = _split(pattern, node)
+    parts = [_any_case(piece) if plain else _letters(piece, _READ, node) for piece, plain in pieces]
+    parts = [part.replace("MONTHS", "|".join(map(_any_case, _MONTHS))) for part in parts]
+    for one, other in itertools.pairwise(pieces):
+        if not _is_told_apart(*one, *other):
+            message = f"in the pattern {pattern!r} nothing tells where {one[0]} ends and {other[0]} begins"
+            raise refused(node, message, "write something in between, or two letters")
     names = re.findall(r"\?P<(\w+)>", "".join(parts))
     if len(set(names)) != len(names) or {"month", "name"} <= set(names):
         raise refused(node, f"the pattern {pattern!r} reads something twice")
     if "year" not in names:
         raise refused(node, f"the pattern {pattern!r} reads no year (yyyy)")
-    fields = text.str.extract_groups(rf"\A{''.join(parts)}\z").struct
+    return by_column(functools.partial(_read, rf"\A{''.join(parts)}\z", frozenset(names)), text, pl.Datetime("us"))
 
-    def part(name: str, default: str) -> pl.Expr:
-        return fields.field(name) if name in names else pl.lit(default)
 
-    month = part("month", "01")
+def _read(pattern: str, names: frozenset[str], texts: pl.Series) -> pl.Series:
+    fields = texts.str.extract_groups(pattern).struct.unnest()
+
+    def number(name: str, default: int) -> pl.Expr:
+        return pl.col(name).cast(pl.Int64, strict=False) if name in names else pl.lit(default, dtype=pl.Int64)
+
+    year = pl.col("year").str.strip_prefix("+").cast(pl.Int64)
+    month = number("month", 1)
     if "name" in names:
-        numbers = {name: f"{index:02d}" for index, name in enumerate(_MONTHS, start=1)}
-        month = fields.field("name").str.to_lowercase().replace_strict(numbers, default=None, return_dtype=pl.String)
-    hour, minute, second = (part(name, "0").cast(pl.Int64) for name in ("hour", "minute", "second"))
-    micros = (part("fraction", "0") + "000000").str.head(6).cast(pl.Int64)
-    clock = ((hour * 60 + minute) * 60 + second) * SECOND_US + micros
-    if "zone" in names:
-        clock = clock - _zone_us(fields.field("zone"))
-    day = date_of(fields.field("year"), month, part("day", "01")).cast(pl.Datetime("us")).cast(pl.Int64)
-    return pl.when((hour < 24) & (minute < 60) & (second < 60)).then(timestamp_of(day + clock))
+        month = pl.col("name").str.to_uppercase().replace_strict(_MONTHS, default=None, return_dtype=pl.Int64)
+    zone = pl.col("zone")
+    offset = offset_seconds(zone.str.slice(0, 1), zone.str.slice(1, 2), zone.str.slice(-2), pl.lit(None, pl.String))
+    parts = fields.select(
+        # There is no minus zero.
+        pl.when(~pl.col("year").str.contains("^-0+$")).then(days_of(year, month, number("day", 1))).alias("day"),
+        clock_seconds(number("hour", 0), number("minute", 0), number("second", 0)).alias("clock"),
+        (micros_of_fraction(pl.col("fraction")) if "fraction" in names else pl.lit(0, pl.Int64)).alias("micros"),
+        (pl.when(zone.str.len_bytes() > 1).then(offset).otherwise(0) if "zone" in names else pl.lit(0)).alias("offset"),
+    )
+    return parts.select_seq(instant_of(*map(pl.col, parts.columns))).to_series().alias(texts.name)
 
 
-def _zone_us(zone: pl.Expr) -> pl.Expr:
-    digits = zone.str.replace("Z", "+0000", literal=True).str.replace(":", "", literal=True)
-    hours, minutes = digits.str.slice(1, 2).cast(pl.Int64), digits.str.slice(3, 2).cast(pl.Int64)
-    size = (hours * 60 + minutes) * (60 * SECOND_US)
-    signed = pl.when(digits.str.starts_with("-")).then(-size).otherwise(size)
-    return pl.when((minutes < 60) & (hours * 60 + minutes <= 18 * 60)).then(signed)
+def _is_told_apart(before: str, is_text: bool, after: str, is_text_after: bool) -> bool:
+    """Tell whether Java, which never goes back, and a regular expression end a number at the same place."""
+    begins_with_digit = after[:1].isdigit() if is_text_after else after in _NUMBERS
+    if is_text or before not in _NUMBERS or not begins_with_digit:
+        return True
+    is_open = before in _OF_ANY_LENGTH | _FRACTIONS or (before == "yyyy" and is_text_after)
+    return not is_open and (is_text_after or after not in _OF_ANY_LENGTH)
+
+
+@functools.lru_cache(maxsize=64)
+def _alike(char: str) -> str:
+    """Return all characters that are the same as one for Java where case does not count."""
+    if char.isascii():
+        return char.upper() + char.lower() + _ALIKE.get(char.lower(), "")
+
+    def folded(each: str) -> set[str]:
+        return {changed for changed in (each.upper(), each.lower()) if len(changed) == 1} | {each}
+
+    own = folded(char)
+    return "".join(each for each in map(chr, range(0x10000)) if not own.isdisjoint(folded(each)))
+
+
+def _any_case(text: str) -> str:
+    """Return a regular expression of a text in whatever case, as Java compares characters."""
+    parts = (f"[{re.escape(_alike(char))}]" if char.isalpha() else re.escape(char) for char in text)
+    return "".join(parts)
 
 
 def _split(pattern: str, node: exp.Expr) -> list[tuple[str, bool]]:

@@ -9,8 +9,10 @@ import re
 
 import polars as pl
 
+from elf.agents.language.functions import url_escapes
 from elf.agents.language.functions.registry import Call, refuse, special
 from elf.agents.language.patterns import constant_text
+from elf.agents.language.time_texts import by_column
 from elf.agents.language.types import SqlType
 from elf.agents.language.values import Value
 
@@ -51,12 +53,6 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "PROTOCOL": ("protocol", "protocol2"),
     "AUTHORITY": ("authority",),
 }
-_HEX = "0123456789abcdef"
-_UNESCAPED = {
-    f"25 {ord(high):02x} {ord(low):02x} ": f"{high.lower()}{low.lower()} "
-    for high in _HEX + "ABCDEF"
-    for low in _HEX + "ABCDEF"
-}
 
 
 @special("parse_url", "try_parse_url", least=2, most=3)
@@ -86,14 +82,8 @@ def parse_url(call: Call) -> Value:
 
 @special("try_url_decode", least=1)
 def try_url_decode(call: Call) -> Value:
-    """`%41` and `+` decoded; NULL where an escape is broken or the bytes are no UTF-8."""
-    text = call.take(0, STRING).expr.str.replace_all("+", " ", literal=True)
-    # Polars has no such function: work on the hexadecimal form, one byte a word, so that escapes can be replaced.
-    words = text.str.encode("hex").str.replace_all("(..)", "$1 ")
-    decoded = words.str.replace_many(_UNESCAPED).str.replace_all(" ", "", literal=True).str.decode("hex", strict=False)
-    broken = text.str.contains("%(?:[^0-9A-Fa-f]|.[^0-9A-Fa-f]|.?$)")
-    escaped = pl.when(~broken).then(decoded.cast(pl.String, strict=False))
-    return call.value(pl.when(text.str.contains("%", literal=True)).then(escaped).otherwise(text), STRING)
+    """`%41` and `+` decoded; NULL where an escape is broken, U+FFFD where the bytes are no UTF-8."""
+    return call.value(by_column(url_escapes.decode, call.take(0, STRING).expr, pl.String()), STRING)
 
 
 refuse("one broken escape in the data would stop the whole query in Spark; use try_url_decode", "url_decode")

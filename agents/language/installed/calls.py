@@ -12,7 +12,7 @@ import polars as pl
 from elf.agents.errors import JobError
 from elf.agents.language.installed.declaration import Scalar, Vectorised
 from elf.agents.language.installed.entry_points import brief
-from elf.cbt.foreign import is_theirs
+from elf.cbt.foreign import is_theirs, python_values
 
 
 class FunctionError(JobError):
@@ -43,7 +43,7 @@ def evaluated(name: str, function: Scalar | Vectorised, arguments: Sequence[pl.E
         try:
             if isinstance(function, Vectorised):
                 return function(*columns).alias(rows.name)
-            answers = [function(*row) for row in zip(*(column.to_list() for column in columns), strict=True)]
+            answers = [function(*row) for row in zip(*map(python_values, columns), strict=True)]
             return pl.Series(rows.name, answers, function.returns.dtype)
         except BaseException as error:
             if not is_theirs(error):

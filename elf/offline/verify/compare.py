@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from elf.agents.language.instants import day_text, read_day, read_time, time_text
 from elf.offline.verify.report import Difference
 from elf.offline.verify.rows import OfflineRows
 from elf.offline.verify.tolerance import EXACT, Tolerance
@@ -19,7 +19,6 @@ from elf.offline.verify.tolerance import EXACT, Tolerance
 Row = tuple[Any, ...]
 TIE = "tie at the cut"
 GUESSED = "HAVING by an estimate"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def compare(
@@ -67,20 +66,19 @@ def compare(
 def read_cell(value: Any, kind: str) -> Any:
     """Read a cell of the Result JSON as Spark's planner returns cells of this type.
 
-    Times come as ISO-8601 text or int milliseconds and become int microseconds; text stands for NaN and infinities.
-    A value that is not of the type is returned as it is, and will differ.
+    Times come as ISO-8601 text or int milliseconds and become int microseconds, dates int days: calendars of Python end
+    with the year 9999. Text stands for NaN and infinities. A value that is not of the type is returned as it is, and
+    will differ.
     """
     try:
         if kind.startswith("array<") and isinstance(value, list):
             return [read_cell(each, kind[len("array<") : -1]) for each in value]
         if kind == "timestamp" and isinstance(value, str):
-            moment = datetime.fromisoformat(value)
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return (aware - _EPOCH) // timedelta(microseconds=1)
+            return read_time(value)
         if kind == "timestamp" and isinstance(value, int):
             return value * 1_000
         if kind == "date" and isinstance(value, str):
-            return date.fromisoformat(value)
+            return read_day(value)
         if (kind in ("double", "float") or kind.startswith("decimal")) and not isinstance(value, bool | None):
             return float(value)
     except (ValueError, TypeError, OverflowError):
@@ -204,7 +202,9 @@ def _shown(cell: Any, kind: str) -> Any:
     if isinstance(cell, list):
         return [_shown(each, kind[len("array<") : -1]) for each in cell]
     if kind == "timestamp" and isinstance(cell, int):
-        return (_EPOCH + timedelta(microseconds=cell)).isoformat().replace("+00:00", "Z")
+        return time_text(cell).replace(".000000Z", "Z")
+    if kind == "date" and isinstance(cell, int):
+        return day_text(cell)
     if isinstance(cell, float) and cell not in (cell, float("inf"), float("-inf")):
         return str(cell)
-    return cell.isoformat() if isinstance(cell, date) else cell
+    return cell

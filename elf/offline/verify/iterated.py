@@ -72,16 +72,17 @@ class IteratedPlan(RowsPlan):
         Args:
             events: of the window.
             spark: the session.
-            last: its rows; times are int microseconds.
+            last: its rows; times are int microseconds, dates int days.
             columns: its columns and their SQL types, in order.
         """
         from pyspark.sql import functions as F
 
         names = [f"{_LAST}{name.lower()}" for name in columns]
-        stored = ["BIGINT" if kind == "TIMESTAMP" else kind for kind in columns.values()]
+        stored = [{"TIMESTAMP": "BIGINT", "DATE": "INT"}.get(kind, kind) for kind in columns.values()]
         ddl = ", ".join(f"`{name}` {kind}" for name, kind in zip(names, stored, strict=True))
+        made = {"TIMESTAMP": F.timestamp_micros, "DATE": F.date_from_unix_date}
         cells = [
-            F.timestamp_micros(F.col(f"`{name}`")).alias(name) if kind == "TIMESTAMP" else F.col(f"`{name}`")
+            made[kind](F.col(f"`{name}`")).alias(name) if kind in made else F.col(f"`{name}`")
             for name, kind in zip(names, columns.values(), strict=True)
         ]
         frame = spark.createDataFrame(list(last), ddl).select(*cells)

@@ -33,7 +33,8 @@ class OfflineRows:
 
     Attributes:
         names: output columns.
-        types: their Spark types; TIMESTAMP cells are int microseconds since 1970, DECIMAL cells doubles.
+        types: their Spark types; TIMESTAMP cells are int microseconds since 1970, DATE cells days, DECIMAL cells
+            doubles.
         keys: indices of the columns that together identify a row; empty where no columns do.
         rows: in order; where LIMIT cuts through equal order keys, all rows with those keys.
         orders: the order key of each row; equal ones may stand in any order.
@@ -182,14 +183,15 @@ def close(one: tuple[Any, ...], other: tuple[Any, ...], near: tuple[Tolerance, .
 
 
 def collectable(kind: DataType, name: str) -> Column:
-    """Turn a cell into what Python receives exactly: times as microseconds, decimals as doubles."""
+    """Turn a cell into what Python receives exactly: times as microseconds, dates as days, decimals as doubles."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, DecimalType, TimestampType
+    from pyspark.sql.types import ArrayType, DateType, DecimalType, TimestampType
 
-    if isinstance(kind, TimestampType):
-        return F.unix_micros(F.col(name)).alias(name)
-    if isinstance(kind, ArrayType) and isinstance(kind.elementType, TimestampType):
-        return F.transform(F.col(name), F.unix_micros).alias(name)
+    for made, numbered in ((TimestampType, F.unix_micros), (DateType, F.unix_date)):
+        if isinstance(kind, made):
+            return numbered(F.col(name)).alias(name)
+        if isinstance(kind, ArrayType) and isinstance(kind.elementType, made):
+            return F.transform(F.col(name), numbered).alias(name)
     return F.col(name).cast("double").alias(name) if isinstance(kind, DecimalType) else F.col(name)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from elf.agents.errors import (
-    ElfError,
     JobConflictError,
     JobError,
     JobSpecError,
@@ -60,7 +59,7 @@ class FakeService:
     """Holds jobs and results in dictionaries; `fail` makes the next calls raise it."""
 
     def __init__(self) -> None:
-        self.fail: Exception | None = None
+        self.fail: BaseException | None = None
         self.published: dict[tuple[str, str], Json] = {}
         #: What changes have to say beside the version.
         self.note = ""
@@ -70,7 +69,7 @@ class FakeService:
         self.loaded: list[Loaded] = []
         self.wanted: list[Wanted] = []
         self.reasons: list[str] = []
-        self.followers: list[asyncio.Queue[Json | ElfError | None]] = []
+        self.followers: list[asyncio.Queue[Json | BaseException | None]] = []
         self.positions: list[Position | None] = []
         self._changed = asyncio.Event()
         self.add("shop", "top")
@@ -165,12 +164,12 @@ class FakeService:
     ) -> AsyncGenerator[Positioned, None]:
         self._find(creator, name)
         self.positions.append(position)
-        queue: asyncio.Queue[Json | ElfError | None] = asyncio.Queue()
+        queue: asyncio.Queue[Json | BaseException | None] = asyncio.Queue()
         self.followers.append(queue)
         self._changed.set()
         try:
             while (item := await queue.get()) is not None:
-                if isinstance(item, ElfError):
+                if isinstance(item, BaseException):
                     raise item
                 yield item, (7, item["window"]["end_ms"])
         finally:

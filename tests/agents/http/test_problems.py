@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient
+from polars.exceptions import PanicException
 
 from elf.agents import errors
 from elf.agents.errors import (
@@ -83,10 +84,11 @@ async def test_every_other_503_says_so_too(
     assert problem(503, "unavailable", "away").headers["Retry-After"] == "1"
 
 
+@pytest.mark.parametrize("failure", [RuntimeError, PanicException])
 async def test_a_mistake_of_ours_is_logged_and_not_shown(
-    client: Client, service: FakeService, caplog: pytest.LogCaptureFixture
+    client: Client, service: FakeService, caplog: pytest.LogCaptureFixture, failure: type[BaseException]
 ) -> None:
-    service.fail = RuntimeError("password=hunter2")
+    service.fail = failure("password=hunter2")
     response = await client.get("/v1/jobs")
     assert response.status == 500
     assert "hunter2" not in await response.text()

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import polars as pl
 import pytest
 from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient
@@ -114,6 +115,20 @@ async def test_a_later_error_is_an_event(client: Client, service: FakeService) -
         event = await read_event(response)
         assert event["event"] == "problem"
         assert json.loads(event["data"])["detail"] == "the master left"
+
+
+@pytest.mark.parametrize("failure", [pl.exceptions.PanicException("a year"), ValueError("a row")])
+async def test_a_failure_that_nobody_meant_ends_the_stream_with_a_problem(
+    client: Client, service: FakeService, failure: BaseException
+) -> None:
+    async with client.get(URL) as response:
+        queue = await follower(service)
+        queue.put_nowait(make_result())
+        await read_event(response)
+        queue.put_nowait(failure)
+        event = await read_event(response)
+        assert event["event"] == "problem"
+        assert json.loads(event["data"])["type"] == "urn:elf:problem:internal"
 
 
 async def test_a_reader_that_goes_away_is_forgotten(client: Client, service: FakeService) -> None:

@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elf.agents.sources.event_time import NONE, epoch, fixed, from_values, iso, web_server
+from elf.agents.sources.event_time import EARLIEST_MS, LATEST_MS, NONE, epoch, fixed, from_values, iso, web_server
 
-MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
+MOMENTS = st.datetimes() | st.datetimes(max_value=datetime(1, 1, 2)) | st.datetimes(datetime(9999, 12, 31))
 OFFSETS = st.integers(-18 * 60, 18 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
 def milliseconds(moment: datetime) -> int:
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    """A time as it is read: none if its offset takes it out of the years that there are."""
+    at_ms = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    return at_ms if EARLIEST_MS <= at_ms <= LATEST_MS else NONE
 
 
 @st.composite
@@ -114,6 +116,14 @@ def test_epoch_seconds_and_milliseconds() -> None:
     values = [1_763_632_800, 1_763_632_800.123, 1_763_632_800_123, 0, -1.5, None, float("inf"), 1e300, 10**400]
     expected = [1_763_632_800_000, 1_763_632_800_123, 1_763_632_800_123, 0, -1_500] + [NONE] * 4
     assert epoch(values).tolist() == expected
+
+
+@given(st.lists(st.integers() | st.floats() | st.integers(-(10**15), 10**15), max_size=8))
+def test_no_number_is_a_time_outside_the_years_1_to_9999(numbers: list[float]) -> None:
+    for unit in (1_000, 1_000_000):
+        times = epoch(numbers, unit)
+        times = times[times != NONE] * 1_000 // unit
+        assert ((times >= EARLIEST_MS) & (times <= LATEST_MS)).all()
 
 
 def test_texts_numbers_and_others_mixed() -> None:

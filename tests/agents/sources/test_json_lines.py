@@ -323,6 +323,35 @@ def test_a_value_that_does_not_fit_is_null_and_counted() -> None:
     assert parsed.events.select(*WANTED).row(0) == (None,) * 7
 
 
+#: Times of the years 0 and 10000, and of others that notations can say and calendars do not have.
+BEYOND = [
+    '"0000-12-31T23:59:59Z"',
+    '"0001-01-01T00:00:00+00:01"',
+    '"9999-12-31T23:59:59-00:01"',
+    "253402300800000",
+    "-62135596800001",
+    "1704067200000000",
+    "-1704067200000000",
+    "1e300",
+]
+
+
+@pytest.mark.parametrize("time", BEYOND)
+def test_a_time_outside_the_years_1_to_9999_is_no_event_time(time: str) -> None:
+    parsed = parse_chunk(JsonLines(), f'{{"ts":{time}}}\n{{"ts":"{TIME}"}}\n'.encode(), {})
+    assert parsed.counters == Counters(read=2, parsed=1, rejected=1)
+    assert [reason for _, reason in parsed.rejects] == ["time"]
+
+
+@pytest.mark.parametrize("time", BEYOND)
+def test_a_time_outside_the_years_1_to_9999_in_a_column_is_null_and_counted(time: str) -> None:
+    lines = f'{{"ts":"{TIME}","t":{time},"d":"0000-02-29"}}\n{{"ts":"{TIME}","t":"{TIME}","d":"0001-01-01"}}\n'
+    parsed = parse_chunk(JsonLines(), lines.encode(), WANTED)
+    assert parsed.oddities.mistyped == 2
+    assert parsed.events["t"].is_null().to_list() == [True, False]
+    assert parsed.events["d"].to_list() == [None, date(1, 1, 1)]
+
+
 def test_dates_and_timestamps() -> None:
     (row,) = parse(f'{{"ts":"{TIME}","d":"2024-02-29","t":"2026-11-20T10:00:00.123456+01:00"}}')
     assert row["d"] == date(2024, 2, 29)

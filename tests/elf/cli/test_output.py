@@ -30,9 +30,9 @@ def test_names_cannot_rewrite_the_screen() -> None:
     assert "\x1b" not in describe_completeness(known)
 
 
-def test_a_time_that_no_calendar_knows_is_shown_all_the_same() -> None:
+def test_a_time_of_any_year_is_shown() -> None:
     assert describe_time(60_000) == "1970-01-01 00:01:00 UTC"
-    assert describe_time(1 << 62) == f"{1 << 62} ms"
+    assert describe_time(1 << 62) == "+146140482-04-24 15:36:27 UTC"
 
 
 def test_numbers_are_not_folded_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,47 @@
+"""Escapes in URLs against Spark's, which are Java's: bytes of all kinds, whole and torn, right and broken."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from elf.agents.language.functions.url_escapes import decode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+#: Bytes where UTF-8 takes a turn.
+EDGES = b"\x7f\x80\x8f\x90\x9f\xa0\xbf\xc0\xc1\xc2\xdf\xe0\xed\xef\xf0\xf4\xf5\xff"
+BROKEN = ["%", "%4", "%zz", "%%41", "%+1", "%-1", "%-0", "% 1", "%é", "%4é", "%g0", "%0g"]
+
+
+def piece(chosen: random.Random) -> str:
+    def escaped(data: bytes) -> str:
+        return "".join(chosen.choice(["%{:02x}", "%{:02X}"]).format(byte) for byte in data)
+
+    kind = chosen.randrange(8)
+    if kind < 2:
+        return chosen.choice(["a", "/x?y=", "+", "é", "\U0001f600", "=", "&", " ", "%2B", "%20", "%25", "%0a", "%00"])
+    if kind < 4:  # characters, of which the end may be missing
+        data = chr(chosen.choice([chosen.randrange(0x80, 0x800), chosen.randrange(0xE000), chosen.randrange(0x110000)]))
+        encoded = data.encode("utf-8", "surrogatepass")
+        return escaped(encoded[: chosen.randint(1, len(encoded))] if kind == 2 else encoded)
+    if kind < 6:
+        return escaped(bytes(chosen.choices(EDGES, k=chosen.randint(1, 4))))
+    if kind < 7:
+        return escaped(chosen.randbytes(chosen.randint(1, 3)))
+    return chosen.choice(["x", chosen.choice(BROKEN)])
+
+
+def test_escapes_are_decoded_as_spark_does(spark: SparkSession) -> None:
+    chosen = random.Random(1)
+    texts = ["".join(piece(chosen) for _ in range(chosen.randint(1, 6))) for _ in range(6_000)]
+    rows = spark.createDataFrame(list(enumerate(texts)), "i INT, u STRING")
+    truth = [row[0] for row in rows.orderBy("i").selectExpr("try_url_decode(u)").collect()]
+    for text, one, other in zip(texts, decode(pl.Series(texts)), truth, strict=True):
+        assert one == other, f"{text!r}: {one!r}, in Spark {other!r}"
+    known = [text for text in truth if text is not None]
+    assert len(texts) / 2 < len(known) < len(texts) and sum("\ufffd" in text for text in known) > 1_000
