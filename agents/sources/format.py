@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time as clock
+import zoneinfo
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from elf.agents.errors import ConfigError, did_you_mean, nearest
@@ -51,12 +53,26 @@ def parse_chunk(
     return format.parse(format.keep(chunk, literals), wanted)
 
 
-def make_format(spec: str, *, time: str = "ts") -> Format:
+def wall_clock_ms() -> int:
+    """Return the time of day in ms."""
+    return clock.time_ns() // 1_000_000
+
+
+def make_format(
+    spec: str,
+    *,
+    time: str = "ts",
+    zone: zoneinfo.ZoneInfo | None = None,
+    now_ms: Callable[[], int] = wall_clock_ms,
+) -> Format:
     """Make the format that a configuration names or pastes.
 
     Args:
-        spec: `json`, `combined`, `common`, or an nginx `log_format` / Apache `LogFormat` (directive or its string).
+        spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
+            layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
         time: for json, the field that holds the event time.
+        zone: of times that do not say theirs; None: that of this machine if it is UTC.
+        now_ms: the clock, for times without a year.
 
     Raises:
         ConfigError: the text is none of these; it says what would be right.
@@ -64,13 +80,16 @@ def make_format(spec: str, *, time: str = "ts") -> Format:
     if spec == "json":
         return JsonLines(time)
     # Not loaded by an agent that reads only JSON.
-    from elf.agents.sources.access_log import NAMED, AccessLog
+    from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
+    from elf.agents.sources.layouts.pasted import is_layout
+    from elf.agents.sources.named_layouts import layout_lines
 
-    if spec in NAMED:
-        return AccessLog(spec, NAMED[spec])
-    if "$" not in spec and "%" not in spec:
-        raise ConfigError(
-            f"unknown format {spec!r}{did_you_mean(nearest(spec, ['json', *NAMED]))}; "
-            "use json, combined, common, or paste an nginx log_format or Apache LogFormat line"
-        )
-    return AccessLog(spec, spec)
+    made = layout_lines(spec, zone, now_ms)
+    if made is not None:
+        return made
+    assert not is_layout(spec)
+    names = ["json", *LAYOUTS, *WRAPPERS]
+    raise ConfigError(
+        f"unknown format {spec!r}{did_you_mean(nearest(spec, names))}; use json, combined, another of docs/FORMATS.md, "
+        "or paste an nginx log_format or Apache LogFormat line"
+    )

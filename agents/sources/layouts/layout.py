@@ -60,7 +60,7 @@ class Layout(NamedTuple):
 
     Attributes:
         tokens: in their order.
-        is_open: the line may end before any literal that begins with a space, and may go on after the last token.
+        is_open: behind the last token, the line may go on with a space and whatever follows.
     """
 
     tokens: tuple[Token, ...]

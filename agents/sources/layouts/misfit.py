@@ -22,8 +22,13 @@ class Misfit(Exception):
         self.where = where
         self.expected = expected
 
+    @property
+    def field(self) -> str:
+        """The field's column, or what it is between."""
+        return self.where.partition(" (")[0].replace(" ", "_")
+
     def shown(self, line: bytes) -> str:
-        """Say it of this line: `stops at byte 83, status (status): three digits or -, not "0.100"`."""
+        """Say it of this line, of none without quoting: `stops at byte 83, status (status): three digits, not "a"`."""
         found = line[self.at : self.at + _SHOWN_BYTES].decode(errors="replace")
-        there = f"not {found!r}" if found else "not the end of the line"
-        return f"stops at byte {self.at}, {self.where}: {self.expected}, {there}"
+        there = f", not {found!r}" if found else ", not the end of the line" if line else ""
+        return f"stops at byte {self.at}, {self.where}: {self.expected}{there}"

@@ -53,8 +53,6 @@ class _Reader:
                 return
             if step.op is Op.LITERAL:
                 if not self.line.startswith(step.text, at):
-                    if self.program.is_open and at == len(self.line) and step.text.startswith(b" "):
-                        return
                     raise Misfit(at, "between fields", repr(step.text.decode()))
                 at += len(step.text)
             elif step.op is Op.PART:

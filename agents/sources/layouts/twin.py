@@ -33,6 +33,7 @@ class Twin:
         ends: Ends,
         spans: Sequence[Spans],
         times: npt.NDArray[np.int64],
+        layouts: npt.NDArray[np.uint8],
         misfits: Misfits,
         /,
     ) -> tuple[int, int]:
@@ -48,6 +49,7 @@ class Twin:
                     worst = max(worst, (misfit.at, -layout, misfit.step))
                     continue
                 _write(program, outputs, line, begin, found, rows, spans, times)
+                layouts[rows] = layout
                 rows += 1
                 break
             else:

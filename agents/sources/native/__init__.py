@@ -36,6 +36,7 @@ class Kernels(Protocol):
         ends: Ends,
         spans: Sequence[Spans],
         times: npt.NDArray[np.int64],
+        layouts: npt.NDArray[np.uint8],
         misfits: Misfits,
         /,
     ) -> tuple[int, int]:
@@ -47,6 +48,7 @@ class Kernels(Protocol):
             ends: of all of them.
             spans: of each output of the programs where its values are; room for all lines.
             times: the event times, as `read_time` has them; room for all lines.
+            layouts: of each line that fits the number of its program; room for all lines.
             misfits: the lines that fit no program; room for all lines.
 
         Returns:
@@ -68,7 +70,7 @@ class Kernels(Protocol):
         """Take paths and queries apart; with `host`, also `scheme://host`."""
 
     def gather(self, block: bytes, spans: Spans, offsets: npt.NDArray[np.int64], valid: Bitmap, /) -> tuple[bytes, int]:
-        """Copy texts one after the other; writes where each begins and the last ends. Also returns how many are null."""
+        """Copy texts one after the other; writes where each begins and the last ends. Also tells how many are null."""
 
 
 def built() -> Kernels | None:

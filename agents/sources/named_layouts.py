@@ -1,0 +1,68 @@
+"""From the name of a format, or a pasted layout, to what reads its lines."""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from collections.abc import Callable, Sequence
+
+from elf.agents.errors import ConfigError
+from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS, canonical
+from elf.agents.sources.layout_lines import LayoutLines, Times
+from elf.agents.sources.layouts.layout import Layout, zoneless
+from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
+
+_UTC = zoneinfo.ZoneInfo("UTC")
+
+
+def layout_lines(spec: str, zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> LayoutLines | None:
+    """Make what reads the lines of a format.
+
+    Args:
+        spec: a name, a pasted layout, or a wrapper and one of these: `cri+combined`.
+        zone: of times that do not say theirs; None if nobody said.
+        now_ms: the clock.
+
+    Returns:
+        None if there is no format of this name.
+
+    Raises:
+        ConfigError: a pasted layout is none, or its times need a zone that nobody said.
+    """
+    inner, wrappers = spec, []
+    while (head := inner.partition("+"))[1] and head[0] in WRAPPERS:
+        wrappers.append(pasted(WRAPPERS[head[0]]))
+        inner = head[2]
+    texts, absolute = _texts(inner)
+    if not texts:
+        return None
+    layouts = [pasted(text) for text in texts]
+    for outer in reversed(wrappers):
+        layouts = [wrapped(outer, layout) for layout in layouts]
+    return LayoutLines(spec, layouts, Times(now_ms, _zone(spec, layouts, zone)), absolute=absolute, texts=texts)
+
+
+def _texts(spec: str) -> tuple[Sequence[str], bool]:
+    if (named := LAYOUTS.get(canonical(spec))) is not None:
+        return named.layouts, named.absolute
+    if spec in WRAPPERS:
+        return (WRAPPERS[spec],), False
+    return ((spec,) if is_layout(spec) else ()), False
+
+
+def _zone(name: str, layouts: Sequence[Layout], zone: zoneinfo.ZoneInfo | None) -> zoneinfo.ZoneInfo:
+    """Return the zone of times that do not say theirs; raises ConfigError if that is anybody's guess."""
+    if zone is not None or not any(map(zoneless, layouts)):
+        return zone or _UTC
+    offset = datetime.datetime.now().astimezone().utcoffset()
+    if offset:
+        raise ConfigError(
+            f"the times of {name!r} have no zone and this machine is {_shown(offset)} from UTC; write time_zone = "
+            '"Europe/Berlin", say, or "UTC"'
+        )
+    return _UTC
+
+
+def _shown(offset: datetime.timedelta) -> str:
+    minutes = offset // datetime.timedelta(minutes=1)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
