@@ -7,10 +7,14 @@ import zoneinfo
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from elf.agents.errors import ConfigError, did_you_mean, nearest
 from elf.agents.language.types import SqlType
+from elf.agents.sources import event_time
 from elf.agents.sources.counters import Parsed
-from elf.agents.sources.json_lines import JsonLines
+from elf.agents.sources.json_lines import JsonLines, TimesOf, iso_times
 from elf.agents.sources.kept import Kept
 
 
@@ -58,6 +62,22 @@ def wall_clock_ms() -> int:
     return clock.time_ns() // 1_000_000
 
 
+def _json_times(zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> TimesOf:
+    """Return what reads the event times of JSON lines; notations but ISO-8601 are not loaded before any is met."""
+
+    def times_of(values: Sequence[object]) -> npt.NDArray[np.int64]:
+        times = iso_times(values)
+        left = np.flatnonzero(times == event_time.NONE)
+        if len(left):
+            from elf.agents.sources.times.values import event_times
+            from elf.agents.sources.times.zones import machine_zone
+
+            times[left] = event_times([values[row] for row in left.tolist()], zone or machine_zone(), now_ms())
+        return times
+
+    return times_of
+
+
 def make_format(
     spec: str,
     *,
@@ -71,14 +91,14 @@ def make_format(
         spec: a name of `elf.agents.sources.catalogue`, `json`, a wrapper and one of these (`cri+combined`), or a
             layout: nginx's `log_format`, Apache's `LogFormat`, HAProxy's `log-format`, or one in our notation.
         time: for json, the field that holds the event time.
-        zone: of times that do not say theirs; None: that of this machine if it is UTC.
+        zone: of times that do not say theirs; None: UTC if this machine's is, else there has to be one.
         now_ms: the clock, for times without a year.
 
     Raises:
         ConfigError: the text is none of these; it says what would be right.
     """
     if spec == "json":
-        return JsonLines(time)
+        return JsonLines(time, _json_times(zone, now_ms))
     # Not loaded by an agent that reads only JSON.
     from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS
     from elf.agents.sources.layouts.pasted import is_layout

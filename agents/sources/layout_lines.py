@@ -25,11 +25,10 @@ from elf.agents.sources.layouts.misfit import Misfit
 from elf.agents.sources.layouts.reading import read_line
 from elf.agents.sources.lines import bounds, clean, line_ends, valid_utf8
 from elf.agents.sources.prefilter import Prefilter
-from elf.agents.sources.times.zones import NO_TIME, to_utc, with_years
+from elf.agents.sources.times.zones import NO_TIME, UTC, to_utc, with_years
 
 #: Bytes of lines that are taken apart at a time: what is made of them stays near the processor.
 _BLOCK_BYTES = 1 << 20
-_UTC = zoneinfo.ZoneInfo("UTC")
 
 
 class Times(NamedTuple):
@@ -41,7 +40,7 @@ class Times(NamedTuple):
     """
 
     now_ms: Callable[[], int]
-    zone: zoneinfo.ZoneInfo = _UTC
+    zone: zoneinfo.ZoneInfo = UTC
 
 
 class LayoutLines:
@@ -127,7 +126,7 @@ class LayoutLines:
             ms = ms.copy()
             ms[yearless] = with_years(ms[yearless], self._times.now_ms())
         zoneless = self._zoneless[found.layouts] & (ms != NO_TIME)
-        if self._times.zone is not _UTC and zoneless.any():
+        if self._times.zone is not UTC and zoneless.any():
             ms = ms.copy()
             ms[zoneless], ambiguous = to_utc(ms[zoneless], self._times.zone)
         return ms, ambiguous

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import zoneinfo
 from collections.abc import Callable, Sequence
 
@@ -11,8 +10,7 @@ from elf.agents.sources.catalogue import LAYOUTS, WRAPPERS, canonical
 from elf.agents.sources.layout_lines import LayoutLines, Times
 from elf.agents.sources.layouts.layout import Layout, zoneless
 from elf.agents.sources.layouts.pasted import is_layout, pasted, wrapped
-
-_UTC = zoneinfo.ZoneInfo("UTC")
+from elf.agents.sources.times.zones import UTC, machine_zone
 
 
 def layout_lines(spec: str, zone: zoneinfo.ZoneInfo | None, now_ms: Callable[[], int]) -> LayoutLines | None:
@@ -52,17 +50,10 @@ def _texts(spec: str) -> tuple[Sequence[str], bool]:
 
 def _zone(name: str, layouts: Sequence[Layout], zone: zoneinfo.ZoneInfo | None) -> zoneinfo.ZoneInfo:
     """Return the zone of times that do not say theirs; raises ConfigError if that is anybody's guess."""
-    if zone is not None or not any(map(zoneless, layouts)):
-        return zone or _UTC
-    offset = datetime.datetime.now().astimezone().utcoffset()
-    if offset:
+    found = zone or (machine_zone() if any(map(zoneless, layouts)) else UTC)
+    if found is None:
         raise ConfigError(
-            f"the times of {name!r} have no zone and this machine is {_shown(offset)} from UTC; write time_zone = "
+            f"the times of {name!r} have no zone and this machine's is not UTC; write time_zone = "
             '"Europe/Berlin", say, or "UTC"'
         )
-    return _UTC
-
-
-def _shown(offset: datetime.timedelta) -> str:
-    minutes = offset // datetime.timedelta(minutes=1)
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}"
+    return found

@@ -17,6 +17,7 @@ Times = npt.NDArray[np.int64]
 _STEP_MS = 15 * 60_000
 DAY_MS = 86_400_000
 _EPOCH = datetime.datetime(1970, 1, 1)
+UTC = zoneinfo.ZoneInfo("UTC")
 #: What a time is that does not exist.
 NO_TIME = np.iinfo(np.int64).min
 
@@ -40,6 +41,11 @@ def named_zone(name: str) -> zoneinfo.ZoneInfo:
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         hint = did_you_mean(nearest(name, zoneinfo.available_timezones()))
         raise ConfigError(f"there is no time zone {name!r}{hint}; write one such as Europe/Berlin, or UTC") from None
+
+
+def machine_zone() -> zoneinfo.ZoneInfo | None:
+    """Return UTC if that is this machine's zone; None if it is another."""
+    return None if datetime.datetime.now().astimezone().utcoffset() else UTC
 
 
 def to_utc(local_ms: Times, zone: zoneinfo.ZoneInfo) -> Local:
