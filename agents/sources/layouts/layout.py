@@ -149,7 +149,7 @@ def _check_end(left: Field, right: Token) -> None:
             f"nothing tells where {left.column!r} ends and {right.column!r} begins; write a space, or quotes, between "
             "them"
         )
-    begin = first_of(right)[:1]
-    is_ambiguous = (left.kind in TYPES and begin in _DIGITS) or (left.kind in LISTS and begin == b",")
-    if begin and is_ambiguous:
-        raise ConfigError(f"{left.column!r} may go on with {begin.decode()!r}, so it cannot end there")
+    text = first_of(right)
+    joints = (b", ", b" : ") if left.kind is not Kind.ADDRESSES else (b",",)
+    if text and ((left.kind in TYPES and text[:1] in _DIGITS) or (left.kind in LISTS and text.startswith(joints))):
+        raise ConfigError(f"{left.column!r} may go on with {text[:3].decode()!r}, so it cannot end there")
