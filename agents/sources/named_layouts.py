@@ -57,7 +57,7 @@ def _read(spec: str) -> tuple[list[Layout], bool]:
     texts = named.layouts if named is not None else (WRAPPERS.get(inner, inner),)
     layouts = [pasted(text) for text in texts]
     for outer in reversed(wrappers):
-        layouts = [wrapped(pasted(WRAPPERS[outer]), layout) for layout in layouts]
+        layouts = wrapped(pasted(WRAPPERS[outer]), layouts)
     return layouts, named is not None and named.absolute
 
 
