@@ -29,7 +29,7 @@ from elf.agents.sources.format import Format, make_format
 from elf.agents.sources.inference import infer_columns
 from elf.agents.sources.lines import LINE_BYTES_MAX
 from elf.agents.sources.misfits import NO_OBJECTS, advice
-from elf.agents.sources.readers import open_reader
+from elf.agents.sources.readers import open_input
 from elf.agents.worker.poison import insert_whatever, parse_whatever
 from elf.cbt.schema import INTERVAL
 from elf.cbt.tree import BufferTree
@@ -69,7 +69,7 @@ def evaluate(
 
     Args:
         definition: the job; its source's name does not matter here.
-        inputs: file names or globs; names ending in .gz are decompressed.
+        inputs: file names or globs; compressed ones are decompressed.
         format: as in a source's settings.
         columns: types of JSON columns; those neither here nor in the job are inferred from a sample.
         time: JSON field with the event time.
@@ -235,7 +235,7 @@ def _chunks(file: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
     Of a line longer than a chunk only the front is kept, more than the formats take of it anyway.
     """
     try:
-        with contextlib.closing(open_reader(file)) as reader:
+        with contextlib.closing(open_input(file)) as reader:
             offset, held = 0, b""
             while text := reader.read_at(offset, chunk_bytes):
                 offset += len(text)

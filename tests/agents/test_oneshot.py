@@ -130,7 +130,7 @@ def test_a_line_without_end_does_not_fill_memory(tmp_path: Path, monkeypatch: py
     assert (outcome.counters.read, outcome.counters.rejected) == (3, 1)
 
 
-@pytest.mark.parametrize("damage", ["flipped", "cut", "none"])
+@pytest.mark.parametrize("damage", ["flipped", "cut"])
 def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp_path: Path, damage: str) -> None:
     text = (folder / "all.ndjson").read_bytes()
     data = bytearray(gzip.compress(text) + gzip.compress(text))
@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_read_to_its_end_gives_no_result(folder: Path, tmp
     if damage == "flipped":
         data[len(data) // 4] ^= 0xFF
     damaged = tmp_path / "damaged.ndjson.gz"
-    damaged.write_bytes({"flipped": data, "cut": data[:-9], "none": text}[damage])
+    damaged.write_bytes({"flipped": data, "cut": data[:-9]}[damage])
     said = "gzip data end in the middle" if damage == "cut" else "damaged gzip data"
     with pytest.raises(JobError, match=f"damaged.ndjson.gz: .*{said}.*; mend it, or leave it out of the input"):
         evaluate(job("SELECT count(*) AS n FROM clicks"), [str(whole), str(damaged)], "json")
