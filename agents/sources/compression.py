@@ -39,6 +39,10 @@ class RefusedError(OSError):
         self.strerror = message
 
 
+class UnsupportedError(RefusedError):
+    """A file could be read if something was installed; the text has the command."""
+
+
 class Decompressor(Protocol):
     """Decompresses one member; those of `bz2` are such."""
 
@@ -76,13 +80,13 @@ class Compression(msgspec.Struct, frozen=True):
         """Begin a member.
 
         Raises:
-            RefusedError: this Python cannot read it; the text has the command that mends it.
+            UnsupportedError: this Python cannot read it.
         """
         try:
             return Member(*self.begin(is_capped))
         except ImportError:
             mend = "pip install 'elf-stream[zstd]'" if self is ZSTD else f"use a Python that was built with {self.name}"
-            raise RefusedError(f"compressed with {self.name}, which this Python cannot read: {mend}") from None
+            raise UnsupportedError(f"compressed with {self.name}, which this Python cannot read: {mend}") from None
 
 
 class Member:

@@ -14,6 +14,8 @@ from elf.agents.sources.forward import InflatingReader, PipeReader, Utf16Reader
 from elf.agents.sources.rotation import Seen, is_compressed_name
 
 _PIECE_BYTES = 1 << 20
+#: What is read from where it stands, whatever it is.
+STANDARD_INPUT = "-", "/dev/stdin"
 _UTF_16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -66,12 +68,18 @@ def open_input(path: str) -> Reader:
         RefusedError: as for `open_reader`.
         OSError: it cannot be opened.
     """
-    plain = _open(path)
-    try:
-        return text_of(plain, may_inflate=True, is_capped=False)
-    except BaseException:
-        plain.close()
-        raise
+    return _input(_open(path))
+
+
+def open_stream(path: str) -> Reader:
+    """Open what gives its bytes once, from where it stands: a pipe, a terminal, standard input; waits for its writer.
+
+    Raises:
+        RefusedError: as for `open_reader`.
+        OSError: it cannot be opened.
+    """
+    descriptor = os.dup(0) if path in STANDARD_INPUT else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    return _input(PipeReader(descriptor))
 
 
 def open_plain(path: str) -> Reader:
@@ -164,6 +172,14 @@ class PlainReader:
     def close(self) -> None:
         """Close the file."""
         os.close(self.fd)
+
+
+def _input(source: PlainReader | PipeReader) -> Reader:
+    try:
+        return text_of(source, may_inflate=True, is_capped=False)
+    except BaseException:
+        source.close()
+        raise
 
 
 def _open(path: str, flags: int = 0) -> PlainReader:
